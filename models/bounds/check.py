@@ -266,14 +266,18 @@ itineraries
     link are disjoint, so that all rents come to V(T) - V(0) of all links at most. If no message's worth is
     more than its rent, and all V(T) - V(0) are less than the cost, T is too little, and so is less time.
     It is enough to look at whole ticks. Let α be rounded down to them: links are held shorter, and data come
-    no later. Let L be the ticks that the message's bytes take on the slowest link of its route. If all links
-    are as fast, e₁ = p, all e, and all e + L are in some ticks. V is linear in these, worth is constant, and
-    bytes and rent are linear in e and L, which inequalities between two of e, L and constants bound: the
-    excess of worth is largest where all are whole, p at the start of its tick, as later ones earn more, and
-    q at the end of its tick, as sooner ones do. A link that is faster by 1 / x, x < 1, is held for α + x L.
-    In the same ticks L is more than two shorter nowhere: let it be α + ⌊x (L - 2)⌋, or less. After the
-    slowest, and with t its entry if all links were as slow, such a link is entered from t to t + (1 - x) L,
-    else data come later: of all moments from the tick before to the tick after the least rent is counted.
+    no later. What begins at a moment does so in the tick after it, what ends in the tick before. Let L be the
+    ticks that the message's bytes take on the slowest link of its route. If all links are as fast, let the
+    ticks be given in which all entries e and all e + L lie, and p and q. Worth is constant there, bytes and
+    rent are linear in e and L, and each inequality bounds one of e and L, a sum e + L, or a difference of two
+    e's: at corners all are whole, and at one the excess of worth is largest. If p is at the end of its tick
+    there, or q at the start, the tick after or before is worth no less.
+    A link that is faster, by 1 / x, x < 1, is held for α + x L. If L is at a corner, it is more than L - 2
+    and less than L + 2 all over the same ticks. So before the slowest link its rent is taken for
+    α + ⌊x (L - 2)⌋, linear in e. After it, let t be the moment of the message's tail there, less L: t rises
+    by α or more from link to link, is in the place of e, and q = t + α + L at the last one. The link is
+    entered from t to t + (1 - x) L: its rent is at least the least for so long, of all moments from the tick
+    before t on to a tick after t + (1 - x) (L + 2).
 """
 
 from __future__ import annotations
@@ -310,6 +314,8 @@ Certificate = Mapping[str, Any]
 
 _MOST_TICKS = 10**4
 """Of a certificate; more would take minutes to count."""
+_MOST_TICKS_AT_ONCE = 512
+"""Of one in which messages from each tick to each are looked at."""
 _MOST_DISTANCES = 64
 """Of a certificate of relays, for the same reason."""
 _SINGLE, _WAITING = 4, 10
@@ -862,8 +868,10 @@ def _itineraries(certificate: Certificate, topology: Topology, collective: Colle
     ticks, transfer = int(certificate["ticks"]), int(certificate["transfer"])
     to = np.array(certificate["symmetries"], dtype=np.int64).reshape(-1, topology.num_nodes)
     _check_symmetries(to, topology, moved)
-    if size <= 0 or not moved or not 0 < ticks <= _MOST_TICKS:
-        raise InputError(f"itineraries bound: it takes bytes, data to move, and 1 to {_MOST_TICKS} ticks")
+    if min(size, time) <= 0 or not moved or not 0 < ticks <= _MOST_TICKS_AT_ONCE:
+        raise InputError(
+            f"itineraries bound: it takes time, bytes, data to move, and 1 to {_MOST_TICKS_AT_ONCE} ticks"
+        )
     pairs = [(datum, start, end) for datum, start, end in certificate["pairs"]]
     _check_heard(pairs, to, list(moved))
     found = Itineraries(topology, list(moved), pairs, time / ticks, to, prices, transfer, rents)
@@ -872,14 +880,14 @@ def _itineraries(certificate: Certificate, topology: Topology, collective: Colle
         raise InputError(f"itineraries bound: shapes of prices and of rents; they must be {shapes}")
     if min(transfer, prices.min(), rents.min(), np.diff(rents).min(), np.diff(-prices).min(initial=0)) < 0:
         raise InputError("itineraries bound: prices must not rise, rents not fall, and none be negative")
+    if not found.fits:
+        raise InputError("itineraries bound: prices are too large to be counted")
     cost = size * found.cost(list(moved.values()))
     if cost <= found.earned:
         raise InputError(f"itineraries bound: links may earn {found.earned} in {time} s, as much as {cost}")
     come = [_dijkstra(topology, v, lengths=found.alpha.tolist())[0] for v in range(topology.num_nodes)]
-    if not found.none_is_worth_more(np.array(come), np.array(come)):
-        raise InputError(
-            "itineraries bound: some message is worth more than its rent, or prices are too large"
-        )
+    if not found.none_is_worth_more(np.array(come)):
+        raise InputError("itineraries bound: some message is worth more than its rent")
     return time
 
 

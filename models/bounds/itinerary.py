@@ -5,11 +5,12 @@ It shares no code with `models.itineraries`, which finds the prices.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import lcm
+from math import gcd, lcm
 
 import numpy as np
 
@@ -18,7 +19,9 @@ from topologies.kernels import kernel
 from topologies.topology import Topology
 
 _NEVER = INT64_MAX // 4
-"""More than any sum of rents; a moment that does not come."""
+"""More than any sum of rents."""
+UNIT = 2**16
+"""The speed of a message is in this part of the largest bandwidth, upwards."""
 
 Datum = tuple[frozenset[int], frozenset[int]]
 """Where it starts, and where all of it must come to."""
@@ -89,7 +92,8 @@ class Itineraries:
     @cached_property
     def alpha(self) -> Int64Array:
         """Shape (links,): ticks, downwards."""
-        return np.array([int(alpha / self.tick) for alpha in self.topology.alpha])
+        most = self.prices.shape[1] + 1
+        return np.array([min(int(alpha / self.tick), most) for alpha in self.topology.alpha])
 
     @cached_property
     def holds(self) -> list[int]:
@@ -115,35 +119,41 @@ class Itineraries:
     @property
     def earned(self) -> Fraction:
         """The rents of all links, in bytes."""
-        paid = int((self.rents[self.kind, -1] - self.rents[self.kind, 0]).sum())
+        paid = sum((self.rents[self.kind, -1] - self.rents[self.kind, 0]).tolist())
         return paid * self.tick * max(self.topology.bandwidth)
 
-    def none_is_worth_more(self, come: Int64Array, left: Int64Array) -> bool:
+    @cached_property
+    def rates(self) -> list[int]:
+        """Of each link: its bandwidth in the largest unit of which all are a whole number."""
+        unit = lcm(*(rate.denominator for rate in self.topology.bandwidth))
+        whole = [int(rate * unit) for rate in self.topology.bandwidth]
+        return [rate // gcd(*whole) for rate in whole]
+
+    @property
+    def fits(self) -> bool:
+        """Whether all that is counted fits 64 bits."""
+        ticks, hops = self.prices.shape[1], self.topology.num_nodes * (self.prices.shape[1] + 1)
+        many = max(Counter(datum for datum, _, _ in self.pairs).values())
+        worth = (many * int(self.prices.max()) + self.transfer) * ticks
+        return max(worth * UNIT, int(self.rents.max()) * hops * UNIT, max(self.rates) * 2 * ticks) < _NEVER
+
+    def none_is_worth_more(self, apart: Int64Array) -> bool:
         """Return whether no message is worth more than its rent.
 
         Parameters
         ----------
-        come, left
+        apart
             Shape (nodes, nodes): ticks from each node to each, by whole ticks of links; -1: never.
         """
-        topology, datum = self.topology, np.array(self.pairs)
-        unit = lcm(*(rate.denominator for rate in topology.bandwidth))
-        rates = np.array([int(rate * unit) for rate in topology.bandwidth])
-        rates //= np.gcd.reduce(rates)
-        ticks, rents = self.prices.shape[1], self.rents[self.kind]
-        most = 2 * len(self.pairs) * int(self.prices.max(initial=0)) + self.transfer
-        if (
-            max(most * ticks, int(self.rents.max()) * 2 * topology.num_nodes * ticks) * int(rates.max())
-            > _NEVER
-        ):
-            return False
+        topology, pairs, rates = self.topology, np.array(self.pairs), np.array(self.rates)
+        rents = self.rents[self.kind]
         holds, sums = np.array(self.holds), np.array([self.sums(one) for one in range(len(self.data))])
         links = *(end.astype(np.int64) for end in (topology.source, topology.target)), self.alpha, rates
         orbit = _classes(topology.num_nodes, self.symmetries.tolist())
         for first in np.unique(orbit[holds], return_index=True)[1].tolist():
-            ways = come[datum[:, 1]], left[:, datum[:, 2]].T.copy()
+            ways = apart[pairs[:, 1]], apart[:, pairs[:, 2]].T.copy()
             ends = holds[first], holds[holds != holds[first]]
-            worth = _worth(datum[:, 0].copy(), sums * self.transfer, self.prices, self.row, ends, ways)
+            worth = _worth(pairs[:, 0].copy(), sums * self.transfer, self.prices, self.row, ends, ways)
             if any(_pays(worth, rents, links, slowest, holds[first]) for slowest in np.unique(rates)):
                 return False
         return True
@@ -207,7 +217,8 @@ def _pays(
 
     `links` are sources, targets, α in ticks and rates.
     """
-    ticks, nodes, fastest = worth.shape[0], worth.shape[1], links[3].max()
+    ticks, nodes = worth.shape[:2]
+    speed = -(-slowest * UNIT // links[3].max())
     for begin in range(ticks):
         if not worth[begin].any():
             continue
@@ -215,8 +226,8 @@ def _pays(
             rent = _least(rents, links, slowest, (sender, begin, long), nodes)
             for there in range(begin, ticks - long + 1):
                 for node in range(nodes):
-                    owed = worth[begin, node, there + long] * long * slowest
-                    if rent[there, node] < _NEVER and owed > rent[there, node] * fastest:
+                    owed = worth[begin, node, there + long] * long * speed
+                    if rent[there, node] < _NEVER and owed > rent[there, node] * UNIT:
                         return True
     return False
 

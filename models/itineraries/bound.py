@@ -15,7 +15,7 @@ from topologies.exact import json_number
 from topologies.topology import Topology
 
 MOST_COLUMNS, MOST_TICKS, MOST_PARTS = 2**14, 128, 32
-"""Of a program, and of the least α."""
+"""Of a program; of a time; and of the least α."""
 STAGES = (Fraction(1, 4), Fraction(6, 5)), (Fraction(1), Fraction(51, 50))
 """How many ticks there are, of the most: few at first, to find out about which time it is. And how many times
 more of them a second program has."""
@@ -55,24 +55,26 @@ def itineraries_bound(
     """
     if not topology.alpha.numerators.any():
         return None
-    found: tuple[Fraction, Prices] | None = None
-    of, unit = None, Fraction(int(topology.alpha.numerators.max()), topology.alpha.denominator)
+    unit = Fraction(int(topology.alpha.numerators.max()), topology.alpha.denominator)
+    best: tuple[Fraction, Prices, Pairs] | None = None
+    count = 0
     for near in MOST_NEAR:
-        pairs = Pairs.of(topology, collective, near)
-        late = near > 1 and (found[0] if found else least) > LATE * unit
-        if pairs is None or late or (of and len(pairs.start) == len(of.start)):
+        time = best[0] if best else least
+        pairs = Pairs.of(topology, collective, near) if near == 1 or time <= LATE * unit else None
+        if pairs is None or len(pairs.start) == count:
             break
-        best = _finest(pairs, size, found[0] if found else least)
-        found, of = (best, pairs) if best else (found, of or pairs)
-    if found is None or of is None:
+        count = len(pairs.start)
+        found = _finest(pairs, size, time)
+        best = (*found, pairs) if found else best
+    if best is None:
         return None
-    time, prices = found
+    time, prices, pairs = best
     certificate = {
         "size_bytes": json_number(size),
         "time": json_number(time),
         "ticks": prices.price.shape[1],
-        "pairs": np.stack([of.datum, of.start, of.end], axis=1).tolist(),
-        "symmetries": of.group.nodes.tolist(),
+        "pairs": np.stack([pairs.datum, pairs.start, pairs.end], axis=1).tolist(),
+        "symmetries": pairs.group.nodes.tolist(),
         "prices": prices.price.tolist(),
         "transfer": prices.transfer,
         "rents": prices.rent.tolist(),

@@ -21,6 +21,8 @@ Datum = tuple[frozenset[int], frozenset[int]]
 
 MOST_PLACES = 2**19
 """Pairs times nodes, of the networks that are looked at."""
+MOST_ELEMENTS = 2**10
+"""Symmetries that are looked at one by one where not all generators keep the data."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,15 +60,17 @@ class Pairs:
 
         Of a sum that all need who add to it, those whose distance is one of the `near` largest.
         """
-        data, apart = _data(collective), alpha_distances(topology)
+        data = _data(collective)
+        count = sum(len(starts) * len(ends) - len(starts & ends) for starts, ends in data)
+        if count * topology.num_nodes > MOST_PLACES:
+            return None
+        apart = alpha_distances(topology)
         pairs = [sorted(_asked(datum, apart, near)) for datum in data]
         first = offsets_of([len(each) for each in pairs])
-        if not first[-1] or int(first[-1]) * topology.num_nodes > MOST_PLACES:
+        if not first[-1]:
             return None
         start, end = np.array([pair for each in pairs for pair in each]).T
-        asked = np.zeros((topology.num_ranks,) * 2)
-        np.add.at(asked, (start, end), np.repeat([float(share) for share in data.values()], np.diff(first)))
-        group = _keeping(automorphisms(topology).preserving(asked), data)
+        group = _keeping(automorphisms(topology), data)
         able = topology.multicast | topology.aggregate
         sent = [2 * (len(ends) - 1) if starts == ends and not able else 0 for starts, ends in data]
         return cls(topology, data, group, start, end, first, np.array(sent))
@@ -135,6 +139,14 @@ def _image(datum: Datum, nodes: Int32Array) -> Datum:
 
 
 def _keeping(group: Group, data: dict[Datum, Fraction]) -> Group:
-    """Return those generators that take each datum to one of the same share."""
-    kept = [all(data.get(_image(datum, one)) == data[datum] for datum in data) for one in group.nodes]
-    return Group(group.topology, group.nodes[kept], group.links[kept])
+    """Return symmetries that take each datum to one of the same share."""
+    nodes, links = group.nodes, group.links
+    kept = _kept(nodes, data)
+    if not all(kept) and (elements := group.elements(MOST_ELEMENTS)):
+        nodes, links = elements
+        kept = _kept(nodes, data)
+    return Group(group.topology, nodes[kept], links[kept])
+
+
+def _kept(nodes: Int32Array, data: dict[Datum, Fraction]) -> list[bool]:
+    return [all(data.get(_image(datum, one)) == data[datum] for datum in data) for one in nodes]

@@ -11,12 +11,13 @@ The best prices are a linear program:
                 φ(c, k) ≥ φ(c, k + 1),  V(o, k + 1) ≥ V(o, k)
                 sum over links V(o, K) = 1
 
-with bytes in those that the fastest link moves in a tick. If the maximum is more than M in this unit, K ticks
+with bytes in those that the fastest link moves in a tick. If that is less than the maximum times M, K ticks
 are too little. Rows of messages are added where prices break them.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -34,7 +35,7 @@ from topologies.graphs.shortest_paths import length_distances
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-MOST_ROUNDS, NEARLY = 40, 2e-3
+MOST_ROUNDS, NEARLY = 40, 1e-3
 """When rows are added no more: after so many times, or with prices so near to the best (relatively)."""
 BROKEN = 1e-4
 """By how much rows are broken that are added, relatively to the largest rent."""
@@ -44,6 +45,8 @@ ACCURACY = 1e-6
 """Of the program's optimum: prices are proven anyway."""
 LOOSE = 0.02
 """By how much rows are kept that are not needed, relatively to the largest rent."""
+UNIT = 2**16
+"""Speeds are in this part of the largest bandwidth, upwards."""
 GREATEST = 2**30
 """Of whole numbers."""
 
@@ -102,15 +105,15 @@ class Program:
     def network(self) -> Network:
         """For kernels."""
         topology = self.pairs.topology
-        band = topology.bandwidth.floats
-        speeds = np.unique(band)
+        rates = list(topology.bandwidth)
+        speeds = sorted(set(rates))
         return Network(
             source=topology.source.astype(np.int64),
             target=topology.target.astype(np.int64),
             kind=self.pairs.kind.astype(np.int64),
             alpha=self.alpha,
-            speed=speeds / band.max(),
-            part=speeds[:, None] / band,
+            speed=np.array([math.ceil(speed / speeds[-1] * UNIT) / UNIT for speed in speeds]),
+            part=np.array([[_part(speed, rate) for rate in rates] for speed in speeds]),
             holds=self.pairs.holds,
             senders=self.pairs.senders.astype(np.int64),
         )
@@ -221,13 +224,17 @@ class Program:
         return float(result.objective), Point(*(np.rint(one * unit) for one in point))
 
     def _rows(self, messages: Int64Array, point: Point, whose: Int32Array) -> Messages:
-        rents, prices = terms(self.network, self.asked, messages, point.rent, point.price, whose)
+        rents, prices, last = terms(self.network, self.asked, messages, point.rent, point.price, whose)
         sender, begin, node, end, long, speed = messages.T
         sums = self.asked.sums[whose[sender, begin, node, end]]
         tables = [np.array(each, dtype=np.float64).reshape(-1, 4) for each in (rents, prices)]
-        last = end.copy()
-        np.maximum.at(last, tables[0][:, 0].astype(np.int64), tables[0][:, 2].astype(np.int64))
         return Messages(tables[0], tables[1], last, long * self.network.speed[speed] * sums)
+
+
+def _part(speed: Fraction, rate: Fraction) -> float:
+    """Return what part of its time on a link of a speed a message takes on one of a rate, 1 only if equal."""
+    part = float(speed / rate)
+    return part if part != 1.0 or speed == rate else float(np.nextafter(1.0, 2.0 * (speed > rate)))
 
 
 def _chosen(begun: Most, ended: Most, least: float) -> Int64Array:

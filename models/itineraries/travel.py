@@ -16,7 +16,9 @@ from topologies.kernels import kernel
 
 FAR = 1e300
 SLACK = 2
-"""Ticks by which a message in the same cells may be shorter or longer."""
+"""Ticks by which a message may be shorter or longer if all its moments stay in the same ticks."""
+ROUNDING = 1e-12
+"""Of a part of a length, relatively, so that it is not rounded up to a whole number."""
 
 
 Term = tuple[int, int, int, float]
@@ -205,7 +207,7 @@ def _held(network: Network, message: Message, link: int, passed: int, now: int) 
     part, alpha = network.part[message.speed, link], network.alpha[link]
     if part == 1.0:
         return 1, alpha + message.long, now, now
-    held = alpha + int(part * max(0, message.long - SLACK))
+    held = alpha + int(part * max(0, message.long - SLACK) * (1.0 - ROUNDING))
     if not passed:
         return 0, held, now, now
     return 1, held, max(0, now - 1), now + 2 + int((1.0 - part) * (message.long + SLACK))
@@ -283,14 +285,14 @@ def terms(
     rent: FloatArray,
     price: FloatArray,
     whose: Int32Array,
-) -> tuple[list[Term], list[Term]]:
+) -> tuple[list[Term], list[Term], Int64Array]:
     """Return what rents less worth of messages is made of: of rents, and of prices of pairs that gain.
 
-    A sum's price for being sent is left out. Messages are rows of a sender's number, begin, node, end, ticks
-    long, and speed.
+    And of how many ticks at least it holds. A sum's price for being sent is left out. Messages are rows of a
+    sender's number, begin, node, end, ticks long, and speed.
     """
     ticks, nodes = price.shape[1], len(network.holds)
-    rents, prices = [(0, 0, 0, 0.0)], [(0, 0, 0, 0.0)]
+    rents, prices, last = [(0, 0, 0, 0.0)], [(0, 0, 0, 0.0)], messages[:, 3].copy()
     cost, way = np.empty((ticks + 1, 2, nodes)), np.empty((ticks + 1, 2, nodes, 5), dtype=np.int64)
     for number in range(len(messages)):
         index, begin, node, end, long, speed = messages[number]
@@ -301,6 +303,7 @@ def terms(
             link, since, until, passed, moment = way[moment, passed, at]
             rents.append((number, network.kind[link], until, 1.0))
             rents.append((number, network.kind[link], since, -1.0))
+            last[number] = max(last[number], until)
             at = network.source[link]
         bytes_, datum = long * network.speed[speed], whose[index, begin, node, end]
         for pair in range(asked.first[datum], asked.first[datum + 1]):
@@ -309,4 +312,5 @@ def terms(
                 if price[there, end - 1] > price[here, begin]:
                     prices.append((number, int(there), end - 1, -bytes_))
                     prices.append((number, int(here), begin, bytes_))
-    return rents[1:], prices[1:]
+                    last[number] = max(last[number], end + asked.left[pair, node])
+    return rents[1:], prices[1:], last

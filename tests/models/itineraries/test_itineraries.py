@@ -10,6 +10,7 @@ import pytest
 from models.bounds import Bound, BoundError, bound_document, lower_bounds, report
 from models.itineraries import bound as itineraries
 from models.itineraries.bound import itineraries_bound
+from models.itineraries.pairs import Pairs
 from schedules import Problem, collective
 from tests.models.bounds.test_true_optima import LAST_DIGIT, OPTIMA, ROOTED
 from tests.models.networks import MICRO, network_of, times_of
@@ -248,6 +249,9 @@ def test_forged_certificates_prove_nothing(kind, size):
         {"time": str(Fraction(str(one["time"])) * Fraction(101, 100))},
         {"ticks": one["ticks"] - 1},
         {"ticks": 0},
+        {"ticks": 10**4},
+        {"time": -1},
+        {"time": 0},
         {"size_bytes": size * 95 // 100},
         *([{"transfer": one["transfer"] + 10**9}] if kind == "allreduce" else []),
         {"transfer": -1},
@@ -270,6 +274,47 @@ def test_forged_certificates_prove_nothing(kind, size):
     ):
         with pytest.raises((BoundError, InputError)):
             forged(bound, **changes).check(topology, what)
+
+
+def test_rents_are_not_counted_beyond_64_bits():
+    """Rents of 132 links that are together more than a 64-bit number."""
+    topology, what = parse_topology("complete:12"), collective("broadcast", 12, root=0)
+    pairs = [[0, 0, end] for end in range(1, 12)]
+    prices = [[int(end == node)] for _, _, end in pairs for node in range(12)]
+    rents = [[0, 2**63 // 132 + 2**56] for _ in range(132)]
+    certificate = {"size_bytes": 1000, "time": 10**6, "ticks": 1, "pairs": pairs, "symmetries": []}
+    certificate |= {"prices": prices, "transfer": 0, "rents": rents}
+    with pytest.raises(InputError, match="too large"):
+        Bound("itineraries", Fraction(10**6), "s", certificate).check(topology, what)
+
+
+def test_where_an_alpha_is_more_ticks_than_64_bits_hold():
+    """In so little time nothing can be heard: the certificate of another network proves it."""
+    links = [Link(a, (a + way) % 6, Fraction(50 * 10**9), Fraction(10)) for a in range(6) for way in (1, -1)]
+    topology, what = Topology.from_links("slow", 6, links), collective("allgather", 6)
+    bound = bound_of(parse_topology("ring:6"), "allgather", 200_000)
+    ticks, pairs = bound.certificate["ticks"], bound.certificate["pairs"]
+    prices = [[int(end == node)] * ticks for _, _, end in pairs for node in range(6)]
+    rents = [[0] * (ticks + 1)] * len(links)
+    forged(bound, time=str(MICRO / 2**70), symmetries=[], prices=prices, rents=rents).check(topology, what)
+
+
+@pytest.mark.parametrize("rates", [(12345678901, 20000000000), (20000000011, 10000000000)])
+def test_bandwidths_in_no_round_ratio(rates):
+    ends = [(rank, (rank + 1) % 4) for rank in range(4)]
+    links = [
+        Link(*pair, Fraction(rate), MICRO) for rate in rates for a, b in ends for pair in ((a, b), (b, a))
+    ]
+    topology = Topology.from_links("unlike", 4, links)
+    what = collective("allgather", 4)
+    bound = itineraries_bound(topology, what, Fraction(40_000), MICRO)
+    bound.check(topology, what)
+
+
+def test_a_root_has_the_symmetries_that_keep_it():
+    """Six of a cube of 3, where three generators move every corner."""
+    topology = parse_topology("hypercube:3")
+    assert len(Pairs.of(topology, what_of(topology, "broadcast"), 1).senders) == 4
 
 
 def test_a_document_with_it_can_be_checked_again(monkeypatch):
