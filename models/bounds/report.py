@@ -137,8 +137,12 @@ def lower_bounds(
     least = max([least, *(bound.value for bound in (chains, relays) if bound)])
     crossings = crossings_bound(topology, traffic, distances, Fraction(size), least, cuts)
     least = max(least, crossings.value) if crossings else least
-    asked = [_solved(kind, topology, collective, Fraction(size), least) for kind in PROGRAMS if lp]
-    return [*bounds, *(bound for bound in (messages, chains, relays, crossings, *asked) if bound)]
+    bounds += [bound for bound in (messages, chains, relays, crossings) if bound]
+    for kind in PROGRAMS if lp else ():
+        asked = _solved(kind, topology, collective, Fraction(size), least)
+        bounds += [asked] if asked else []
+        least = max(least, asked.value) if asked else least
+    return bounds
 
 
 def _solved(

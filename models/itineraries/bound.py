@@ -21,8 +21,8 @@ STAGES = (Fraction(1, 4), Fraction(6, 5)), (Fraction(1), Fraction(51, 50))
 more of them a second program has."""
 MOST_NEAR = 1, 2
 """Of sums that all need, how many of the largest distances of pairs count: first one, which is soon done."""
-LATE = 16
-"""Times of so many of the largest α, from which on those at the largest distance alone are asked."""
+LATE, MOST_PLACES = 16, 2**13
+"""Times of so many of the largest α, and pairs times nodes, from which on one distance has to do."""
 MOST_PROGRAMS = 6
 """For ticks of one length."""
 BELOW = Fraction(2**20 - 1, 2**20)
@@ -61,7 +61,8 @@ def itineraries_bound(
     for near in MOST_NEAR:
         time = best[0] if best else least
         pairs = Pairs.of(topology, collective, near) if near == 1 or time <= LATE * unit else None
-        if pairs is None or len(pairs.start) == count:
+        many = pairs is not None and near > 1 and len(pairs.start) * topology.num_nodes > MOST_PLACES
+        if pairs is None or many or len(pairs.start) == count:
             break
         count = len(pairs.start)
         found = _finest(pairs, size, time)
