@@ -250,17 +250,19 @@ deliveries
     sums, over all links, are less than the share of each item times what its bytes cost, then T is too
     little, and so is less time, in which what is done can be done in T: T is a bound.
 itineraries
-    All collectives. Each *datum* starts at some ranks, which add to it if they are several, and must come to
-    some; a *pair* is one of the former and one of the latter. Time is in K ticks. For each pair a price is
-    given of each node in each tick, φ(v, k), that does not rise with k; V of each link at each moment, that
-    does not fall; and π. For each byte and pair (s, r) a chain of messages brings r what s has, each begun
-    when the one before was there. A message begun at u in tick p that is at v in tick q *gains*
-    φ(v, q) - φ(u, p); as what waits only loses, the gains of a chain come to φ(r, K - 1) - φ(s, 0) or more.
-    What is below 0 may be left out, and what is begun before data from s can be at u, or comes to v when r is
-    too far. A byte in a message is of one datum, on the way of each of its pairs at most once. Of a sum that
-    all need who add to it each byte is sent 2 (k - 1) times (`partition`; where switches only forward), and
-    a message earns π for it. So all messages earn as much as moving all data costs, or more, and each earns
-    no more than its bytes times the *worth* of one: the most, of all data, of π and its pairs' gains.
+    All collectives; where links are as fast perhaps with links and time reversed (``out``): then, too, a
+    message enters each link of its route α or more after the one before. Each *datum* starts at some ranks,
+    which add to it if they are several, and must come to some; a *pair* is one of the former and one of the
+    latter. Time is in K ticks. For each pair a price is given of each node in each tick, φ(v, k), that does
+    not rise with k; V of each link at each moment, that does not fall; and π. For each byte and pair (s, r) a
+    chain of messages brings r what s has, each begun when the one before was there. A message begun at u in
+    tick p that is at v in tick q *gains* φ(v, q) - φ(u, p); as what waits only loses, the gains of a chain
+    come to φ(r, K - 1) - φ(s, 0) or more. What is below 0 may be left out, and what is begun before data from
+    s can be at u, or comes to v when r is too far. A byte in a message is of one datum, on the way of each of
+    its pairs at most once. Of a sum that all need who add to it each byte is sent 2 (k - 1) times
+    (`partition`; where switches only forward), and a message earns π for it. So all messages earn as much as
+    moving all data costs, or more, and each earns no more than its bytes times the *worth* of one: the most,
+    of all data, of π and its pairs' gains.
     A message holds each link of its route from some moment e for α and its bytes over b, and enters the next
     link α later or after that. It pays V at the end of this less V at e for each, its *rent*; messages on a
     link are disjoint, so that all rents come to V(T) - V(0) of all links at most. If no message's worth is
@@ -860,10 +862,13 @@ def _deliveries(certificate: Certificate, topology: Topology, collective: Collec
 
 def _itineraries(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
     size, time = (exact_number(str(certificate[name])) for name in ("size_bytes", "time"))
-    moved = defaultdict[Datum, Fraction](Fraction)
+    outward, moved = certificate["direction"] == "out", defaultdict[Datum, Fraction](Fraction)
     for item in _items(collective):
         if item.share and len(item.starts | item.ends) > 1:
-            moved[item.starts, item.ends] += item.share
+            moved[(item.ends, item.starts) if outward else (item.starts, item.ends)] += item.share
+    if outward and not topology.bandwidth.uniform:
+        raise InputError("itineraries bound: it looks backwards only where all links are as fast")
+    topology = transpose(topology) if outward else topology
     prices, rents = (np.array(certificate[name], dtype=np.int64) for name in ("prices", "rents"))
     ticks, transfer = int(certificate["ticks"]), int(certificate["transfer"])
     to = np.array(certificate["symmetries"], dtype=np.int64).reshape(-1, topology.num_nodes)

@@ -34,7 +34,8 @@ def itineraries_bound(
 ) -> Bound | None:
     """Return the bound by the prices that the linear programs find, within seconds to minutes.
 
-    The certificate has the size, how many ticks the time has, the pairs as rows of a datum, a start and an
+    The certificate has the size, how many ticks the time has, the direction (``out``: of
+    what is added up, on the network backwards), the pairs as rows of a datum, a start and an
     end, the symmetries by which prices are alike, as where each takes the nodes, prices by class and tick,
     the price of being sent, and rents by class and moment.
 
@@ -74,6 +75,7 @@ def itineraries_bound(
         "size_bytes": json_number(size),
         "time": json_number(time),
         "ticks": prices.price.shape[1],
+        "direction": "out" if pairs.backwards else "in",
         "pairs": np.stack([pairs.datum, pairs.start, pairs.end], axis=1).tolist(),
         "symmetries": pairs.group.nodes.tolist(),
         "prices": prices.price.tolist(),

@@ -15,6 +15,7 @@ from topologies.exact import BoolArray, Int32Array, Int64Array, offsets_of
 from topologies.graphs.shortest_paths import alpha_distances
 from topologies.graphs.symmetry import Group, automorphisms, orbits_of
 from topologies.topology import Topology
+from topologies.transforms import transpose
 
 Datum = tuple[frozenset[int], frozenset[int]]
 """What starts at some ranks, of which each adds to it if they are several, and must come to others."""
@@ -32,7 +33,9 @@ class Pairs:
     Parameters
     ----------
     topology
-        The network.
+        The network, backwards for what is added up.
+    backwards
+        Whether it is: where links are as fast, and each datum is added up at one rank.
     data
         What is moved, and its share of M.
     group
@@ -47,6 +50,7 @@ class Pairs:
     """
 
     topology: Topology
+    backwards: bool
     data: dict[Datum, Fraction]
     group: Group
     start: Int64Array
@@ -61,6 +65,10 @@ class Pairs:
         Of a sum that all need who add to it, those whose distance is one of the `near` largest.
         """
         data = _data(collective)
+        backwards = topology.bandwidth.uniform and all(len(ends) == 1 < len(starts) for starts, ends in data)
+        if backwards:
+            topology = transpose(topology)
+            data = {(ends, starts): share for (starts, ends), share in data.items()}
         count = sum(len(starts) * len(ends) - len(starts & ends) for starts, ends in data)
         if count * topology.num_nodes > MOST_PLACES:
             return None
@@ -73,7 +81,7 @@ class Pairs:
         group = _keeping(automorphisms(topology), data)
         able = topology.multicast | topology.aggregate
         sent = [2 * (len(ends) - 1) if starts == ends and not able else 0 for starts, ends in data]
-        return cls(topology, data, group, start, end, first, np.array(sent))
+        return cls(topology, backwards, data, group, start, end, first, np.array(sent))
 
     @property
     def datum(self) -> Int64Array:

@@ -18,6 +18,7 @@ from tests.sweep import for_each
 from topologies import Link, Topology
 from topologies.errors import InputError
 from topologies.text import parse_topology
+from topologies.transforms import transpose
 
 QUICK = ("bfb", "direct", "ring", "postal", "forestcoll", "listed", "tacos", "one_shot", "walks", "stepwise")
 KINDS = ("allgather", "reduce-scatter", "broadcast", "reduce", "allreduce", "all-to-all", "scatter", "gather")
@@ -106,7 +107,8 @@ class Terms:
     """What a certificate asks for messages, in seconds and bytes."""
 
     def __init__(self, topology, what, bound):
-        self.topology, given = topology, bound.certificate
+        given, self.backwards = bound.certificate, bound.certificate["direction"] == "out"
+        self.topology = topology = transpose(topology) if self.backwards else topology
         self.end = float(bound.value)
         self.ticks = given["ticks"]
         self.pairs = given["pairs"]
@@ -133,6 +135,7 @@ class Terms:
         ):
             everyone = tuple(sorted(what.members[group]))
             datum = tuple(everyone if side < 0 else (side,) for side in (start, end))
+            datum = datum[::-1] if self.backwards else datum
             if datum not in found and len({*datum[0], *datum[1]}) > 1:
                 found.append(datum)
         return found
@@ -284,8 +287,8 @@ def test_rents_are_not_counted_beyond_64_bits():
     pairs = [[0, 0, end] for end in range(1, 12)]
     prices = [[int(end == node)] for _, _, end in pairs for node in range(12)]
     rents = [[0, 2**63 // 132 + 2**56] for _ in range(132)]
-    certificate = {"size_bytes": 1000, "time": 10**6, "ticks": 1, "pairs": pairs, "symmetries": []}
-    certificate |= {"prices": prices, "transfer": 0, "rents": rents}
+    certificate = {"size_bytes": 1000, "time": 10**6, "ticks": 1, "direction": "in", "pairs": pairs}
+    certificate |= {"symmetries": [], "prices": prices, "transfer": 0, "rents": rents}
     with pytest.raises(InputError, match="too large"):
         Bound("itineraries", Fraction(10**6), "s", certificate).check(topology, what)
 
@@ -311,6 +314,19 @@ def test_bandwidths_in_no_round_ratio(rates):
     what = collective("allgather", 4)
     bound = itineraries_bound(topology, what, Fraction(40_000), MICRO)
     bound.check(topology, what)
+
+
+def test_what_is_added_up_is_as_what_is_copied_backwards():
+    """Only where links are as fast: a message that waits for a slower link does so at its end, backwards."""
+    topology = parse_topology("ring:6")
+    found = [bound_of(topology, kind, 120_000) for kind in ("broadcast", "reduce")]
+    assert [bound.certificate["direction"] for bound in found] == ["in", "out"]
+    assert checked(topology, "reduce", found[1]) == checked(topology, "broadcast", found[0])
+    topology = parse_topology("mesh:2x2?bandwidth=50GB/s,25GB/s")
+    bound = bound_of(topology, "reduce-scatter", 120_000)
+    assert bound.certificate["direction"] == "in"
+    with pytest.raises(InputError, match="as fast"):
+        forged(bound, direction="out").check(topology, what_of(topology, "reduce-scatter"))
 
 
 def test_a_root_has_the_symmetries_that_keep_it():
