@@ -196,6 +196,13 @@ class Topology:
         return np.diff(self.in_links[0])
 
     @cached_property
+    def holders(self) -> BoolArray:
+        """Whether data stay at each node, shape (nodes,): at ranks, and switches that copy or add."""
+        found = np.arange(self.num_nodes) < self.num_ranks
+        found[list(self.multicast | self.aggregate)] = True
+        return found
+
+    @cached_property
     def egress(self) -> Rationals:
         """Total bandwidth out of each node, bytes/s, exact."""
         return self._totals(self.source)

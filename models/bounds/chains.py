@@ -216,8 +216,7 @@ class _Ways:
     @cached_property
     def hubs(self) -> BoolArray:
         """Whether a message may end at a state: at ranks, and switches that copy or add."""
-        able = self.topology.multicast | self.topology.aggregate
-        return (self.node < self.topology.num_ranks) | np.isin(self.node, sorted(able))
+        return self.topology.holders[self.node]
 
     @cached_property
     def steps(self) -> list[_Step]:

@@ -298,7 +298,7 @@ import numpy.typing as npt
 from models.bounds.chaining import Chaining
 from models.bounds.crossing import MOST_RANKS, Crossing
 from models.bounds.delivery import Clock, Delivery, earned
-from models.bounds.itinerary import Datum, Itineraries
+from models.bounds.itinerary import Datum, Itineraries, taken
 from models.bounds.reachability import Reachability
 from models.bounds.receipt import Demand, Receipt
 from models.bounds.relaying import Relaying
@@ -903,9 +903,9 @@ def _check_symmetries(to: IntArray, topology: Topology, moved: Mapping[Datum, Fr
     ranks = set(range(topology.num_ranks))
     for row in to.tolist():
         image = Counter({(row[a], row[b], *rest): often for (a, b, *rest), often in links.items()})
-        taken = {(_image(starts, row), _image(ends, row)): share for (starts, ends), share in moved.items()}
-        kept = sorted(row) == list(range(topology.num_nodes)) and _image(ranks, row) == ranks
-        if not kept or image != links or taken != moved or any(_image(one, row) != one for one in able):
+        goes = {(taken(starts, row), taken(ends, row)): share for (starts, ends), share in moved.items()}
+        kept = sorted(row) == list(range(topology.num_nodes)) and taken(ranks, row) == ranks
+        if not kept or image != links or goes != moved or any(taken(one, row) != one for one in able):
             raise InputError("itineraries bound: some row of symmetries is none of the network and the data")
 
 
@@ -917,19 +917,12 @@ def _check_heard(pairs: Sequence[tuple[int, int, int]], to: IntArray, data: Sequ
             0 <= datum < len(data) and start in data[datum][0] and end in data[datum][1] and start != end
         ):
             raise InputError(f"itineraries bound: {[datum, start, end]} is no pair of a datum")
-    images = [
-        [number[_image(starts, row), _image(ends, row)] for starts, ends in data] for row in to.tolist()
-    ]
-    taken = [
-        {(image[datum], row[start], row[end]) for datum, start, end in pairs}
-        for row, image in zip(to.tolist(), images, strict=True)
-    ]
-    if not pairs or sorted(set(pairs)) != list(pairs) or any(one != set(pairs) for one in taken):
-        raise InputError("itineraries bound: pairs must be in order, once each, and alike under symmetries")
-
-
-def _image(nodes: Iterable[int], row: Sequence[int]) -> frozenset[int]:
-    return frozenset(row[node] for node in nodes)
+    for row in to.tolist():
+        image = [number[taken(starts, row), taken(ends, row)] for starts, ends in data]
+        if {(image[datum], row[start], row[end]) for datum, start, end in pairs} != set(pairs):
+            raise InputError("itineraries bound: symmetries must take pairs to pairs")
+    if not pairs or sorted(set(pairs)) != list(pairs):
+        raise InputError("itineraries bound: pairs must be in order, and once each")
 
 
 def _all_distances(topology: Topology, *, backwards: bool = False) -> list[list[int]]:

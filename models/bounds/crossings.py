@@ -217,19 +217,17 @@ class _Cut:
         size: Fraction,
     ) -> _Cut | None:
         """Return a set of nodes as a cut; None if it parts no pair."""
-        ranks, whole = topology.num_ranks, tick_of(distances)
+        whole = tick_of(distances)
         outer, inner = share.members[~inside[share.members]], share.members[inside[share.members]]
         needed = int(share.pairs[np.ix_(outer, inner)].sum(dtype=object)) * UNITS // share.denominator
         entering = np.flatnonzero(~inside[topology.source] & inside[topology.target])
         # Messages without α may follow each other within a tick.
         if not needed or not len(entering) or not topology.alpha.numerators[entering].all():
             return None
-        holds = np.arange(topology.num_nodes) < ranks
-        holds[[*(topology.multicast | topology.aggregate)]] = True
         away = np.where(distances.nodes < 0, MOST_WHOLE * whole, distances.nodes) // whole
         heard = _counts(topology, distances, outer, outward=False)
         told = _counts(topology, distances, inner, outward=True)
-        senders, ends = np.flatnonzero(holds & ~inside), np.flatnonzero(holds)
+        senders, ends = np.flatnonzero(topology.holders & ~inside), np.flatnonzero(topology.holders)
         known: dict[bytes, _Way] = {}
         for link in entering.tolist():
             tail, head = int(topology.source[link]), int(topology.target[link])

@@ -6,7 +6,7 @@ It shares no code with `models.itineraries`, which finds the prices.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -67,7 +67,7 @@ class Itineraries:
         nodes, place = self.topology.num_nodes, {pair: number for number, pair in enumerate(self.pairs)}
         goes, known = [], {datum: number for number, datum in enumerate(self.data)}
         for to in self.symmetries.tolist():
-            image = [known[_taken(starts, to), _taken(ends, to)] for starts, ends in self.data]
+            image = [known[taken(starts, to), taken(ends, to)] for starts, ends in self.data]
             goes.append(
                 [
                     place[image[datum], to[start], to[end]] * nodes + to[node]
@@ -127,7 +127,8 @@ class Itineraries:
         """Of each link: its bandwidth in the largest unit of which all are a whole number."""
         unit = lcm(*(rate.denominator for rate in self.topology.bandwidth))
         whole = [int(rate * unit) for rate in self.topology.bandwidth]
-        return [rate // gcd(*whole) for rate in whole]
+        part = gcd(*whole)
+        return [rate // part for rate in whole]
 
     @property
     def fits(self) -> bool:
@@ -159,16 +160,17 @@ class Itineraries:
         return True
 
 
-def _taken(ranks: frozenset[int], to: Sequence[int]) -> frozenset[int]:
-    return frozenset(to[rank] for rank in ranks)
+def taken(nodes: Iterable[int], to: Sequence[int]) -> frozenset[int]:
+    """Return where a symmetry takes nodes."""
+    return frozenset(to[node] for node in nodes)
 
 
 def _classes(size: int, goes: Sequence[Sequence[int]]) -> Int64Array:
     """Return the classes of 0..size - 1, in order of their first, where each is with where it goes."""
-    least = np.arange(size)
+    least, maps = np.arange(size), [np.array(to) for to in goes]
     while True:
         before = least.copy()
-        for to in goes:
+        for to in maps:
             together = np.minimum(least, least[to])
             np.minimum.at(together, to, together.copy())
             least = together[together]

@@ -140,8 +140,9 @@ def lower_bounds(
     bounds += [bound for bound in (messages, chains, relays, crossings) if bound]
     for kind in PROGRAMS if lp else ():
         asked = _solved(kind, topology, collective, Fraction(size), least)
-        bounds += [asked] if asked else []
-        least = max(least, asked.value) if asked else least
+        if asked:
+            bounds.append(asked)
+            least = asked.value
     return bounds
 
 

@@ -139,12 +139,12 @@ class Views:
     @property
     def holders(self) -> int:
         """How many nodes hold data."""
-        return int(_holders(self.topology).sum())
+        return int(self.topology.holders.sum())
 
     @cached_property
     def holder(self) -> BoolArray:
         """Shape (classes of nodes,): whether they hold data."""
-        return _holders(self.topology)[[node for _, node in self.example]]
+        return self.topology.holders[[node for _, node in self.example]]
 
     @cached_property
     def start(self) -> BoolArray:
@@ -174,21 +174,13 @@ def _farthest(topology: Topology, ranks: Sequence[int]) -> int:
     return max(ranks, key=lambda rank: (apart[ranks.index(rank)], -out[rank]))
 
 
-def _holders(topology: Topology) -> BoolArray:
-    """Return which nodes hold data: ranks, and switches that copy or add."""
-    holds = np.arange(topology.num_nodes) < topology.num_ranks
-    holds[list(topology.multicast | topology.aggregate)] = True
-    return holds
-
-
 def _classes(topology: Topology, items: Sequence[Item], kinds: Int64Array) -> Int64Array:
     """Return classes of nodes, shape (items, nodes): equal where items see nodes, and all links, alike."""
     links = np.array([mixed(np.uint64(kind)) for kind in kinds], np.uint64)
     shares = sorted({item.share for item in items})
-    holds = _holders(topology)
     views = list[UInt64Array]()
     for item in items:
-        marks = np.where(item.ends, 2, holds)
+        marks = np.where(item.ends, 2, topology.holders)
         marks[item.start] = 3 + shares.index(item.share)
         colours = np.array([mixed(np.uint64(mark)) for mark in marks], np.uint64)
         views.append(refine(colours, topology.source, topology.target, links)[0])

@@ -19,9 +19,9 @@ MOST_COLUMNS, MOST_TICKS, MOST_PARTS = 2**14, 128, 32
 STAGES = (Fraction(1, 4), Fraction(6, 5)), (Fraction(1), Fraction(51, 50))
 """How many ticks there are, of the most: few at first, to find out about which time it is. And how many times
 more of them a second program has."""
-MOST_NEAR = 1, 2
+NEAR = 1, 2
 """Of sums that all need, how many of the largest distances of pairs count: first one, which is soon done."""
-LATE, MOST_PLACES = 16, 2**13
+LATE, MANY = 16, 2**13
 """Times of so many of the largest α, and pairs times nodes, from which on one distance has to do."""
 MOST_PROGRAMS = 6
 """For ticks of one length."""
@@ -34,10 +34,10 @@ def itineraries_bound(
 ) -> Bound | None:
     """Return the bound by the prices that the linear programs find, within seconds to minutes.
 
-    The certificate has the size, how many ticks the time has, the direction (``out``: of
-    what is added up, on the network backwards), the pairs as rows of a datum, a start and an
-    end, the symmetries by which prices are alike, as where each takes the nodes, prices by class and tick,
-    the price of being sent, and rents by class and moment.
+    The certificate has the size, how many ticks the time has, the direction (``out``: of what is added up, on
+    the network backwards), the pairs as rows of a datum, a start and an end, the symmetries by which prices
+    are alike, as where each takes the nodes, prices by class and tick, the price of being sent, and rents by
+    class and moment.
 
     Parameters
     ----------
@@ -58,16 +58,17 @@ def itineraries_bound(
         return None
     unit = Fraction(int(topology.alpha.numerators.max()), topology.alpha.denominator)
     best: tuple[Fraction, Prices, Pairs] | None = None
-    count = 0
-    for near in MOST_NEAR:
+    for near in NEAR:
         time = best[0] if best else least
-        pairs = Pairs.of(topology, collective, near) if near == 1 or time <= LATE * unit else None
-        many = pairs is not None and near > 1 and len(pairs.start) * topology.num_nodes > MOST_PLACES
-        if pairs is None or many or len(pairs.start) == count:
+        if near > 1 and time > LATE * unit:
             break
-        count = len(pairs.start)
+        pairs = Pairs.of(topology, collective, near)
+        if pairs is None or (near > 1 and len(pairs.start) * topology.num_nodes > MANY):
+            break
         found = _finest(pairs, size, time)
         best = (*found, pairs) if found else best
+        if not pairs.partial:
+            break
     if best is None:
         return None
     time, prices, pairs = best

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -11,7 +12,7 @@ from itertools import product
 import numpy as np
 
 from schedules.collective import EVERYONE, Collective
-from topologies.exact import BoolArray, Int32Array, Int64Array, offsets_of
+from topologies.exact import Int32Array, Int64Array, offsets_of
 from topologies.graphs.shortest_paths import alpha_distances
 from topologies.graphs.symmetry import Group, automorphisms, orbits_of
 from topologies.topology import Topology
@@ -69,8 +70,7 @@ class Pairs:
         if backwards:
             topology = transpose(topology)
             data = {(ends, starts): share for (starts, ends), share in data.items()}
-        count = sum(len(starts) * len(ends) - len(starts & ends) for starts, ends in data)
-        if count * topology.num_nodes > MOST_PLACES:
+        if _count(data) * topology.num_nodes > MOST_PLACES:
             return None
         apart = alpha_distances(topology)
         pairs = [sorted(_asked(datum, apart, near)) for datum in data]
@@ -111,14 +111,12 @@ class Pairs:
     @cached_property
     def senders(self) -> Int64Array:
         """int64: of the nodes that hold data, one of each class."""
-        return np.unique(self.group.node_orbits[self.holds])
+        return np.unique(self.group.node_orbits[self.topology.holders])
 
-    @cached_property
-    def holds(self) -> BoolArray:
-        """bool, shape (nodes,): whether data stay there: at a rank, or a switch that copies or adds."""
-        found = np.arange(self.topology.num_nodes) < self.topology.num_ranks
-        found[list(self.topology.multicast | self.topology.aggregate)] = True
-        return found
+    @property
+    def partial(self) -> bool:
+        """Whether some pairs were left out as not far enough."""
+        return len(self.start) < _count(self.data)
 
 
 def _data(collective: Collective) -> dict[Datum, Fraction]:
@@ -130,6 +128,11 @@ def _data(collective: Collective) -> dict[Datum, Fraction]:
         sides = (members if side == EVERYONE else frozenset([side]) for side in (start, end))
         found[next(sides), next(sides)] += share
     return {datum: share for datum, share in found.items() if share and len(datum[0] | datum[1]) > 1}
+
+
+def _count(data: Iterable[Datum]) -> int:
+    """Return how many pairs of a start and another end there are."""
+    return sum(len(starts) * len(ends) - len(starts & ends) for starts, ends in data)
 
 
 def _asked(datum: Datum, apart: Int64Array, near: int) -> list[tuple[int, int]]:

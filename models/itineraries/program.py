@@ -114,7 +114,7 @@ class Program:
             alpha=self.alpha,
             speed=np.array([math.ceil(speed / speeds[-1] * UNIT) / UNIT for speed in speeds]),
             part=np.array([[_part(speed, rate) for rate in rates] for speed in speeds]),
-            holds=self.pairs.holds,
+            holds=topology.holders,
             senders=self.pairs.senders.astype(np.int64),
         )
 
@@ -159,6 +159,7 @@ class Program:
 
     def solved(self, ticks: int, pool: list[Messages]) -> tuple[Fraction, Prices] | None:
         """Return the largest proven value and its prices; None for none. Messages are added to the pool."""
+        pool[:] = [one.only(one.last <= ticks) for one in pool]
         best: tuple[Fraction, Prices] | None = None
         for turn in range(MOST_ROUNDS):
             found = self._optimum(ticks, pool, prune=not turn)
@@ -194,7 +195,6 @@ class Program:
         always.add((1, phi[:, :-1]), (-1, phi[:, 1:]))
         always.add((1, V[:, 1:]), (-1, V[:, :-1]))
         always.add(*zip(self.links, V[:, -1:], strict=True))
-        pool[:] = [one.only(one.last <= ticks) for one in pool]
         parts = [_matrix(one, phi, V, transfer) for one in pool]
         always_first = sum(part.shape[0] for part in parts)
         matrix = vstack([*parts, always.matrix(transfer + 1)]).tocsr()
