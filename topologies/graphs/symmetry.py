@@ -462,6 +462,15 @@ class Group:
         return Group(self.topology, frozen(self.nodes[kept], np.int32), frozen(self.links[kept], np.int32))
 
 
+def drawn_subgroup(
+    topology: Topology, elements: tuple[Int32Array, Int32Array], rng: np.random.Generator
+) -> tuple[Int32Array, Int32Array]:
+    """Return those elements of a group, the identity first, that one or two of them by chance lead to."""
+    few = rng.integers(len(elements[0]), size=rng.integers(1, 3))
+    found = Group(topology, elements[0][few], elements[1][few]).elements(len(elements[0]))
+    return elements if found is None else found
+
+
 def automorphisms(topology: Topology, effort: int = DEFAULT_EFFORT) -> Group:
     """Return a group of automorphisms: of all of them, as far as `effort` goes.
 

@@ -1,7 +1,9 @@
 """The method ``message_flow``: an all-to-all in few messages a link, whose times and paths fit each other.
 
 The search begins with steps: in each all links send one message, and there are as many steps as the network
-is wide, or some more. Where it is handed a schedule, the order of that one's messages is tried too.
+is wide, or some more. Where it is handed a schedule, the order of that one's messages is tried too. Links
+that symmetries take to each other send at the same times: with fewer of these some can wait while others
+send.
 """
 
 from __future__ import annotations
@@ -23,17 +25,19 @@ from schedules.collective import Kind
 from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Clock, Schedule, step_numbers
 from schedules.simulation.simulate import simulate, watch
-from topologies.errors import NoSchedule
+from topologies.errors import InputError, NoSchedule
 from topologies.exact import Int32Array, Int64Array, IntArray, offsets_of
 from topologies.graphs.free_action import free_group
-from topologies.graphs.symmetry import automorphisms
+from topologies.graphs.symmetry import automorphisms, drawn_subgroup
 from topologies.kernels import now
-from topologies.ranges import Duration, Options
+from topologies.ranges import Duration, Options, Whole
 from topologies.topology import Topology
 from topologies.units import parse_time
 
 MOST_PAIRS, MOST_COLUMNS = 2**22, 2**17
 """Of a rank and a link, times symmetries; and of a program of steps: seconds each."""
+DRAWN = 2**10
+"""Times that fewer symmetries are drawn."""
 MORE = 0, 1, 2
 """So many steps more than the network is wide, and so many more of them in the first and last messages."""
 SAME = 1e-9
@@ -48,16 +52,19 @@ class MessageFlowOptions(Options):
     ----------
     time_limit
         A time with its unit, for the search.
+    index
+        How many times fewer symmetries the schedule has than it could have: 1 for all.
 
     Raises
     ------
     InputError
-        If the time is none.
+        If the time is none, or the index less than 1.
     """
 
     OWNER: ClassVar[str] = "message_flow"
 
     time_limit: Annotated[str, Duration("20s")] = "10s"
+    index: Annotated[int, Whole(1)] = 1
 
 
 def synthesize(problem: Problem, options: MessageFlowOptions, rng: np.random.Generator) -> Schedule:
@@ -71,7 +78,7 @@ def synthesize(problem: Problem, options: MessageFlowOptions, rng: np.random.Gen
         As `METHOD.supports`.
     """
     METHOD.supports(problem, options)
-    program = _program(problem)
+    program = _program(problem, options, rng)
     made = _fastest(problem, program, list(_steps(program)), options, rng)
     if made is None:
         raise NoSchedule(f"message_flow found no schedule in {options.time_limit}; give it more time")
@@ -82,15 +89,29 @@ def improve(
     problem: Problem, start: Schedule, options: MessageFlowOptions, rng: np.random.Generator
 ) -> Schedule:
     """Return the faster one of a schedule and of what is found from steps and from its messages' order."""
-    program, size = _program(problem), problem.size or Fraction(1)
+    program, size = _program(problem, options, rng), problem.size or Fraction(1)
     orders = [*_steps(program), _order_of(program, start, size)]
     made = _fastest(problem, program, orders, options, rng)
     return min([start, *([made] if made else [])], key=lambda schedule: simulate(schedule, size).time)
 
 
-def _program(problem: Problem) -> FlowProgram:
+def _program(problem: Problem, options: MessageFlowOptions, rng: np.random.Generator) -> FlowProgram:
     shard = float((problem.size or 1) * problem.collective.items.share[0])
-    return FlowProgram(problem.topology, *_symmetries(problem.topology), shard)
+    alike = _symmetries(problem.topology)
+    return FlowProgram(problem.topology, *_fewer(problem.topology, alike, options.index, rng), shard)
+
+
+def _fewer(
+    topology: Topology, alike: tuple[Int32Array, Int32Array], index: int, rng: np.random.Generator
+) -> tuple[Int32Array, Int32Array]:
+    """Return a subgroup of an index, by chance."""
+    for _ in range(DRAWN if index > 1 else 0):
+        fewer = drawn_subgroup(topology, alike, rng)
+        if len(fewer[0]) * index == len(alike[0]):
+            return fewer
+    if index > 1:
+        raise InputError(f"message_flow: index {index}; none was found of the {len(alike[0])} symmetries")
+    return alike
 
 
 def _symmetries(topology: Topology) -> tuple[Int32Array, Int32Array]:
@@ -196,7 +217,7 @@ def check(problem: Problem, options: MessageFlowOptions) -> None:
     topology = problem.topology
     if not problem.collective.plain:
         raise METHOD.unsupported("needs equal shards from each rank to each")
-    program = _program(problem)
+    program = _program(problem, options, np.random.default_rng(0))
     pairs = topology.num_ranks * topology.num_links * len(program.nodes)
     if pairs > MOST_PAIRS or program.columns(program.width) > MOST_COLUMNS:
         raise METHOD.unsupported(f"would solve too large a linear program on {topology.name}")

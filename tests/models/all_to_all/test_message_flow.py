@@ -8,7 +8,7 @@ import pytest
 from heuristics.classic.direct import METHOD as DIRECT
 from heuristics.classic.stepwise import METHOD as STEPWISE
 from models.all_to_all.message_flow import METHOD
-from models.all_to_all.message_flow.method import improve
+from models.all_to_all.message_flow.method import _program, improve
 from models.all_to_all.message_flow.paths import _straight
 from models.all_to_all.message_flow.program import FlowProgram, Order
 from models.all_to_all.message_flow.search import _changed, _sorted
@@ -17,7 +17,7 @@ from schedules import Problem, collective
 from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from tests.sweep import for_each
-from topologies import Unsupported
+from topologies import InputError, Unsupported
 from topologies.graphs.free_action import free_group
 from topologies.graphs.shortest_paths import hop_distances
 from topologies.graphs.symmetry import automorphisms
@@ -34,9 +34,9 @@ def problem_on(text, size=Fraction(10**6), **more):
     return Problem(topology, collective("all-to-all", topology.num_ranks, **more), size)
 
 
-def made(text, size=Fraction(10**6), seconds="0.3s"):
-    problem = problem_on(text, size)
-    schedule = METHOD.synthesize(problem, METHOD.options(time_limit=seconds), np.random.default_rng(0))
+def made(text, size=Fraction(10**6), seconds="0.3s", index=1):
+    problem, options = problem_on(text, size), METHOD.options(time_limit=seconds, index=index)
+    schedule = METHOD.synthesize(problem, options, np.random.default_rng(0))
     verify(schedule)
     return schedule
 
@@ -147,6 +147,21 @@ def test_a_line_of_four_ranks_by_hand():
     program = program_on("mesh:4x1?bandwidth=1MB/s&alpha=1s", 1e6)
     assert program.solved(program.in_steps(3), SECONDS).time[-1] == pytest.approx(7)
     assert program.solved(program.in_steps(3, 0), SECONDS).time[-1] == pytest.approx(8)
+
+
+def test_with_fewer_symmetries_steps_are_as_long():
+    assert end_of_steps("torus:2x4", 2) == pytest.approx(end_of_steps("torus:2x4", 1), rel=1e-6)
+    made("torus:2x4", index=2)
+    with pytest.raises(InputError, match="index 3; none was found of the 8 symmetries"):
+        made("torus:2x4", index=3)
+
+
+def end_of_steps(text, index):
+    problem = problem_on(text)
+    program = _program(problem, METHOD.options(index=index), np.random.default_rng(0))
+    assert len(program.sources) == index
+    timed = program.solved(list(program.in_steps(program.width, 0)), SECONDS)
+    return timed.time[-1]
 
 
 @for_each("text", ["torus:4x4", "circulant:12,2,3", "gen_kautz:2,8", "mesh:3x3", "mesh:4x3", "mesh:5x1"])
