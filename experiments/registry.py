@@ -110,6 +110,7 @@ _SINGLE = Methods(
         "allreduce_trees": _at("models.allreduce:ALLREDUCE_TREES"),
         "allreduce_lp": _at("models.allreduce:ALLREDUCE_LP"),
         "allreduce_epochs": _at("models.allreduce:ALLREDUCE_EPOCHS"),
+        "few_sums": _at("models.allreduce.few_sums:METHOD"),
         "sccl": _at("models.sccl:METHOD"),
         "optimum": _at("models.optimum:optimum", _STARTS),
         "taccl": _at("models.taccl:METHOD"),

@@ -4,27 +4,36 @@ M is a line of so many units, on which the items of the collective lie one after
 has w units of it; what an edge of a tree moves is an interval over an arc, or over several arcs that join the
 same two ranks, by their room. The line is cut where an item or an interval ends, so each interval is a run of
 chunks of every item that it meets. An item without a size is one chunk of size 0, which goes where the unit
-goes at which the item would begin.
+goes at which the item would begin. What has steps in place of trees moves equal parts of the line.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from schedules.collective import Collective
-from schedules.schedule import Chunks, Clock, Routes, Schedule
+from schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
 from topologies.errors import NoSchedule, TuttiError
-from topologies.exact import Int32Array, Int64Array, offsets_of
+from topologies.exact import BoolArray, Int32Array, Int64Array, offsets_of
 from topologies.kernels import kernel
 from topologies.topology import Topology
 from topologies.trees.forest import Forest, LogicalNetwork, depths
 
 MOST_TRANSFERS = 5 * 10**7
 """A table takes about 60 bytes a row while it is made; every rank sends every item twice: 5,000 ranks."""
+
+
+class StepTransfers(NamedTuple):
+    """Transfers of a part of the line, as arrays of one length: when, over which link, and which add."""
+
+    step: Int64Array
+    link: Int64Array
+    reduce: BoolArray
 
 
 class IntervalTransfers(NamedTuple):
@@ -303,3 +312,26 @@ def joined_routes(*networks: LogicalNetwork) -> Routes:
     """Return the routes of all arcs, one network's after the other's."""
     lengths = np.concatenate([np.diff(network.offsets) for network in networks])
     return Routes(offsets_of(lengths), np.concatenate([network.links for network in networks]))
+
+
+def in_equal_parts(topology: Topology, what: Collective, parts: Sequence[StepTransfers]) -> Schedule:
+    """Return the schedule in the step clock of a line in equal parts, each with transfers of its own.
+
+    Of what arrives at a rank in a step copies come first.
+    """
+    width = line_width(what, len(parts))
+    line = CutLine.of(what, width, np.arange(len(parts)) * (width // len(parts)))
+    of_chunk = [parts[part] for part in (line.start * len(parts) // width).tolist()]
+    chunk = np.repeat(np.arange(len(of_chunk)), [len(part.step) for part in of_chunk])
+    step, link, reduce = (np.concatenate(column) for column in zip(*of_chunk, strict=True))
+    rows = np.lexsort((chunk, link, reduce, step))
+    return Schedule(
+        topology=topology,
+        collective=what,
+        clock=Clock.STEP,
+        chunks=line.chunks,
+        chunk=chunk[rows].astype(np.int32),
+        route=link[rows].astype(np.int32),
+        order=step_numbers(step[rows]),
+        reduce=reduce[rows].astype(np.bool_),
+    )

@@ -29,9 +29,9 @@ import numpy as np
 
 from schedules.capabilities import Capabilities, Groups, Switches
 from schedules.collective import Kind
-from schedules.intervals import CutLine, line_width
+from schedules.intervals import StepTransfers, in_equal_parts
 from schedules.method import Method, Problem
-from schedules.schedule import Clock, Schedule, step_numbers
+from schedules.schedule import Schedule
 from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
 from topologies.graphs.grid_structure import Grid, LineKind, grid_of
 from topologies.graphs.shortest_paths import diameter, hop_distances
@@ -78,14 +78,6 @@ class _Step(NamedTuple):
             arrived, target = np.delete(arrived, first, axis=0), np.delete(target, first)
 
 
-class _Rows(NamedTuple):
-    """Transfers of one part of an item, as arrays of one length."""
-
-    step: Int64Array
-    link: Int64Array
-    reduce: BoolArray
-
-
 def synthesize(problem: Problem, options: WalksOptions, rng: np.random.Generator) -> Schedule:
     """Return a schedule in the step clock, with radius 0 of as many steps as the network is wide.
 
@@ -100,13 +92,14 @@ def synthesize(problem: Problem, options: WalksOptions, rng: np.random.Generator
     most = len(walks[0])
     radii = range(most + 1) if options.radius is None else [min(options.radius, most)]
     choices = [_parts(topology, walks, radius) for radius in radii]
-    return _schedule(problem, min(choices, key=lambda parts: _seconds(problem, parts)))
+    fastest = min(choices, key=lambda parts: _seconds(problem, parts))
+    return in_equal_parts(topology, problem.collective, fastest)
 
 
-def _seconds(problem: Problem, parts: Sequence[_Rows]) -> float:
+def _seconds(problem: Problem, parts: Sequence[StepTransfers]) -> float:
     """Return the sum over steps of α and the largest load over bandwidth, all parts being as large."""
     topology, size = problem.topology, float(problem.size or 0)
-    rows = _Rows(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    rows = StepTransfers(*(np.concatenate(column) for column in zip(*parts, strict=True)))
     load = np.zeros((int(rows.step.max()) + 1, topology.num_links))
     np.add.at(load, (rows.step, rows.link), size / len(parts))
     used = np.zeros_like(load)
@@ -114,31 +107,7 @@ def _seconds(problem: Problem, parts: Sequence[_Rows]) -> float:
     return float((used * topology.alpha.floats + load / topology.bandwidth.floats).max(axis=1).sum())
 
 
-def _schedule(problem: Problem, parts: Sequence[_Rows]) -> Schedule:
-    """Return the schedule; parts of the vector follow each other, so that what takes a link is one."""
-    what = problem.collective
-    width = line_width(what, len(parts))
-    line = CutLine.of(what, width, np.arange(len(parts)) * (width // len(parts)))
-    of_part = [np.flatnonzero(line.start * len(parts) // width == part) for part in range(len(parts))]
-    chunk = np.concatenate([np.tile(own, len(rows.step)) for own, rows in zip(of_part, parts, strict=True)])
-    step, link, reduce = (
-        np.concatenate([np.repeat(column, len(own)) for own, column in zip(of_part, columns, strict=True)])
-        for columns in zip(*parts, strict=True)
-    )
-    rows = np.lexsort((chunk, link, reduce, step))  # of what arrives in a step, copies come first
-    return Schedule(
-        topology=problem.topology,
-        collective=what,
-        clock=Clock.STEP,
-        chunks=line.chunks,
-        chunk=chunk[rows].astype(np.int32),
-        route=link[rows].astype(np.int32),
-        order=step_numbers(step[rows]),
-        reduce=reduce[rows].astype(np.bool_),
-    )
-
-
-def _parts(topology: Topology, walks: Sequence[Sequence[_Step]], radius: int) -> list[_Rows]:
+def _parts(topology: Topology, walks: Sequence[Sequence[_Step]], radius: int) -> list[StepTransfers]:
     """Return the transfers of each part of the vector, all parts being as large."""
     hops, parts = hop_distances(topology), []
     load = np.zeros((len(hops), topology.num_links))
@@ -288,7 +257,7 @@ def _matchings(topology: Topology) -> Iterator[Int64Array]:
         left = np.setdiff1d(left, matching)
 
 
-def _rows(topology: Topology, walk: Sequence[_Step]) -> _Rows:
+def _rows(topology: Topology, walk: Sequence[_Step]) -> StepTransfers:
     """Return what is sent in each step; what a rank has already need not be sent to it."""
     held, rows = np.eye(topology.num_ranks, dtype=np.bool_), []
     for number, (links, adds) in enumerate(walk, 1):
@@ -300,9 +269,9 @@ def _rows(topology: Topology, walk: Sequence[_Step]) -> _Rows:
         reduce = adding[topology.target[sent]]
         first = np.unique(topology.target[sent], return_index=True)[1]
         reduce |= ~np.isin(np.arange(len(sent)), first)
-        rows.append(_Rows(np.full(len(sent), number), sent, reduce))
+        rows.append(StepTransfers(np.full(len(sent), number), sent, reduce))
         _Step(links, adds).take(topology, held)
-    return _Rows(*(np.concatenate(column) for column in zip(*rows, strict=True)))
+    return StepTransfers(*(np.concatenate(column) for column in zip(*rows, strict=True)))
 
 
 def check(problem: Problem, options: WalksOptions) -> None:

@@ -1,0 +1,137 @@
+"""Allreduces of few sums: least loads by brute force, legality, loads that symmetries keep, errors."""
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+
+from models.allreduce import few_sums
+from models.allreduce.few_sums import METHOD, FewSumsOptions
+from schedules import Problem, collective
+from schedules.simulation.simulate import simulate
+from schedules.verify import verify
+from topologies import InputError, NoSchedule, Unsupported
+from topologies.graphs.symmetry import automorphisms
+from topologies.text import parse_topology
+
+SIZE = Fraction(32_000)
+
+
+def made(network, *, seed=0, shards=None, size=SIZE, **options):
+    topology = parse_topology(network)
+    what = collective("allreduce", topology.num_ranks, shards=shards)
+    problem = Problem(topology, what, size)
+    schedule = METHOD.synthesize(
+        problem, FewSumsOptions(**{"time_limit": "2s", **options}), np.random.default_rng(seed)
+    )
+    verify(schedule)
+    return schedule
+
+
+def loads(schedule):
+    """Of each step, what each link carries in vectors."""
+    topology, found = schedule.topology, {}
+    count = np.ones(len(schedule), int) if schedule.count is None else schedule.count
+    for row in range(len(schedule)):
+        span = slice(schedule.chunk[row], schedule.chunk[row] + count[row])
+        size = Fraction(int(schedule.chunks.size[span].sum()), schedule.chunks.denominator)
+        (link,) = schedule.route_table.lists[schedule.route[row]]
+        step = found.setdefault(int(schedule.order[row]), [Fraction(0)] * topology.num_links)
+        step[link] += size
+    return [found[step] for step in sorted(found)]
+
+
+def least_load(topology, steps):
+    """The least sum over steps of the part of an orbit's links that is used, one sum a rank.
+
+    All subsets of links in each step, and for all ranks whether they keep what they have.
+    """
+    ranks, links = (
+        topology.num_ranks,
+        list(zip(topology.source.tolist(), topology.target.tolist(), strict=True)),
+    )
+    orbit = automorphisms(topology).link_orbits.tolist()
+    whole = {kind: orbit.count(kind) for kind in orbit}
+    states = {tuple(1 << rank for rank in range(ranks)): Fraction(0)}
+    for _ in range(steps):
+        after = {}
+        for state, cost in states.items():
+            for used, kept in product(product((0, 1), repeat=len(links)), product((0, 1), repeat=ranks)):
+                parts = [[state[rank]] if kept[rank] else [] for rank in range(ranks)]
+                for (tail, head), sends in zip(links, used, strict=True):
+                    if sends:
+                        parts[head].append(state[tail])
+                if not all(own and sum(own) == np.bitwise_or.reduce(own) for own in parts):
+                    continue
+                often = dict.fromkeys(whole, 0)
+                for kind, sends in zip(orbit, used, strict=True):
+                    often[kind] += sends
+                total = cost + max(Fraction(often[kind], whole[kind]) for kind in whole)
+                key = tuple(int(sum(own)) for own in parts)
+                after[key] = min(total, after.get(key, total))
+        states = after
+    return states.get((2**ranks - 1,) * ranks)
+
+
+@pytest.mark.parametrize(
+    ("network", "steps"),
+    [("ring:3", 1), ("mesh:3", 2), ("mesh:3", 3), ("uniring:3", 3), ("complete:3", 2)],
+)
+def test_no_load_is_less(network, steps):
+    schedule = made(network, steps=steps)
+    assert sum(max(step) for step in loads(schedule)) == least_load(parse_topology(network), steps)
+
+
+@pytest.mark.parametrize(("network", "steps"), [("mesh:3", 1), ("uniring:3", 2), ("uniring:4", 3)])
+def test_what_takes_too_few_steps_or_several_sums_a_rank_is_not_found(network, steps):
+    assert least_load(parse_topology(network), steps) is None
+    with pytest.raises(NoSchedule, match=f"few_sums on {network}: found none in 2s"):
+        made(network, steps=steps)
+
+
+def test_recursive_doubling_is_found():
+    """On a hypercube of dimension D in D steps, each link carries a vector in all (docs/sizes.md)."""
+    schedule = made("hypercube:3", steps=3)
+    assert sum(max(step) for step in loads(schedule)) == 1
+    assert simulate(schedule, SIZE).time == pytest.approx(3 * 0.5e-6 + 32_000 / 50e9)
+
+
+@pytest.mark.parametrize("network", ["circulant:12,2,3", "mesh:2x3", "gen_kautz:2,5", "ring:3?links=2"])
+def test_links_that_symmetries_take_to_each_other_carry_as_much(network):
+    schedule = made(network)
+    group = automorphisms(schedule.topology)
+    for step in loads(schedule):
+        for links in group.links:
+            assert [step[link] for link in links] == step
+
+
+@pytest.mark.parametrize(
+    ("network", "shards"),
+    [
+        ("mesh:2x3?bandwidth=50GB/s,25GB/s", None),
+        ("mesh:2x3", [3, 0, 1, 1, 2, 5]),
+        ("dgx1", None),
+        ("mesh:2x3?bandwidth=1TB/s,1B/s", None),
+    ],
+)
+def test_legal_on_unlike_links_and_for_uneven_shards(network, shards):
+    schedule = made(network, shards=shards)
+    time = simulate(schedule, SIZE).time
+    alpha = float(max(schedule.topology.alpha))
+    rates = schedule.topology.bandwidth.floats
+    steps = loads(schedule)
+    assert time <= sum(alpha + max(np.array(step, float) * 32_000 / rates) for step in steps) * (1 + 1e-9)
+
+
+def test_large_networks_and_wrong_options_are_refused():
+    with pytest.raises(Unsupported, match="few_sums needs at most 64 ranks; torus:9x9 has more"):
+        made("torus:9x9")
+    with pytest.raises(InputError, match="steps"):
+        FewSumsOptions(steps=0)
+
+
+def test_programs_are_not_too_large(monkeypatch):
+    monkeypatch.setattr(few_sums, "MOST_PRODUCTS", 1)
+    with pytest.raises(NoSchedule, match="found none"):
+        made("ring:4")
