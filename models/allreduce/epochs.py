@@ -154,9 +154,7 @@ class Lines:
     @classmethod
     def of(cls, topology: Topology) -> Lines:
         """Return them under a group that is not too large."""
-        group, most = automorphisms(topology), TUNING.most_elements
-        found = group.elements(most) or group.limited(most).elements(most)
-        nodes = np.arange(topology.num_ranks)[None, :] if found is None else found[0]
+        nodes, _ = automorphisms(topology).some_elements(TUNING.most_elements)
         return cls(topology, nodes.astype(np.int64), links_between(topology))
 
     @cached_property

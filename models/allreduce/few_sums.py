@@ -102,13 +102,23 @@ class _Symmetries:
         return _Symmetries(self.nodes[:1], self.links[:1])
 
     @cached_property
+    def of_node(self) -> Int32Array:
+        """Shape (nodes,): the least node of the orbit of each."""
+        return self.nodes.min(axis=0)
+
+    @cached_property
+    def of_link(self) -> Int32Array:
+        """Shape (links,): the least link of the orbit of each."""
+        return self.links.min(axis=0)
+
+    @cached_property
     def of_pair(self) -> Int64Array:
         """Shape (nodes, nodes): a number of the orbit of each pair of nodes."""
         count = self.nodes.shape[1]
         return (self.nodes[:, :, None].astype(np.int64) * count + self.nodes[:, None, :]).min(axis=0)
 
     @cached_property
-    def of_link(self) -> Int64Array:
+    def of_place(self) -> Int64Array:
         """Shape (links, nodes): a number of the orbit of each link and node."""
         links = self.links[:, :, None].astype(np.int64)
         return (links * self.nodes.shape[1] + self.nodes[:, None, :]).min(axis=0)
@@ -151,7 +161,7 @@ class _Program:
         from ortools.sat.python import cp_model  # slow to import
 
         model = cp_model.CpModel()
-        own = self.alike.nodes.min(axis=0) == np.arange(self.topology.num_nodes)
+        own = self.alike.of_node == np.arange(self.topology.num_nodes)
         for rank in np.flatnonzero(own).tolist():
             for step in range(1, self.steps + 1):
                 self._goes_on(model, step, rank)
@@ -166,7 +176,7 @@ class _Program:
         return self.known[key]
 
     def _sends(self, model: cp_model.CpModel, step: int, link: int) -> cp_model.IntVar:
-        return self._var(model, "sends", step, int(self.alike.links[:, link].min()))
+        return self._var(model, "sends", step, int(self.alike.of_link[link]))
 
     def _has(self, model: cp_model.CpModel, step: int, rank: int, source: int) -> Any:
         """Return the variable, or 1 or 0 where that is known."""
@@ -192,7 +202,7 @@ class _Program:
                 (kept, before, ("kept", rank, source))
             ]
             for sends, link in zip(arriving, into, strict=True):
-                tail, number = int(self.topology.source[link]), int(self.alike.of_link[link, source])
+                tail, number = int(self.topology.source[link]), int(self.alike.of_place[link, source])
                 held.append((sends, self._has(model, step - 1, tail, source), ("sent", number)))
             total = sum(self._both(model, one, other, (step, *key)) for one, other, key in held)
             model.add(self._has(model, step, rank, source) == total)
@@ -248,17 +258,15 @@ class _Solution:
     @property
     def sent(self) -> StepTransfers:
         """What is sent."""
-        topology, least = self.program.topology, self.program.alike.links.min(axis=0)
-        orbit = self.program.alike.nodes.min(axis=0)
-        rows = []
+        topology, alike, rows = self.program.topology, self.program.alike, []
         for key, value in sorted((key, value) for key, value in self.values.items() if key[0] == "sends"):
             step, number = key[1:]
-            rows += [(step, link) for link in np.flatnonzero(least == number) if value]
+            rows += [(step, link) for link in np.flatnonzero(alike.of_link == number) if value]
         step, link = np.array(rows).T
         target = topology.target[link]
         kept = [
             self.values["kept", when, rank]
-            for when, rank in zip(step.tolist(), orbit[target].tolist(), strict=True)
+            for when, rank in zip(step.tolist(), alike.of_node[target].tolist(), strict=True)
         ]
         first = np.unique(np.stack([step, target]), axis=1, return_index=True)[1]
         reduce = np.ones(len(link), dtype=np.bool_)
@@ -267,16 +275,14 @@ class _Solution:
 
     def start(self) -> dict[tuple[Any, ...], int]:
         """Return values for a program without symmetries."""
-        program = self.program
-        pairs, links = program.alike.of_pair, program.alike.links.min(axis=0)
-        orbit, found = program.alike.nodes.min(axis=0), dict[tuple[Any, ...], int]()
-        ranks = program.topology.num_ranks
+        alike, found = self.program.alike, dict[tuple[Any, ...], int]()
+        pairs, links, orbit = alike.of_pair, alike.of_link, alike.of_node
         for key, value in self.values.items():
             what, step, last = key[0], key[1], key[-1]
             if what == "sends":
                 found.update({(what, step, link): value for link in np.flatnonzero(links == last).tolist()})
             elif what == "has":
-                where = np.argwhere(pairs[:ranks, :ranks] == last)
+                where = np.argwhere(pairs == last)
                 found.update({(what, step, rank * len(orbit) + s): value for rank, s in where.tolist()})
             elif what == "kept":
                 found.update({(what, step, rank): value for rank in np.flatnonzero(orbit == last).tolist()})
@@ -295,8 +301,7 @@ def synthesize(problem: Problem, options: FewSumsOptions, rng: np.random.Generat
     """
     METHOD.supports(problem, options)
     topology = problem.topology
-    group = automorphisms(topology).limited(MOST_ELEMENTS)
-    all_ = _Symmetries(*(group.elements(MOST_ELEMENTS) or (group.nodes[:0], group.links[:0])))
+    all_ = _Symmetries(*automorphisms(topology).some_elements(MOST_ELEMENTS))
     best = None
     for found in _solutions(problem, all_, options, rng):
         if best is None or _seconds(problem, found) < _seconds(problem, best):
@@ -322,7 +327,7 @@ def _solutions(
     """Yield solutions with symmetries by chance, and then one that begins with the best and needs none."""
     topology, limit = problem.topology, float(parse_time(options.time_limit))
     begun, wide = now(), diameter(topology)
-    kind = np.unique(all_.links.min(axis=0), return_inverse=True)[1].astype(np.int64)
+    kind = np.unique(all_.of_link, return_inverse=True)[1].astype(np.int64)
     rates = topology.bandwidth.numerators.astype(np.float64)
     weight = np.ceil(FINE * rates.max() / rates / np.bincount(kind)[kind])
     weight = np.minimum(weight, GREATEST).astype(np.int64)
@@ -332,7 +337,7 @@ def _solutions(
         alike, drawn = _Symmetries(*drawn_subgroup(topology, (all_.nodes, all_.links), rng)), drawn + 1
         for number in steps:
             program = _Program(topology, alike, weight, kind, number)
-            key = number, np.sort(alike.links.min(axis=0)).tobytes()
+            key = number, np.sort(alike.of_link).tobytes()
             if key in ended or program.size > MOST_PRODUCTS:
                 continue
             ended.add(key)

@@ -196,7 +196,6 @@ class Program:
         always.add((1, V[:, 1:]), (-1, V[:, :-1]))
         always.add(*zip(self.links, V[:, -1:], strict=True))
         parts = [_matrix(one, phi, V, transfer) for one in pool]
-        always_first = sum(part.shape[0] for part in parts)
         matrix = vstack([*parts, always.matrix(transfer + 1)]).tocsr()
         value, starts = np.zeros(transfer + 1), self.pairs.row[np.arange(len(self.share)), self.pairs.start]
         ends = self.pairs.row[np.arange(len(self.share)), self.pairs.end]
@@ -215,10 +214,8 @@ class Program:
         price[starts] = 0
         rent = np.maximum.accumulate(values[V], axis=1)
         if prune:
-            slack = np.split(matrix[:always_first] @ values, np.cumsum([part.shape[0] for part in parts]))
-            pool[:] = [
-                one.only(rows <= LOOSE * float(rent.max())) for one, rows in zip(pool, slack, strict=False)
-            ]
+            most = LOOSE * float(rent.max())
+            pool[:] = [one.only(rows @ values <= most) for one, rows in zip(pool, parts, strict=True)]
         point = price, values[-1:], rent - rent[:, :1]
         unit = GREATEST / max(float(one.max()) for one in point)
         return float(result.objective), Point(*(np.rint(one * unit) for one in point))

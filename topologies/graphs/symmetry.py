@@ -441,6 +441,11 @@ class Group:
                 return None
         return None
 
+    def some_elements(self, most: int) -> tuple[Int32Array, Int32Array]:
+        """Return all `elements`, or those of a subgroup if they are more than `most`, at least 1."""
+        found = self.elements(most)
+        return self.limited(most).some_elements(most) if found is None else found
+
     def limited(self, most: int) -> Group:
         """Return a subgroup of at most `most` elements, by the first generators that keep it so."""
         group = Group(self.topology, self.nodes[:0], self.links[:0])

@@ -105,13 +105,13 @@ def _fewer(
     topology: Topology, alike: tuple[Int32Array, Int32Array], index: int, rng: np.random.Generator
 ) -> tuple[Int32Array, Int32Array]:
     """Return a subgroup of an index, by chance."""
-    for _ in range(DRAWN if index > 1 else 0):
+    if index == 1:
+        return alike
+    for _ in range(DRAWN):
         fewer = drawn_subgroup(topology, alike, rng)
         if len(fewer[0]) * index == len(alike[0]):
             return fewer
-    if index > 1:
-        raise InputError(f"message_flow: index {index}; none was found of the {len(alike[0])} symmetries")
-    return alike
+    raise InputError(f"message_flow: index {index}; none was found of the {len(alike[0])} symmetries")
 
 
 def _symmetries(topology: Topology) -> tuple[Int32Array, Int32Array]:
@@ -119,10 +119,8 @@ def _symmetries(topology: Topology) -> tuple[Int32Array, Int32Array]:
     free = free_group(topology)
     if len(free[0]) == topology.num_ranks:
         return free
-    most = MOST_PAIRS // (topology.num_ranks * topology.num_links)
-    return max(
-        free, automorphisms(topology).limited(most).elements(most) or free, key=lambda group: len(group[0])
-    )
+    most = max(1, MOST_PAIRS // (topology.num_ranks * topology.num_links))
+    return max(free, automorphisms(topology).some_elements(most), key=lambda group: len(group[0]))
 
 
 def _steps(program: FlowProgram) -> Iterator[list[int]]:

@@ -32,13 +32,11 @@ def free_symmetries(topology: Topology) -> Int64Array:
 
     Grown by one generator after the other, as far as that goes: int64, shape (elements, nodes).
     """
-    ranks, group = topology.num_ranks, automorphisms(topology)
-    found = group.elements(MOST_ELEMENTS) or group.limited(MOST_ELEMENTS).elements(MOST_ELEMENTS)
+    ranks, (every, _) = topology.num_ranks, automorphisms(topology).some_elements(MOST_ELEMENTS)
     own = np.arange(topology.num_nodes, dtype=np.int64)
     best = own[None, :]
     generators: list[Int64Array] = []
-    every = own[None, :] if found is None else found[0].astype(np.int64)
-    moving = every[(every[:, :ranks] != own[:ranks]).all(axis=1)]
+    moving = every[(every[:, :ranks] != own[:ranks]).all(axis=1)].astype(np.int64)
     for element in moving[:MOST_CLOSURES]:
         if len(best) == ranks:
             break

@@ -32,6 +32,7 @@ from topologies.graphs.symmetry import (
     AutomorphismSearch,
     Group,
     automorphisms,
+    drawn_subgroup,
     likely_symmetries,
     link_permutation,
     orbits_of,
@@ -275,3 +276,26 @@ def test_networks_from_networkx_have_theirs():
     graph.add_nodes_from((v, {"kind": "compute"}) for v in range(4))
     graph.add_edges_from(((v, (v + 1) % 4) for v in range(4)), bandwidth=10**9, alpha=0)
     assert automorphisms(from_networkx(graph)).is_vertex_transitive
+
+
+@pytest.mark.parametrize(("most", "least"), [(8, 8), (7, 2), (1, 1)])
+def test_some_elements_are_a_group_no_larger_than_asked_for(most, least):
+    """Of the eight symmetries of a square."""
+    nodes, links = automorphisms(parse_topology("ring:4")).some_elements(most)
+    assert least <= len(nodes) == len(links) <= most
+    known = {tuple(one) for one in nodes.tolist()}
+    assert len(known) == len(nodes)
+    assert all(tuple(one[other].tolist()) in known for one in nodes for other in nodes)
+
+
+def test_drawn_subgroups_are_groups_of_any_order():
+    topology, rng = parse_topology("ring:6"), np.random.default_rng(0)
+    elements = automorphisms(topology).some_elements(12)
+    orders = set()
+    for _ in range(60):
+        nodes, _ = drawn_subgroup(topology, elements, rng)
+        known = {tuple(one) for one in nodes.tolist()}
+        assert tuple(range(6)) == tuple(nodes[0].tolist())
+        assert all(tuple(one[other].tolist()) in known for one in nodes for other in nodes)
+        orders.add(len(nodes))
+    assert orders == {1, 2, 3, 4, 6, 12}
