@@ -257,21 +257,24 @@ class _Solution:
 
     @property
     def sent(self) -> StepTransfers:
-        """What is sent."""
-        topology, alike, rows = self.program.topology, self.program.alike, []
-        for key, value in sorted((key, value) for key, value in self.values.items() if key[0] == "sends"):
-            step, number = key[1:]
-            rows += [(step, link) for link in np.flatnonzero(alike.of_link == number) if value]
-        step, link = np.array(rows).T
-        target = topology.target[link]
-        kept = [
-            self.values["kept", when, rank]
-            for when, rank in zip(step.tolist(), alike.of_node[target].tolist(), strict=True)
-        ]
-        first = np.unique(np.stack([step, target]), axis=1, return_index=True)[1]
-        reduce = np.ones(len(link), dtype=np.bool_)
-        reduce[first] = np.array(kept)[first]
-        return StepTransfers(step, link, reduce)
+        """What is sent; where a sum would only take the place of the same one, a rank keeps its own."""
+        topology, alike = self.program.topology, self.program.alike
+        source, target = topology.source, topology.target
+        has, steps = np.eye(topology.num_ranks, dtype=np.bool_), []
+        for step in range(1, self.program.steps + 1):
+            sends = [self.values["sends", step, number] for number in alike.of_link.tolist()]
+            kept = np.array([self.values["kept", step, rank] for rank in alike.of_node.tolist()], np.bool_)
+            link = np.flatnonzero(sends)
+            same = ~kept[target[link]] & (has[source[link]] == has[target[link]]).all(axis=1)
+            kept[target[link[same]]] = True
+            link = link[~same]
+            reduce = np.ones(len(link), dtype=np.bool_)
+            first = np.unique(target[link], return_index=True)[1]
+            reduce[first] = kept[target[link[first]]]
+            steps.append(StepTransfers(np.full(len(link), step), link, reduce))
+            arrived, has = has[source[link]], has & kept[:, None]
+            np.logical_or.at(has, target[link], arrived)
+        return StepTransfers(*(np.concatenate(column) for column in zip(*steps, strict=True)))
 
     def start(self) -> dict[tuple[Any, ...], int]:
         """Return values for a program without symmetries."""

@@ -135,3 +135,14 @@ def test_programs_are_not_too_large(monkeypatch):
     monkeypatch.setattr(few_sums, "MOST_PRODUCTS", 1)
     with pytest.raises(NoSchedule, match="found none"):
         made("ring:4")
+
+
+def test_a_sum_that_would_take_the_place_of_the_same_is_not_sent():
+    """As the second step of an exchange of two ranks, which a program allows that had no time to find less."""
+    topology = parse_topology("complete:2")
+    group = few_sums._Symmetries(*automorphisms(topology).some_elements(1))
+    program = few_sums._Program(topology, group, np.full(2, few_sums.FINE), np.arange(2), 2)
+    values = {("sends", step, link): 1 for step in (1, 2) for link in (0, 1)}
+    values |= {("kept", step, rank): int(step == 1) for step in (1, 2) for rank in (0, 1)}
+    sent = few_sums._Solution(program, values, 2).sent
+    assert [column.tolist() for column in sent] == [[1, 1], [0, 1], [True, True]]
