@@ -98,6 +98,7 @@ OPTIONS = {
     "refined": {"time_limit": "20ms"},
     "listed": {"time_limit": "1s"},
     "hybrid": {"moves": 10},
+    "message_flow": {"time_limit": "1s"},
 }
 """Of those that search long with their defaults, or that do more with others."""
 LISTED_OF_FLOWS = {"of": ["mcf"], "time_limit": "1s"}

@@ -167,7 +167,7 @@ def test_a_signal_waits_until_the_compiler_has_been_called_back():
     called = "import signal\ndef back():\n    signal.raise_signal(signal.SIGTERM)\n    print('whole')\n"
     script = "import sys, time\nfrom experiments.cli import main\nimport experiments.cli.bound as bound\n"
     script += f"exec(compile({called!r}, 'site-packages/llvmlite/binding/executionengine.py', 'exec'))\n"
-    script += "bound.parse_topology = lambda text: (back(), time.sleep(30))\n"
+    script += "def slow(text):\n    back()\n    time.sleep(30)\nbound.parse_topology = slow\n"
     script += "sys.exit(main(['bound', 'ring:4']))"
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False

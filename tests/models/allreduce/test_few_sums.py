@@ -138,7 +138,7 @@ def test_programs_are_not_too_large(monkeypatch):
 
 
 def test_a_sum_that_would_take_the_place_of_the_same_is_not_sent():
-    """As the second step of an exchange of two ranks, which a program allows that had no time to find less."""
+    """As the second step of two ranks' exchange, which programs allow that had no time to find less."""
     topology = parse_topology("complete:2")
     group = few_sums._Symmetries(*automorphisms(topology).some_elements(1))
     program = few_sums._Program(topology, group, np.full(2, few_sums.FINE), np.arange(2), 2)
