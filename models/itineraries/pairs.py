@@ -104,6 +104,13 @@ class Pairs:
         return np.unique(orbits, return_inverse=True)[1].reshape(count, -1).astype(np.int32)
 
     @cached_property
+    def seen(self) -> Int32Array:
+        """int32, shape (nodes, nodes): classes of two nodes, equal where symmetries take them to others."""
+        nodes = self.topology.num_nodes
+        maps = [np.arange(nodes**2), *((to[:, None] * nodes + to).ravel() for to in self.group.nodes)]
+        return orbits_of(np.array(maps), nodes**2).reshape(nodes, nodes)
+
+    @cached_property
     def kind(self) -> Int64Array:
         """int64, shape (links,): classes of links."""
         return np.unique(self.group.link_orbits, return_inverse=True)[1]

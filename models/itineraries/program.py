@@ -28,8 +28,8 @@ import numpy as np
 from models.itineraries.pairs import Pairs
 from models.itineraries.travel import Asked, Most, Network, broken, terms, worth
 from models.solvers import HighsOptions, solve
-from models.solvers.rows import Rows, normalized
-from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array
+from models.solvers.rows import NONE, Rows, normalized
+from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
 from topologies.graphs.shortest_paths import length_distances
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ MOST_PRICE = 10
 """Of all pairs' data at once, in what they are worth if the maximum is M."""
 ACCURACY = 1e-6
 """Of the program's optimum: prices are proven anyway."""
-LOOSE = 0.02
-"""By how much rows are kept that are not needed, relatively to the largest rent."""
+TIDY, LOOSE = 4, 0.1
+"""How often rows are dropped, in rounds, and by how much those are loose, relatively to the largest rent."""
 UNIT = 2**16
 """Speeds are in this part of the largest bandwidth, upwards."""
 GREATEST = 2**30
@@ -108,15 +108,30 @@ class Program:
         rates = list(topology.bandwidth)
         speeds = sorted(set(rates))
         return Network(
-            source=topology.source.astype(np.int64),
-            target=topology.target.astype(np.int64),
+            *self._spots,
             kind=self.pairs.kind.astype(np.int64),
             alpha=self.alpha,
             speed=np.array([math.ceil(speed / speeds[-1] * UNIT) / UNIT for speed in speeds]),
             part=np.array([[_part(speed, rate) for rate in rates] for speed in speeds]),
             holds=topology.holders,
-            senders=self.pairs.senders.astype(np.int64),
         )
+
+    @property
+    def _spots(self) -> tuple[Int64Array, Int64Array, Int64Array]:
+        """`node`, `arc` and `first` of the network."""
+        pairs, topology = self.pairs, self.pairs.topology
+        node = np.full((len(pairs.senders), topology.num_nodes), NONE)
+        arcs = []
+        for number, sender in enumerate(pairs.senders):
+            one, spot = np.unique(pairs.seen[sender], return_index=True, return_inverse=True)[1:]
+            own = np.r_[spot[sender], np.delete(np.arange(len(one)), spot[sender])]  # the sender's first
+            node[number, : len(one)] = one[own]
+            spot = np.argsort(own)[spot]
+            ends = np.stack([spot[topology.source], spot[topology.target], pairs.kind])
+            link = np.unique(ends, axis=1, return_index=True)[1]
+            arcs.append(np.stack([*ends[:2, link], link], axis=1))
+        width = int((node >= 0).sum(axis=1).max())
+        return node[:, :width].copy(), np.concatenate(arcs), offsets_of([len(each) for each in arcs])
 
     @cached_property
     def asked(self) -> Asked:
@@ -162,7 +177,7 @@ class Program:
         pool[:] = [one.only(one.last <= ticks) for one in pool]
         best: tuple[Fraction, Prices] | None = None
         for turn in range(MOST_ROUNDS):
-            found = self._optimum(ticks, pool, prune=not turn)
+            found = self._optimum(ticks, pool, prune=turn % TIDY == 0)
             if found is None:
                 break
             most, point = found
@@ -222,8 +237,8 @@ class Program:
 
     def _rows(self, messages: Int64Array, point: Point, whose: Int32Array) -> Messages:
         rents, prices, last = terms(self.network, self.asked, messages, point.rent, point.price, whose)
-        sender, begin, node, end, long, speed = messages.T
-        sums = self.asked.sums[whose[sender, begin, node, end]]
+        sender, begin, spot, end, long, speed = messages.T
+        sums = self.asked.sums[whose[sender, begin, spot, end]]
         tables = [np.array(each, dtype=np.float64).reshape(-1, 4) for each in (rents, prices)]
         return Messages(tables[0], tables[1], last, long * self.network.speed[speed] * sums)
 
@@ -236,11 +251,11 @@ def _part(speed: Fraction, rate: Fraction) -> float:
 
 def _chosen(begun: Most, ended: Most, least: float) -> Int64Array:
     """Return messages that are worth so much more than their rent, once each, as `terms` takes them."""
-    sender, begin, node = np.nonzero(begun.over > least)
-    first = np.stack([sender, begin, node, *begun.message[sender, begin, node].T])
-    sender, node, end = np.nonzero(ended.over > least)
-    begin, long, speed = ended.message[sender, node, end].T
-    last = np.stack([sender, begin, node, end, long, speed])
+    sender, begin, spot = np.nonzero(begun.over > least)
+    first = np.stack([sender, begin, spot, *begun.message[sender, begin, spot].T])
+    sender, spot, end = np.nonzero(ended.over > least)
+    begin, long, speed = ended.message[sender, spot, end].T
+    last = np.stack([sender, begin, spot, end, long, speed])
     return np.unique(np.hstack([first, last]), axis=1).T
 
 

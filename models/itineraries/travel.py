@@ -2,7 +2,8 @@
 
 A message of L ticks takes so long on the slowest link of its route, besides α. It holds faster ones, too, for
 α and a part of L; these it may enter later after that one than it must, as far as it arrives no later.
-A place is a node and a moment by which the message can be there, before or after its slowest link.
+Nodes that look alike from its sender are one *spot*, and links between spots one *arc*. A place is a spot and
+a moment by which the message can be there, before or after its slowest link.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Term = tuple[int, int, int, float]
 
 
 class Message(NamedTuple):
-    """From where and when a message is, how many ticks long, and the number of its slowest link's speed."""
+    """A sender's number, when it begins, how many ticks it has, and which speed its slowest link has."""
 
     sender: int
     begin: int
@@ -35,7 +36,7 @@ class Message(NamedTuple):
 
 
 class Most(NamedTuple):
-    """By how much messages are worth more than rent at most, and which: the other end, length and speed."""
+    """By how much messages are worth more than rent at most; and the other moment, ticks and speed."""
 
     over: FloatArray
     message: Int64Array
@@ -46,8 +47,12 @@ class Network(NamedTuple):
 
     Parameters
     ----------
-    source, target
-        Of each link.
+    node
+        int64, shape (senders, spots): one of each spot, first the sender itself; -1: there are fewer.
+    arc
+        int64, shape (arcs, 3): from which spot to which, and one of the links, sender by sender.
+    first
+        int64, shape (senders + 1,): where the arcs of each sender begin.
     kind
         int64, shape (links,): classes, which have rows of rents.
     alpha
@@ -59,18 +64,16 @@ class Network(NamedTuple):
         than 1 where that is not the slowest.
     holds
         bool, shape (nodes,): whether messages begin and end there.
-    senders
-        int64: nodes from which messages are looked at.
     """
 
-    source: Int64Array
-    target: Int64Array
+    node: Int64Array
+    arc: Int64Array
+    first: Int64Array
     kind: Int64Array
     alpha: Int64Array
     speed: FloatArray
     part: FloatArray
     holds: BoolArray
-    senders: Int64Array
 
 
 class Asked(NamedTuple):
@@ -99,24 +102,26 @@ class Asked(NamedTuple):
 def worth(
     network: Network, asked: Asked, price: FloatArray, transfer: float
 ) -> tuple[FloatArray, Int32Array]:
-    """Return what a byte is worth from each sender and moment to each node and moment, and of which datum.
+    """Return what a byte is worth from each sender and moment to each spot and moment, and of which datum.
 
-    Shapes (senders, ticks, nodes, ticks + 1).
+    Shapes (senders, ticks, spots, ticks + 1).
     """
-    nodes, ticks = len(network.holds), price.shape[1]
-    best = np.zeros((len(network.senders), ticks, nodes, ticks + 1))
+    (senders, spots), ticks = network.node.shape, price.shape[1]
+    best = np.zeros((senders, ticks, spots, ticks + 1))
     whose = np.full(best.shape, -1, dtype=np.int32)
-    for number, sender in enumerate(network.senders):
+    for number in range(senders):
+        sender = network.node[number, 0]
         for begin in range(ticks):
-            for node in range(nodes):
-                if node == sender or not network.holds[node]:
+            for spot in range(1, spots):
+                node = network.node[number, spot]
+                if node < 0 or not network.holds[node]:
                     continue
                 for datum in range(len(asked.sums)):
                     total = _gains(asked, price, transfer, datum, sender, begin, node)
                     for end in range(begin + 1, ticks + 1):
-                        if total[end] > best[number, begin, node, end]:
-                            best[number, begin, node, end] = total[end]
-                            whose[number, begin, node, end] = datum
+                        if total[end] > best[number, begin, spot, end]:
+                            best[number, begin, spot, end] = total[end]
+                            whose[number, begin, spot, end] = datum
     return best, whose
 
 
@@ -144,34 +149,36 @@ def _gains(
 def travelled(
     network: Network, rent: FloatArray, message: Message, cost: FloatArray, way: Int64Array
 ) -> None:
-    """Write the least rent of each place (ticks + 1, 2, nodes), and the last link on the way to it.
+    """Write the least rent of each place (ticks + 1, 2, spots), and the last arc on the way to it.
 
-    `way` has shape (ticks + 1, 2, nodes, 5), or no rows, and then it is not written: the link, from and until
+    `way` has shape (ticks + 1, 2, spots, 5), or no rows, and then it is not written: the arc, from and until
     when it is held, and the place before it, as whether its slowest link was passed, and a moment.
     """
     last = len(cost) - 1 - message.long
     cost[message.begin :] = FAR
-    cost[message.begin, 0, message.sender] = 0.0
+    cost[message.begin, 0, 0] = 0.0
+    arcs = range(network.first[message.sender], network.first[message.sender + 1])
     for now in range(message.begin, last + 1):
         if now > message.begin:
             _wait(cost, way, now)
         again = True
         while again:  # more than once where links have no α
             again = False
-            for link in range(len(network.source)):
+            for arc in arcs:
+                link = network.arc[arc, 2]
                 if network.part[message.speed, link] <= 1.0 and now + network.alpha[link] <= last:
-                    again |= _goes_on(network, rent, message, link, now, cost, way)
+                    again |= _goes_on(network, rent, message, arc, now, cost, way)
 
 
 @kernel
 def _wait(cost: FloatArray, way: Int64Array, now: int) -> None:
     """Write the places of a moment where nothing is better than to have been there before."""
     for passed in range(2):
-        for node in range(cost.shape[2]):
-            if cost[now - 1, passed, node] < cost[now, passed, node]:
-                cost[now, passed, node] = cost[now - 1, passed, node]
+        for spot in range(cost.shape[2]):
+            if cost[now - 1, passed, spot] < cost[now, passed, spot]:
+                cost[now, passed, spot] = cost[now - 1, passed, spot]
                 if len(way):
-                    way[now, passed, node] = way[now - 1, passed, node]
+                    way[now, passed, spot] = way[now - 1, passed, spot]
 
 
 @kernel
@@ -179,13 +186,14 @@ def _goes_on(
     network: Network,
     rent: FloatArray,
     message: Message,
-    link: int,
+    arc: int,
     now: int,
     cost: FloatArray,
     way: Int64Array,
 ) -> bool:
-    """Write the places at a link's end, and return whether one of them is now."""
-    tail, head, there = network.source[link], network.target[link], now + network.alpha[link]
+    """Write the places at an arc's end, and return whether one of them is now."""
+    tail, head, link = network.arc[arc]
+    there = now + network.alpha[link]
     changed = False
     for passed in range(2):
         if cost[now, passed, tail] >= FAR:
@@ -197,7 +205,7 @@ def _goes_on(
             changed = changed or there == now
             if len(way):
                 step = way[there, later, head]
-                step[0], step[1], step[2], step[3], step[4] = link, entry, entry + held, passed, now
+                step[0], step[1], step[2], step[3], step[4] = arc, entry, entry + held, passed, now
     return changed
 
 
@@ -227,24 +235,23 @@ def _cheapest(rents: FloatArray, held: int, first: int, last: int) -> tuple[floa
 def broken(network: Network, best: FloatArray, rent: FloatArray) -> tuple[float, Most, Most]:
     """Return by how much messages are worth more than rent, over L and the least α, at most; and which.
 
-    Those of which this is the most from a sender and a moment to a node, and from a sender to a node and a
+    Those of which this is the most from a sender and a moment to a spot, and from a sender to a spot and a
     moment.
     """
-    senders, ticks, nodes, _ = best.shape
-    begun = Most(np.zeros((senders, ticks, nodes)), np.zeros((senders, ticks, nodes, 3), dtype=np.int64))
+    senders, ticks, spots, _ = best.shape
+    begun = Most(np.zeros((senders, ticks, spots)), np.zeros((senders, ticks, spots, 3), dtype=np.int64))
     ended = Most(
-        np.zeros((senders, nodes, ticks + 1)), np.zeros((senders, nodes, ticks + 1, 3), dtype=np.int64)
+        np.zeros((senders, spots, ticks + 1)), np.zeros((senders, spots, ticks + 1, 3), dtype=np.int64)
     )
-    cost, way, most = np.empty((ticks + 1, 2, nodes)), np.empty((0, 2, nodes, 5), dtype=np.int64), 0.0
-    for number, sender in enumerate(network.senders):
+    cost, way, most = np.empty((ticks + 1, 2, spots)), np.empty((0, 2, spots, 5), dtype=np.int64), 0.0
+    for sender in range(senders):
         for begin in range(ticks):
-            if best[number, begin].any():
+            if best[sender, begin].any():
                 for speed in range(len(network.speed)):
                     for long in range(1, ticks - begin + 1):
                         message = Message(sender, begin, long, speed)
                         travelled(network, rent, message, cost, way)
-                        over = _compare(network, message, number, best, cost, begun, ended)
-                        most = max(most, over)
+                        most = max(most, _compare(network, message, best, cost, begun, ended))
     return most, begun, ended
 
 
@@ -252,28 +259,27 @@ def broken(network: Network, best: FloatArray, rent: FloatArray) -> tuple[float,
 def _compare(
     network: Network,
     message: Message,
-    number: int,
     best: FloatArray,
     cost: FloatArray,
     begun: Most,
     ended: Most,
 ) -> float:
     """Write where messages are worth more than all before, and return by how much at most."""
-    long, begin, most, least = message.long, message.begin, 0.0, network.alpha.min()
-    bytes_ = long * network.speed[message.speed]
+    sender, begin, long, speed = message
+    bytes_, most, least = long * network.speed[speed], 0.0, network.alpha.min()
     for there in range(begin, len(cost) - long):
         end = there + long
-        for node in range(best.shape[2]):
-            value = bytes_ * best[number, begin, node, end]
-            excess = value - cost[there, 1, node]
+        for spot in range(best.shape[2]):
+            value = bytes_ * best[sender, begin, spot, end]
+            excess = value - cost[there, 1, spot]
             if value > 0.0 and excess > 0.0:
                 most = max(most, excess / (long + least))
-                if excess > begun.over[number, begin, node]:
-                    begun.over[number, begin, node] = excess
-                    begun.message[number, begin, node] = end, long, message.speed
-                if excess > ended.over[number, node, end]:
-                    ended.over[number, node, end] = excess
-                    ended.message[number, node, end] = begin, long, message.speed
+                if excess > begun.over[sender, begin, spot]:
+                    begun.over[sender, begin, spot] = excess
+                    begun.message[sender, begin, spot] = end, long, speed
+                if excess > ended.over[sender, spot, end]:
+                    ended.over[sender, spot, end] = excess
+                    ended.message[sender, spot, end] = begin, long, speed
     return most
 
 
@@ -289,23 +295,23 @@ def terms(
     """Return what rents less worth of messages is made of: of rents, and of prices of pairs that gain.
 
     And of how many ticks at least it holds. A sum's price for being sent is left out. Messages are rows of a
-    sender's number, begin, node, end, ticks long, and speed.
+    sender's number, begin, spot, end, ticks long, and speed.
     """
-    ticks, nodes = price.shape[1], len(network.holds)
+    ticks, spots = price.shape[1], network.node.shape[1]
     rents, prices, last = [(0, 0, 0, 0.0)], [(0, 0, 0, 0.0)], messages[:, 3].copy()
-    cost, way = np.empty((ticks + 1, 2, nodes)), np.empty((ticks + 1, 2, nodes, 5), dtype=np.int64)
+    cost, way = np.empty((ticks + 1, 2, spots)), np.empty((ticks + 1, 2, spots, 5), dtype=np.int64)
     for number in range(len(messages)):
-        index, begin, node, end, long, speed = messages[number]
-        sender = network.senders[index]
-        travelled(network, rent, Message(sender, begin, long, speed), cost, way)
-        passed, at, moment = 1, node, end - long
-        while passed or at != sender or cost[moment, 0, at] > 0.0:
-            link, since, until, passed, moment = way[moment, passed, at]
+        index, begin, spot, end, long, speed = messages[number]
+        sender, node = network.node[index, 0], network.node[index, spot]
+        travelled(network, rent, Message(index, begin, long, speed), cost, way)
+        passed, at, moment = 1, spot, end - long
+        while passed or at != 0 or cost[moment, 0, at] > 0.0:
+            arc, since, until, passed, moment = way[moment, passed, at]
+            at, link = network.arc[arc, 0], network.arc[arc, 2]
             rents.append((number, network.kind[link], until, 1.0))
             rents.append((number, network.kind[link], since, -1.0))
             last[number] = max(last[number], until)
-            at = network.source[link]
-        bytes_, datum = long * network.speed[speed], whose[index, begin, node, end]
+        bytes_, datum = long * network.speed[speed], whose[index, begin, spot, end]
         for pair in range(asked.first[datum], asked.first[datum + 1]):
             if 0 <= asked.come[pair, sender] <= begin and 0 <= asked.left[pair, node] <= ticks - end:
                 here, there = asked.row[pair, sender], asked.row[pair, node]
