@@ -47,8 +47,8 @@ TIDY, LOOSE = 4, 0.1
 """How often rows are dropped, in rounds, and by how much those are loose, relatively to the largest rent."""
 UNIT = 2**16
 """Speeds are in this part of the largest bandwidth, upwards."""
-GREATEST = 2**30
-"""Of whole numbers."""
+GREATEST, COUNTED = 2**30, 2**60
+"""Of whole numbers; and of what a message is worth, or pays, in `UNIT`: the check adds in 64 bits."""
 
 
 class Prices(NamedTuple):
@@ -232,7 +232,8 @@ class Program:
             most = LOOSE * float(rent.max())
             pool[:] = [one.only(rows @ values <= most) for one, rows in zip(pool, parts, strict=True)]
         point = price, values[-1:], rent - rent[:, :1]
-        unit = GREATEST / max(float(one.max()) for one in point)
+        many = max(int(np.diff(self.pairs.first).max()) + 1, self.pairs.topology.num_nodes)
+        unit = min(GREATEST, COUNTED // (UNIT * (ticks + 1) * many)) / max(float(one.max()) for one in point)
         return float(result.objective), Point(*(np.rint(one * unit) for one in point))
 
     def _rows(self, messages: Int64Array, point: Point, whose: Int32Array) -> Messages:

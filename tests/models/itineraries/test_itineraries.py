@@ -9,6 +9,7 @@ import pytest
 
 from models.bounds import Bound, BoundError, bound_document, lower_bounds, report
 from models.itineraries import bound as itineraries
+from models.itineraries import program
 from models.itineraries.bound import itineraries_bound
 from models.itineraries.pairs import Pairs
 from schedules import Problem, collective
@@ -343,3 +344,10 @@ def test_a_document_with_it_can_be_checked_again(monkeypatch):
     entry = next(entry for entry in document["bounds"] if entry["kind"] == "itineraries")
     Bound(entry["kind"], Fraction(entry["exact"]), entry["unit"], entry["certificate"]).check(topology, what)
     assert all(bound.kind != "itineraries" for bound in lower_bounds(topology, what, 200_000))
+
+
+def test_prices_are_as_large_as_can_be_counted(monkeypatch):
+    """As for the 672 pairs at the largest distance on ``switch2d:8x4``."""
+    monkeypatch.setattr(program, "GREATEST", 2**50)
+    topology = parse_topology("complete:6")
+    checked(topology, "allreduce", bound_of(topology, "allreduce", 100_000))
