@@ -28,12 +28,17 @@ MOST_TRANSFERS = 5 * 10**7
 """A table takes about 60 bytes a row while it is made; every rank sends every item twice: 5,000 ranks."""
 
 
-class StepTransfers(NamedTuple):
+class PartTransfers(NamedTuple):
     """Transfers of a part of the line, as arrays of one length: when, over which link, and which add."""
 
     step: Int64Array
     link: Int64Array
     reduce: BoolArray
+
+    @classmethod
+    def joined(cls, parts: Sequence[PartTransfers]) -> PartTransfers:
+        """Return the rows of all."""
+        return cls(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 class IntervalTransfers(NamedTuple):
@@ -314,7 +319,39 @@ def joined_routes(*networks: LogicalNetwork) -> Routes:
     return Routes(offsets_of(lengths), np.concatenate([network.links for network in networks]))
 
 
-def in_equal_parts(topology: Topology, what: Collective, parts: Sequence[StepTransfers]) -> Schedule:
+def take_sums(topology: Topology, links: Int64Array, keeps: BoolArray, held: BoolArray) -> None:
+    """Change held[v, u], whether what rank u began with is in the sum of rank v, by what links bring.
+
+    `keeps` says of each rank whether that is added to its sum, or takes its place.
+    """
+    arrived, target = held[topology.source[links]], topology.target[links]
+    held[~keeps] = False
+    while len(target):  # of each rank one after the other
+        ranks, first = np.unique(target, return_index=True)
+        held[ranks] |= arrived[first]
+        arrived, target = np.delete(arrived, first, axis=0), np.delete(target, first)
+
+
+def sums_sent(topology: Topology, steps: Sequence[tuple[Int64Array, BoolArray]]) -> PartTransfers:
+    """Return what is sent in steps, each the links that are used and whether each rank keeps its sum.
+
+    A sum that would only take the place of the same one is not sent: the rank keeps its own.
+    """
+    held, rows = np.eye(topology.num_ranks, dtype=np.bool_), []
+    for number, (links, keeps) in enumerate(steps, 1):
+        source, target = topology.source[links], topology.target[links]
+        there = ~keeps[target] & (held[source] == held[target]).all(axis=1)
+        adds = keeps.copy()
+        adds[target[there]] = True
+        sent = links[~there]
+        first = np.unique(topology.target[sent], return_index=True)[1]
+        reduce = adds[topology.target[sent]] | ~np.isin(np.arange(len(sent)), first)
+        rows.append(PartTransfers(np.full(len(sent), number), sent, reduce))
+        take_sums(topology, links, keeps, held)
+    return PartTransfers.joined(rows)
+
+
+def in_equal_parts(topology: Topology, what: Collective, parts: Sequence[PartTransfers]) -> Schedule:
     """Return the schedule in the step clock of a line in equal parts, each with transfers of its own.
 
     Of what arrives at a rank in a step copies come first.
@@ -323,7 +360,7 @@ def in_equal_parts(topology: Topology, what: Collective, parts: Sequence[StepTra
     line = CutLine.of(what, width, np.arange(len(parts)) * (width // len(parts)))
     of_chunk = [parts[part] for part in (line.start * len(parts) // width).tolist()]
     chunk = np.repeat(np.arange(len(of_chunk)), [len(part.step) for part in of_chunk])
-    step, link, reduce = (np.concatenate(column) for column in zip(*of_chunk, strict=True))
+    step, link, reduce = PartTransfers.joined(of_chunk)
     rows = np.lexsort((chunk, link, reduce, step))
     return Schedule(
         topology=topology,

@@ -29,7 +29,7 @@ import numpy as np
 
 from schedules.capabilities import Capabilities, Groups, Switches
 from schedules.collective import Kind
-from schedules.intervals import StepTransfers, in_equal_parts
+from schedules.intervals import PartTransfers, in_equal_parts, sums_sent, take_sums
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
@@ -68,15 +68,6 @@ class _Step(NamedTuple):
         np.add.at(matrix, (topology.target[self.links], topology.source[self.links]), 1)
         return matrix
 
-    def take(self, topology: Topology, held: BoolArray) -> None:
-        """Change held[v, u], whether what rank u began with is in what rank v has, by this step."""
-        arrived, target = held[topology.source[self.links]], topology.target[self.links]
-        held[~self.adds] = False
-        while len(target):  # of each rank one after the other
-            ranks, first = np.unique(target, return_index=True)
-            held[ranks] |= arrived[first]
-            arrived, target = np.delete(arrived, first, axis=0), np.delete(target, first)
-
 
 def synthesize(problem: Problem, options: WalksOptions, rng: np.random.Generator) -> Schedule:
     """Return a schedule in the step clock, with radius 0 of as many steps as the network is wide.
@@ -96,10 +87,10 @@ def synthesize(problem: Problem, options: WalksOptions, rng: np.random.Generator
     return in_equal_parts(topology, problem.collective, fastest)
 
 
-def _seconds(problem: Problem, parts: Sequence[StepTransfers]) -> float:
+def _seconds(problem: Problem, parts: Sequence[PartTransfers]) -> float:
     """Return the sum over steps of α and the largest load over bandwidth, all parts being as large."""
     topology, size = problem.topology, float(problem.size or 0)
-    rows = StepTransfers(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    rows = PartTransfers.joined(parts)
     load = np.zeros((int(rows.step.max()) + 1, topology.num_links))
     np.add.at(load, (rows.step, rows.link), size / len(parts))
     used = np.zeros_like(load)
@@ -107,17 +98,17 @@ def _seconds(problem: Problem, parts: Sequence[StepTransfers]) -> float:
     return float((used * topology.alpha.floats + load / topology.bandwidth.floats).max(axis=1).sum())
 
 
-def _parts(topology: Topology, walks: Sequence[Sequence[_Step]], radius: int) -> list[StepTransfers]:
+def _parts(topology: Topology, walks: Sequence[Sequence[_Step]], radius: int) -> list[PartTransfers]:
     """Return the transfers of each part of the vector, all parts being as large."""
     hops, parts = hop_distances(topology), []
     load = np.zeros((len(hops), topology.num_links))
     for walk in walks:
         reached = np.eye(len(hops), dtype=np.bool_)
         for step in walk[radius:]:
-            step.take(topology, reached)
+            take_sums(topology, step.links, step.adds, reached)
         for roots in np.unique(reached.T, axis=0):
             steps = [*_toward(topology, walk, roots), *_from(topology, hops[roots].min(axis=0), load)]
-            parts.append(_rows(topology, steps))
+            parts.append(sums_sent(topology, steps))
     return parts
 
 
@@ -255,23 +246,6 @@ def _matchings(topology: Topology) -> Iterator[Int64Array]:
         matching = np.asarray(number[np.arange(ranks), taken]).ravel() - 1
         yield matching
         left = np.setdiff1d(left, matching)
-
-
-def _rows(topology: Topology, walk: Sequence[_Step]) -> StepTransfers:
-    """Return what is sent in each step; what a rank has already need not be sent to it."""
-    held, rows = np.eye(topology.num_ranks, dtype=np.bool_), []
-    for number, (links, adds) in enumerate(walk, 1):
-        source, target = topology.source[links], topology.target[links]
-        there = ~adds[target] & (held[source] == held[target]).all(axis=1)
-        adding = adds.copy()
-        adding[target[there]] = True
-        sent = links[~there]
-        reduce = adding[topology.target[sent]]
-        first = np.unique(topology.target[sent], return_index=True)[1]
-        reduce |= ~np.isin(np.arange(len(sent)), first)
-        rows.append(StepTransfers(np.full(len(sent), number), sent, reduce))
-        _Step(links, adds).take(topology, held)
-    return StepTransfers(*(np.concatenate(column) for column in zip(*rows, strict=True)))
 
 
 def check(problem: Problem, options: WalksOptions) -> None:

@@ -32,7 +32,7 @@ import numpy as np
 
 from schedules.capabilities import Capabilities, Groups, Switches
 from schedules.collective import Kind
-from schedules.intervals import StepTransfers, in_equal_parts
+from schedules.intervals import PartTransfers, in_equal_parts, sums_sent
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from topologies.errors import NoSchedule
@@ -256,25 +256,14 @@ class _Solution:
     load: float
 
     @property
-    def sent(self) -> StepTransfers:
-        """What is sent; where a sum would only take the place of the same one, a rank keeps its own."""
-        topology, alike = self.program.topology, self.program.alike
-        source, target = topology.source, topology.target
-        has, steps = np.eye(topology.num_ranks, dtype=np.bool_), []
+    def sent(self) -> PartTransfers:
+        """What is sent."""
+        alike, steps = self.program.alike, []
         for step in range(1, self.program.steps + 1):
             sends = [self.values["sends", step, number] for number in alike.of_link.tolist()]
             kept = np.array([self.values["kept", step, rank] for rank in alike.of_node.tolist()], np.bool_)
-            link = np.flatnonzero(sends)
-            same = ~kept[target[link]] & (has[source[link]] == has[target[link]]).all(axis=1)
-            kept[target[link[same]]] = True
-            link = link[~same]
-            reduce = np.ones(len(link), dtype=np.bool_)
-            first = np.unique(target[link], return_index=True)[1]
-            reduce[first] = kept[target[link[first]]]
-            steps.append(StepTransfers(np.full(len(link), step), link, reduce))
-            arrived, has = has[source[link]], has & kept[:, None]
-            np.logical_or.at(has, target[link], arrived)
-        return StepTransfers(*(np.concatenate(column) for column in zip(*steps, strict=True)))
+            steps.append((np.flatnonzero(sends), kept))
+        return sums_sent(self.program.topology, steps)
 
     def start(self) -> dict[tuple[Any, ...], int]:
         """Return values for a program without symmetries."""
@@ -358,12 +347,12 @@ def _solutions(
                 yield found
 
 
-def _images(sent: StepTransfers, all_: _Symmetries) -> list[StepTransfers]:
+def _images(sent: PartTransfers, all_: _Symmetries) -> list[PartTransfers]:
     """Return what is sent, as each symmetry takes it elsewhere, once each."""
-    known = dict[bytes, StepTransfers]()
+    known = dict[bytes, PartTransfers]()
     for links in all_.links:
         order = np.lexsort((links[sent.link], sent.step))
-        image = StepTransfers(sent.step[order], links[sent.link][order], sent.reduce[order])
+        image = PartTransfers(sent.step[order], links[sent.link][order], sent.reduce[order])
         known.setdefault(image.step.tobytes() + image.link.tobytes(), image)
     return list(known.values())
 
