@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import gcd, lcm
+from math import ceil, gcd, lcm
 
 import numpy as np
 
@@ -37,6 +37,8 @@ class Itineraries:
         The network.
     data
         What is moved.
+    sizes
+        Bytes of each.
     pairs
         A datum, one of its starts and one of its ends each, in order of data.
     tick
@@ -54,6 +56,7 @@ class Itineraries:
 
     topology: Topology
     data: Sequence[Datum]
+    sizes: Sequence[Fraction]
     pairs: Sequence[tuple[int, int, int]]
     tick: Fraction
     symmetries: Int64Array
@@ -138,6 +141,12 @@ class Itineraries:
         worth = (many * int(self.prices.max()) + self.transfer) * ticks
         return max(worth * UNIT, int(self.rents.max()) * hops * UNIT, max(self.rates) * 2 * ticks) < _NEVER
 
+    @property
+    def most(self) -> Int64Array:
+        """Of each datum, in parts of what the fastest link moves in a tick, or more."""
+        part = self.tick * max(self.topology.bandwidth) / UNIT
+        return np.array([min(ceil(size / part), (self.prices.shape[1] + 1) * UNIT) for size in self.sizes])
+
     def none_is_worth_more(self, apart: Int64Array) -> bool:
         """Return whether no message is worth more than its rent.
 
@@ -154,8 +163,8 @@ class Itineraries:
         for first in np.unique(orbit[holds], return_index=True)[1].tolist():
             ways = apart[pairs[:, 1]], apart[:, pairs[:, 2]].T.copy()
             ends = holds[first], holds[holds != holds[first]]
-            worth = _worth(pairs[:, 0].copy(), sums * self.transfer, self.prices, self.row, ends, ways)
-            if any(_pays(worth, rents, links, slowest, holds[first]) for slowest in np.unique(rates)):
+            asked = pairs[:, 0].copy(), sums * self.transfer, self.most, self.prices, self.row
+            if any(_pays(asked, ends, ways, rents, links, slowest) for slowest in np.unique(rates)):
                 return False
         return True
 
@@ -179,57 +188,71 @@ def _classes(size: int, goes: Sequence[Sequence[int]]) -> Int64Array:
 
 
 @kernel
-def _worth(
-    datum: Int64Array,
-    sent: Int64Array,
-    prices: Int64Array,
-    row: Int64Array,
-    ends: tuple[int, Int64Array],
+def _gained(
+    asked: tuple[Int64Array, Int64Array, Int64Array, Int64Array, Int64Array],
     ways: tuple[Int64Array, Int64Array],
-) -> Int64Array:
-    """Return what a byte is worth from a sender at a moment to each node by each.
+    sender: int,
+    begin: int,
+    node: int,
+    end: int,
+) -> tuple[Int64Array, Int64Array]:
+    """Return what a byte of each datum gains, the dearest first, and how many bytes of it there are."""
+    (datum, sent, most, prices, row), (come, left), ticks = asked, ways, asked[3].shape[1]
+    gains = sent.copy()
+    for pair in range(len(datum)):
+        if 0 <= come[pair, sender] <= begin and 0 <= left[pair, node] <= ticks - end:
+            gain = prices[row[pair, node], end - 1] - prices[row[pair, sender], begin]
+            gains[datum[pair]] += max(0, gain)
+    order = np.argsort(-gains)
+    return gains[order], most[order]
 
-    Shape (ticks, nodes, ticks + 1). `ends` are the sender and the nodes that hold data, `ways` how far a
-    pair's start is from each node, and each from its end.
+
+@kernel
+def _worth(gains: Int64Array, most: Int64Array, before: int, speed: int) -> int:
+    """Return what a message is worth that has so many bytes before its last tick, and then `speed`.
+
+    In the last tick all is of what is dearest of the rest when it begins.
     """
-    (sender, holds), (come, left), ticks = ends, ways, prices.shape[1]
-    most = np.zeros((ticks, row.shape[1], ticks + 1), dtype=np.int64)
-    sums = np.empty(len(sent), dtype=np.int64)
-    for begin in range(ticks):
-        for node in holds:
-            for end in range(begin + 1, ticks + 1):
-                sums[:] = sent
-                for pair in range(len(datum)):
-                    if 0 <= come[pair, sender] <= begin and 0 <= left[pair, node] <= ticks - end:
-                        gain = prices[row[pair, node], end - 1] - prices[row[pair, sender], begin]
-                        sums[datum[pair]] += max(0, gain)
-                most[begin, node, end] = sums.max()
-    return most
+    total = 0
+    for datum in range(len(gains)):
+        if before < most[datum]:
+            return total + gains[datum] * (before + speed)
+        total += gains[datum] * most[datum]
+        before -= most[datum]
+    return total
 
 
 @kernel
 def _pays(
-    worth: Int64Array,
+    asked: tuple[Int64Array, Int64Array, Int64Array, Int64Array, Int64Array],
+    ends: tuple[int, Int64Array],
+    ways: tuple[Int64Array, Int64Array],
     rents: Int64Array,
     links: tuple[Int64Array, Int64Array, Int64Array, Int64Array],
     slowest: int,
-    sender: int,
 ) -> bool:
     """Return whether some message is worth more than its rent, if a link of this rate is its slowest.
 
-    `links` are sources, targets, α in ticks and rates.
+    `asked` are the pairs' data, what a byte of each earns by being sent, how many bytes it has, the prices
+    and their rows; `ends` the sender and the nodes that hold data; `ways` how far a pair's start is from
+    each node, and each from its end; `links` sources, targets, α in ticks and rates.
     """
-    ticks, nodes = worth.shape[:2]
+    (sender, holds), (ticks, nodes) = ends, (asked[3].shape[1], asked[4].shape[1])
     speed = -(-slowest * UNIT // links[3].max())
+    rent = np.empty((ticks + 1, ticks + 1, nodes), dtype=np.int64)
     for begin in range(ticks):
-        if not worth[begin].any():
-            continue
         for long in range(1, ticks - begin + 1):
-            rent = _least(rents, links, slowest, (sender, begin, long), nodes)
-            for there in range(begin, ticks - long + 1):
-                for node in range(nodes):
-                    owed = worth[begin, node, there + long] * long * speed
-                    if rent[there, node] < _NEVER and owed > rent[there, node] * UNIT:
+            least = _least(rents, links, slowest, (sender, begin, long), nodes)
+            rent[long, : len(least)] = least
+        for node in holds:
+            for end in range(begin + 1, ticks + 1):
+                gains, most = _gained(asked, ways, sender, begin, node, end)
+                if gains[0] <= 0:
+                    continue
+                for long in range(1, end - begin + 1):
+                    least_rent = rent[long, end - long, node]
+                    owed = _worth(gains, most, (long - 1) * speed, speed)
+                    if least_rent < _NEVER and owed > least_rent * UNIT:
                         return True
     return False
 

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
 
 from models.bounds.bound import SECONDS, Bound
 from models.itineraries.pairs import Pairs
-from models.itineraries.program import Messages, Prices, Program
+from models.itineraries.program import UNIT, Messages, Prices, Program
 from models.solvers.secant import secant
 from schedules.collective import Collective
 from topologies.exact import json_number
+from topologies.kernels import now
 from topologies.topology import Topology
 
-MOST_COLUMNS, MOST_TICKS, MOST_PARTS = 2**14, 128, 32
-"""Of a program; of a time; and of the least α."""
+MOST_COLUMNS, MOST_TICKS, MOST_PARTS = 2**13, 128, 32
+"""Of prices; of a time; and of the least α."""
+MOST_SECONDS = 300
+"""After so many, what is proven has to do."""
 STAGES = (Fraction(1, 4), Fraction(6, 5)), (Fraction(1), Fraction(51, 50))
-"""How many ticks there are, of the most: few at first, to find out about which time it is. And how many times
-more of them a second program has."""
+"""How many columns and ticks there are, of the most: few at first, to find out about which time it is. And
+how many times more ticks a second program has."""
 NEAR = 1, 2
 """Of sums that all need, how many of the largest distances of pairs count: first one, which is soon done."""
 LATE, MANY = 16, 2**13
@@ -58,6 +62,7 @@ def itineraries_bound(
         return None
     unit = Fraction(int(topology.alpha.numerators.max()), topology.alpha.denominator)
     best: tuple[Fraction, Prices, Pairs] | None = None
+    until = now() + MOST_SECONDS
     for near in NEAR:
         time = best[0] if best else least
         if near > 1 and time > LATE * unit:
@@ -65,7 +70,7 @@ def itineraries_bound(
         pairs = Pairs.of(topology, collective, near)
         if pairs is None or (near > 1 and len(pairs.start) * topology.num_nodes > MANY):
             break
-        found = _finest(pairs, size, time)
+        found = _finest(pairs, size, time, until)
         best = (*found, pairs) if found else best
         if not pairs.partial:
             break
@@ -86,43 +91,46 @@ def itineraries_bound(
     return Bound("itineraries", time, SECONDS, certificate)
 
 
-def _finest(pairs: Pairs, size: Fraction, least: Fraction) -> tuple[Fraction, Prices] | None:
+def _finest(pairs: Pairs, size: Fraction, least: Fraction, until: float) -> tuple[Fraction, Prices] | None:
     """Return the largest time that is proven, more than the least, and its prices; None for none."""
     alpha = pairs.topology.alpha
-    most = min(MOST_TICKS, MOST_COLUMNS // (int(pairs.row.max()) + int(pairs.kind.max()) + 2))
     unit = Fraction(int(alpha.numerators[alpha.numerators > 0].min()), alpha.denominator)
     best: tuple[Fraction, Prices] | None = None
     for finer, step in STAGES:
         time = best[0] if best else least
-        parts = min(int(most * unit / time * finer), MOST_PARTS)
-        found = _longest(pairs, size, unit / parts, time, step) if parts else None
+        parts = min(int(MOST_TICKS * unit / time * finer), MOST_PARTS)
+        limits = int(MOST_COLUMNS * finer), until
+        found = _longest(pairs, size, unit / parts, time, step, *limits) if parts else None
         if found and found[0] > time:
             best = found
     return best
 
 
 def _longest(
-    pairs: Pairs, size: Fraction, tick: Fraction, least: Fraction, step: Fraction
+    pairs: Pairs, size: Fraction, tick: Fraction, least: Fraction, step: Fraction, columns: int, until: float
 ) -> tuple[Fraction, Prices] | None:
     """Return the largest time that is proven, with ticks of a length at most, and its prices."""
     topology = pairs.topology
     denominator = topology.alpha.denominator * tick
     alpha = topology.alpha.numerators * denominator.denominator // denominator.numerator
-    program, pool = Program(pairs, alpha), list[Messages]()
     moved = size / max(topology.bandwidth)
+    ticks, low, high = max(2, int(least / tick)), 0, 0
+    shortest = tick * (1 - Fraction(1, ticks))  # that data are counted for
+    most = np.array([math.ceil(share * moved / shortest * UNIT) / UNIT for share in pairs.data.values()])
+    program, pool = Program(pairs, alpha, most, columns, until), list[Messages]()
     tried, reciprocals = list[float](), list[float]()
-    ticks, low, high = max(1, int(least / tick)), 0, 0
     best: tuple[Fraction, Prices] | None = None
-    while len(tried) < MOST_PROGRAMS:
-        found = program.solved(ticks, pool)
+    while len(tried) < MOST_PROGRAMS and now() < until:
+        found = program.solved(ticks, pool, tick / moved)
         if found is None:
             break
-        value, prices = found
-        proven = ticks * min(tick, value * moved * BELOW), prices
-        best = max(best or proven, proven, key=lambda one: one[0])
+        most_value, value, prices = found
+        proven = min(tick, value * moved * BELOW)
+        if proven >= shortest and (best is None or ticks * proven > best[0]):
+            best = ticks * proven, prices
         tried.append(float(ticks))
-        reciprocals.append(float(tick / (value * moved)))
-        if reciprocals[-1] < 1:
+        reciprocals.append(float(tick / moved) / most_value)
+        if proven == tick:
             low = ticks
         else:
             high = ticks

@@ -6,13 +6,14 @@ The best prices are a linear program:
 
     maximize    sum over pairs of share (φ(end, K - 1) - φ(start, 0)) + π · transfers
     subject to  sum over the links of its route (V(o, until) - V(o, from))
-                    ≥ bytes (π + sum over the pairs of a datum of gains)          for every message
+                    ≥ sum over data of bytes (π + sum over the pairs of the datum of gains)  for every message
                 gain ≥ φ(v, q - 1) - φ(u, p), gain ≥ 0                            from u at p to v at q
                 φ(c, k) ≥ φ(c, k + 1),  V(o, k + 1) ≥ V(o, k)
                 sum over links V(o, K) = 1
 
-with bytes in those that the fastest link moves in a tick. If that is less than the maximum times M, K ticks
-are too little. Rows of messages are added where prices break them.
+where a message has at most all bytes of each datum, though its last tick's are of one, and bytes are those
+that the fastest link moves in a tick. If that is less than the maximum times M, K ticks are too little. Rows
+of messages are added where prices break them.
 """
 
 from __future__ import annotations
@@ -26,16 +27,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from models.itineraries.pairs import Pairs
-from models.itineraries.travel import Asked, Most, Network, broken, terms, worth
+from models.itineraries.travel import Asked, Most, Network, broken, terms
 from models.solvers import HighsOptions, solve
 from models.solvers.rows import NONE, Rows, normalized
-from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
+from topologies.exact import BoolArray, FloatArray, Int64Array, offsets_of
 from topologies.graphs.shortest_paths import length_distances
+from topologies.kernels import now
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-MOST_ROUNDS, NEARLY = 40, 1e-3
+MOST_ROUNDS, NEARLY = 100, 1e-3
 """When rows are added no more: after so many times, or with prices so near to the best (relatively)."""
 BROKEN = 1e-4
 """By how much rows are broken that are added, relatively to the largest rent."""
@@ -96,10 +98,19 @@ class Program:
         Who must hear from whom.
     alpha
         int64, shape (links,): of each link in ticks, downwards.
+    most
+        float64, shape (data,): of each datum, in what the fastest link moves in a tick, or more.
+    columns
+        Of φ at most, if there are fewer classes: with more, ticks have the same price together.
+    until
+        When it ends, in the seconds of `topologies.kernels.now`.
     """
 
     pairs: Pairs
     alpha: Int64Array
+    most: FloatArray
+    columns: int
+    until: float
 
     @cached_property
     def network(self) -> Network:
@@ -139,7 +150,7 @@ class Program:
         pairs = self.pairs
         apart = length_distances(pairs.topology, self.alpha)
         return Asked(
-            *(pairs.row, pairs.first, pairs.transfers > 0),
+            *(pairs.row, pairs.first, pairs.transfers > 0, self.most),
             *(apart[pairs.start].astype(np.int64), apart[:, pairs.end].T.astype(np.int64)),
         )
 
@@ -152,6 +163,22 @@ class Program:
     def links(self) -> Int64Array:
         """How many links are of each class."""
         return np.bincount(self.pairs.kind)
+
+    @cached_property
+    def _window(self) -> tuple[Int64Array, Int64Array]:
+        """Ticks of each row of prices from the start of its pair, and to its end."""
+        row, (come, left) = self.pairs.row.ravel(), self.asked[-2:]
+        first = np.unique(row, return_index=True)[1]
+        return come.ravel()[first], left.ravel()[first]
+
+    def _columns(self, ticks: int) -> Int64Array:
+        """Return the columns of φ, shape (classes, ticks): a window's are equally many ticks each."""
+        come, left = self._window
+        first, last = np.maximum(come, 0), np.where(left < 0, 0, ticks - left)
+        open_ = np.maximum(last - first, 1)
+        many = np.minimum(open_, max(self.columns // len(open_), 1))
+        place = np.clip(np.arange(ticks) - first[:, None], 0, open_[:, None] - 1)
+        return offsets_of(many)[:-1, None] + place * many[:, None] // open_[:, None]
 
     @property
     def sent(self) -> float:
@@ -172,25 +199,35 @@ class Program:
         rents = int(self.links @ prices.rent[:, -1])
         return cost / rents if rents else Fraction(0)
 
-    def solved(self, ticks: int, pool: list[Messages]) -> tuple[Fraction, Prices] | None:
-        """Return the largest proven value and its prices; None for none. Messages are added to the pool."""
+    def solved(
+        self, ticks: int, pool: list[Messages], asked: Fraction
+    ) -> tuple[float, Fraction, Prices] | None:
+        """Return the maximum or more, the largest proven value, and its prices; None for none.
+
+        It ends where one of them tells whether the value asked for is reached, but for what a tick is of all.
+        Messages are added to the pool.
+        """
         pool[:] = [one.only(one.last <= ticks) for one in pool]
         best: tuple[Fraction, Prices] | None = None
+        tidied = most = math.inf
         for turn in range(MOST_ROUNDS):
-            found = self._optimum(ticks, pool, prune=turn % TIDY == 0)
+            prune = turn % TIDY == 0 and (not turn or most < tidied * (1 - NEARLY))  # or the same come back
+            tidied = most if prune else tidied
+            found = self._optimum(ticks, pool, prune=prune)
             if found is None:
                 break
             most, point = found
-            worths, whose = worth(self.network, self.asked, point.price, float(point.transfer[0]))
-            over, begun, ended = broken(self.network, worths, point.rent)
+            prices = point.price, float(point.transfer[0])
+            over, begun, ended = broken(self.network, self.asked, *prices, point.rent)
             proven = self._raised(point, over)
             if best is None or proven[0] > best[0]:
                 best = proven
             messages = _chosen(begun, ended, BROKEN * float(point.rent.max()))
-            if best[0] > most * (1 - NEARLY) or not len(messages):
+            told = best[0] > asked or most < asked * (1 - Fraction(1, ticks))
+            if told or best[0] > most * (1 - NEARLY) or not len(messages) or now() > self.until:
                 break
-            pool.append(self._rows(messages, point, whose))
-        return best
+            pool.append(self._rows(messages, point))
+        return best and (most, *best)
 
     def _raised(self, point: Point, over: float) -> tuple[Fraction, Prices]:
         """Return prices whose rents are raised so that no message is worth more, and their value."""
@@ -202,12 +239,11 @@ class Program:
         """Return the maximum under these messages' rows, and where it is."""
         from scipy.sparse import vstack
 
-        classes, kinds = int(self.pairs.row.max()) + 1, len(self.links)
-        phi = np.arange(classes * ticks).reshape(classes, ticks)
-        V = phi.size + np.arange(kinds * (ticks + 1)).reshape(kinds, ticks + 1)
-        transfer = phi.size + V.size
-        always = Rows()
-        always.add((1, phi[:, :-1]), (-1, phi[:, 1:]))
+        phi, kinds = self._columns(ticks), len(self.links)
+        V = phi.max() + 1 + np.arange(kinds * (ticks + 1)).reshape(kinds, ticks + 1)
+        transfer = int(V.max()) + 1
+        always, falls = Rows(), np.diff(phi) > 0
+        always.add((1, phi[:, :-1][falls]), (-1, phi[:, 1:][falls]))
         always.add((1, V[:, 1:]), (-1, V[:, :-1]))
         always.add(*zip(self.links, V[:, -1:], strict=True))
         parts = [_matrix(one, phi, V, transfer) for one in pool]
@@ -236,12 +272,11 @@ class Program:
         unit = min(GREATEST, COUNTED // (UNIT * (ticks + 1) * many)) / max(float(one.max()) for one in point)
         return float(result.objective), Point(*(np.rint(one * unit) for one in point))
 
-    def _rows(self, messages: Int64Array, point: Point, whose: Int32Array) -> Messages:
-        rents, prices, last = terms(self.network, self.asked, messages, point.rent, point.price, whose)
-        sender, begin, spot, end, long, speed = messages.T
-        sums = self.asked.sums[whose[sender, begin, spot, end]]
-        tables = [np.array(each, dtype=np.float64).reshape(-1, 4) for each in (rents, prices)]
-        return Messages(tables[0], tables[1], last, long * self.network.speed[speed] * sums)
+    def _rows(self, messages: Int64Array, point: Point) -> Messages:
+        prices = point.price, float(point.transfer[0])
+        *tables, sent, last = terms(self.network, self.asked, messages, point.rent, *prices)
+        rents, worth = (np.array(each, dtype=np.float64).reshape(-1, 4) for each in tables)
+        return Messages(rents, worth, last, sent)
 
 
 def _part(speed: Fraction, rate: Fraction) -> float:

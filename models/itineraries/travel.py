@@ -87,6 +87,8 @@ class Asked(NamedTuple):
         int64, shape (data + 1,): where the pairs of each datum begin.
     sums
         bool, shape (data,): whether each byte has a price for being sent.
+    most
+        float64, shape (data,): bytes of each, of which the fastest link moves one in a tick.
     come, left
         int64, shapes (pairs, nodes): ticks from the start to each node, and from each to the end; -1: never.
     """
@@ -94,55 +96,58 @@ class Asked(NamedTuple):
     row: Int32Array
     first: Int64Array
     sums: BoolArray
+    most: FloatArray
     come: Int64Array
     left: Int64Array
 
 
 @kernel
-def worth(
-    network: Network, asked: Asked, price: FloatArray, transfer: float
-) -> tuple[FloatArray, Int32Array]:
-    """Return what a byte is worth from each sender and moment to each spot and moment, and of which datum.
+def _gains(
+    asked: Asked, price: FloatArray, transfer: float, sender: int, begin: int, node: int
+) -> FloatArray:
+    """Return what a byte of each datum is worth from a sender and a moment to a node, by moment.
 
-    Shapes (senders, ticks, spots, ticks + 1).
+    Shape (ticks + 1, data).
     """
-    (senders, spots), ticks = network.node.shape, price.shape[1]
-    best = np.zeros((senders, ticks, spots, ticks + 1))
-    whose = np.full(best.shape, -1, dtype=np.int32)
-    for number in range(senders):
-        sender = network.node[number, 0]
-        for begin in range(ticks):
-            for spot in range(1, spots):
-                node = network.node[number, spot]
-                if node < 0 or not network.holds[node]:
-                    continue
-                for datum in range(len(asked.sums)):
-                    total = _gains(asked, price, transfer, datum, sender, begin, node)
-                    for end in range(begin + 1, ticks + 1):
-                        if total[end] > best[number, begin, spot, end]:
-                            best[number, begin, spot, end] = total[end]
-                            whose[number, begin, spot, end] = datum
-    return best, whose
+    ticks, data = price.shape[1], len(asked.sums)
+    total = np.zeros((ticks + 1, data))
+    for datum in range(data):
+        if asked.sums[datum]:
+            total[begin + 1 :, datum] = transfer
+        for pair in range(asked.first[datum], asked.first[datum + 1]):
+            come, left = asked.come[pair, sender], asked.left[pair, node]
+            if come < 0 or come > begin or left < 0:
+                continue
+            there, here = asked.row[pair, node], price[asked.row[pair, sender], begin]
+            for end in range(begin + 1, ticks + 1 - left):
+                gain = price[there, end - 1] - here
+                if gain <= 0.0:  # prices do not rise
+                    break
+                total[end, datum] += gain
+    return total
 
 
 @kernel
-def _gains(
-    asked: Asked, price: FloatArray, transfer: float, datum: int, sender: int, begin: int, node: int
-) -> FloatArray:
-    """Return what a byte of a datum is worth from a sender and a moment to a node, by moment."""
-    ticks = price.shape[1]
-    total = np.full(ticks + 1, transfer if asked.sums[datum] else 0.0)
-    for pair in range(asked.first[datum], asked.first[datum + 1]):
-        come, left = asked.come[pair, sender], asked.left[pair, node]
-        if come < 0 or come > begin or left < 0:
-            continue
-        there, here = asked.row[pair, node], price[asked.row[pair, sender], begin]
-        for end in range(begin + 1, ticks + 1 - left):
-            gain = price[there, end - 1] - here
-            if gain <= 0.0:  # prices do not rise
-                break
-            total[end] += gain
-    return total
+def _dearest(gains: FloatArray) -> Int64Array:
+    """Return the data that are worth anything, the dearest first."""
+    worth = np.flatnonzero(gains > 0.0)
+    return worth[np.argsort(-gains[worth], kind="mergesort")]
+
+
+@kernel
+def _loaded(most: FloatArray, dearest: Int64Array, long: int, each: float, load: FloatArray) -> None:
+    """Write how many bytes of the dearest data a message has that takes so many ticks of `each` bytes.
+
+    The last tick's are all of the datum with which it begins.
+    """
+    load[: len(dearest)] = 0.0
+    left, place = (long - 1) * each, 0
+    while place < len(dearest) and left >= most[dearest[place]]:
+        load[place] = most[dearest[place]]
+        left -= load[place]
+        place += 1
+    if place < len(dearest):
+        load[place] = left + each
 
 
 @kernel
@@ -232,54 +237,91 @@ def _cheapest(rents: FloatArray, held: int, first: int, last: int) -> tuple[floa
 
 
 @kernel
-def broken(network: Network, best: FloatArray, rent: FloatArray) -> tuple[float, Most, Most]:
+def broken(
+    network: Network, asked: Asked, price: FloatArray, transfer: float, rent: FloatArray
+) -> tuple[float, Most, Most]:
     """Return by how much messages are worth more than rent, over L and the least α, at most; and which.
 
     Those of which this is the most from a sender and a moment to a spot, and from a sender to a spot and a
     moment.
     """
-    senders, ticks, spots, _ = best.shape
+    (senders, spots), ticks = network.node.shape, price.shape[1]
     begun = Most(np.zeros((senders, ticks, spots)), np.zeros((senders, ticks, spots, 3), dtype=np.int64))
     ended = Most(
         np.zeros((senders, spots, ticks + 1)), np.zeros((senders, spots, ticks + 1, 3), dtype=np.int64)
     )
-    cost, way, most = np.empty((ticks + 1, 2, spots)), np.empty((0, 2, spots, 5), dtype=np.int64), 0.0
+    costs = np.empty((len(network.speed), ticks + 1, ticks + 1, 2, spots))
+    way, most = np.empty((0, 2, spots, 5), dtype=np.int64), 0.0
     for sender in range(senders):
         for begin in range(ticks):
-            if best[sender, begin].any():
-                for speed in range(len(network.speed)):
-                    for long in range(1, ticks - begin + 1):
-                        message = Message(sender, begin, long, speed)
-                        travelled(network, rent, message, cost, way)
-                        most = max(most, _compare(network, message, best, cost, begun, ended))
+            for speed in range(len(network.speed)):
+                for long in range(1, ticks - begin + 1):
+                    message = Message(sender, begin, long, speed)
+                    travelled(network, rent, message, costs[speed, long], way)
+            for spot in range(1, spots):
+                node = network.node[sender, spot]
+                if node >= 0 and network.holds[node]:
+                    gains = _gains(asked, price, transfer, network.node[sender, 0], begin, node)
+                    place = sender, begin, spot
+                    most = max(most, _compare(network, asked.most, place, gains, costs, begun, ended))
     return most, begun, ended
+
+
+@kernel
+def _may_be_worth_it(
+    network: Network, place: tuple[int, int, int], end: int, gain: float, costs: FloatArray
+) -> bool:
+    """Return whether a message would be worth more than its rent if all bytes were worth as much."""
+    if gain > 0.0:
+        for speed in range(len(network.speed)):
+            for long in range(1, end - place[1] + 1):
+                if long * network.speed[speed] * gain > costs[speed, long, end - long, 1, place[2]]:
+                    return True
+    return False
 
 
 @kernel
 def _compare(
     network: Network,
-    message: Message,
-    best: FloatArray,
-    cost: FloatArray,
+    bytes_: FloatArray,
+    place: tuple[int, int, int],
+    gains: FloatArray,
+    costs: FloatArray,
     begun: Most,
     ended: Most,
 ) -> float:
-    """Write where messages are worth more than all before, and return by how much at most."""
-    sender, begin, long, speed = message
-    bytes_, most, least = long * network.speed[speed], 0.0, network.alpha.min()
-    for there in range(begin, len(cost) - long):
-        end = there + long
-        for spot in range(best.shape[2]):
-            value = bytes_ * best[sender, begin, spot, end]
-            excess = value - cost[there, 1, spot]
-            if value > 0.0 and excess > 0.0:
-                most = max(most, excess / (long + least))
-                if excess > begun.over[sender, begin, spot]:
-                    begun.over[sender, begin, spot] = excess
-                    begun.message[sender, begin, spot] = end, long, speed
-                if excess > ended.over[sender, spot, end]:
-                    ended.over[sender, spot, end] = excess
-                    ended.message[sender, spot, end] = begin, long, speed
+    """Write where messages are worth more than all before, and return by how much at most.
+
+    They go from a sender and a moment to a spot; `bytes_` are the most of each datum.
+    """
+    (sender, begin, spot), ticks = place, len(gains) - 1
+    most, least = 0.0, network.alpha.min()
+    for end in range(begin + 1, ticks + 1):
+        if not _may_be_worth_it(network, place, end, gains[end].max(), costs):
+            continue
+        dearest = _dearest(gains[end])
+        for speed in range(len(network.speed)):
+            each, number, before, left = network.speed[speed], 0, 0.0, bytes_[dearest[0]]
+            for long in range(1, end - begin + 1):
+                value = before + (each * gains[end, dearest[number]] if number < len(dearest) else 0.0)
+                excess = value - costs[speed, long, end - long, 1, spot]
+                if excess > 0.0:
+                    most = max(most, excess / (long + least))
+                    if excess > begun.over[sender, begin, spot]:
+                        begun.over[sender, begin, spot] = excess
+                        begun.message[sender, begin, spot] = end, long, speed
+                    if excess > ended.over[sender, spot, end]:
+                        ended.over[sender, spot, end] = excess
+                        ended.message[sender, spot, end] = begin, long, speed
+                more = each
+                while number < len(dearest) and more >= left:
+                    before += left * gains[end, dearest[number]]
+                    more -= left
+                    number += 1
+                    left = bytes_[dearest[number]] if number < len(dearest) else 0.0
+                if number < len(dearest):
+                    before += more * gains[end, dearest[number]]
+                    left -= more
     return most
 
 
@@ -290,16 +332,17 @@ def terms(
     messages: Int64Array,
     rent: FloatArray,
     price: FloatArray,
-    whose: Int32Array,
-) -> tuple[list[Term], list[Term], Int64Array]:
+    transfer: float,
+) -> tuple[list[Term], list[Term], FloatArray, Int64Array]:
     """Return what rents less worth of messages is made of: of rents, and of prices of pairs that gain.
 
-    And of how many ticks at least it holds. A sum's price for being sent is left out. Messages are rows of a
-    sender's number, begin, spot, end, ticks long, and speed.
+    And how many bytes are sent at a sum's price for that, which is left out; and of how many ticks at least
+    it holds. Messages are rows of a sender's number, begin, spot, end, ticks long, and speed.
     """
     ticks, spots = price.shape[1], network.node.shape[1]
     rents, prices, last = [(0, 0, 0, 0.0)], [(0, 0, 0, 0.0)], messages[:, 3].copy()
     cost, way = np.empty((ticks + 1, 2, spots)), np.empty((ticks + 1, 2, spots, 5), dtype=np.int64)
+    sent, load = np.zeros(len(messages)), np.empty(len(asked.sums))
     for number in range(len(messages)):
         index, begin, spot, end, long, speed = messages[number]
         sender, node = network.node[index, 0], network.node[index, spot]
@@ -311,12 +354,18 @@ def terms(
             rents.append((number, network.kind[link], until, 1.0))
             rents.append((number, network.kind[link], since, -1.0))
             last[number] = max(last[number], until)
-        bytes_, datum = long * network.speed[speed], whose[index, begin, spot, end]
-        for pair in range(asked.first[datum], asked.first[datum + 1]):
-            if 0 <= asked.come[pair, sender] <= begin and 0 <= asked.left[pair, node] <= ticks - end:
-                here, there = asked.row[pair, sender], asked.row[pair, node]
-                if price[there, end - 1] > price[here, begin]:
-                    prices.append((number, int(there), end - 1, -bytes_))
-                    prices.append((number, int(here), begin, bytes_))
-                    last[number] = max(last[number], end + asked.left[pair, node])
-    return rents[1:], prices[1:], last
+        dearest = _dearest(_gains(asked, price, transfer, sender, begin, node)[end])
+        _loaded(asked.most, dearest, long, network.speed[speed], load)
+        for place in range(len(dearest)):
+            datum, bytes_ = dearest[place], load[place]
+            if bytes_ == 0.0:
+                break
+            sent[number] += bytes_ * asked.sums[datum]
+            for pair in range(asked.first[datum], asked.first[datum + 1]):
+                if 0 <= asked.come[pair, sender] <= begin and 0 <= asked.left[pair, node] <= ticks - end:
+                    here, there = asked.row[pair, sender], asked.row[pair, node]
+                    if price[there, end - 1] > price[here, begin]:
+                        prices.append((number, int(there), end - 1, -bytes_))
+                        prices.append((number, int(here), begin, bytes_))
+                        last[number] = max(last[number], end + asked.left[pair, node])
+    return rents[1:], prices[1:], sent, last

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -34,7 +35,8 @@ class TimedInstance:
     size
         M in bytes.
     cut_through
-        Whether messages may go over several links, without being kept between them.
+        Whether messages may go over several links through ranks, without being kept between them. Through
+        switches they do in any case.
     """
 
     instance: Instance
@@ -84,9 +86,46 @@ class TimedInstance:
         topology = self.instance.topology
         return list(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
 
+    def passes(self, node: int) -> bool:
+        """Return whether messages may go on from a node without being kept there."""
+        return self.cut_through or node >= self.instance.topology.num_ranks
+
+    @cached_property
+    def routes(self) -> list[tuple[int, ...]]:
+        """The ways from rank to rank through switches only: links alone where there are none."""
+        ranks = self.instance.topology.num_ranks
+        leaving: dict[int, list[int]] = {}
+        for link, (a, _) in enumerate(self.ends):
+            leaving.setdefault(a, []).append(link)
+        growing: list[tuple[tuple[int, ...], set[int]]] = [
+            ((link,), {a}) for link, (a, _) in enumerate(self.ends) if a < ranks
+        ]
+        found = list[tuple[int, ...]]()
+        while growing:
+            route, seen = growing.pop()
+            at = self.ends[route[-1]][1]
+            if at in seen:
+                continue
+            if at < ranks:
+                found.append(route)
+            else:
+                growing += [((*route, link), {*seen, at}) for link in leaving.get(at, [])]
+        return sorted(found, key=lambda route: (len(route), route))
+
+    def lasting(self, route: Sequence[int], chunks: int) -> tuple[list[int], list[int], int]:
+        """Return when a message begins and ends on each link of a route, and when all of it has come."""
+        begins, ends, come = [], [], 0
+        head = 0
+        for link in route:
+            begins.append(head)
+            ends.append(head + self.alpha[link] + self.move[link] * chunks)
+            come = max(ends[-1], come + self.alpha[link])
+            head += self.alpha[link]
+        return begins, ends, come
+
     @cached_property
     def earliest(self) -> Int64Array:
-        """int64, shape (items, ranks): ticks before which an item can not be there, alone on its route."""
+        """int64, shape (items, nodes): ticks before which an item can not be there, alone on its route."""
         time = np.where(self.instance.holders, 0, self.horizon).astype(np.int64)
         for link, (a, b) in enumerate(self.ends):
             np.minimum(time[:, b], self.heads[:, a] + self.alpha[link] + self.move[link], out=time[:, b])
@@ -94,10 +133,13 @@ class TimedInstance:
 
     @cached_property
     def heads(self) -> Int64Array:
-        """int64, shape (items, ranks): ticks before which no message with an item can leave a rank."""
+        """int64, shape (items, nodes): ticks before which no message with an item can leave a node."""
         time = np.where(self.instance.holders, 0, self.horizon).astype(np.int64)
-        hops = [a if self.cut_through else a + m for a, m in zip(self.alpha, self.move, strict=True)]
-        for _ in range(self.instance.topology.num_ranks):
+        hops = [
+            a if self.passes(end) else a + m
+            for a, m, (_, end) in zip(self.alpha, self.move, self.ends, strict=True)
+        ]
+        for _ in range(self.instance.topology.num_nodes):
             for (a, b), ticks in zip(self.ends, hops, strict=True):
                 np.minimum(time[:, b], time[:, a] + ticks, out=time[:, b])
         return time
@@ -106,4 +148,4 @@ class TimedInstance:
     def horizon(self) -> int:
         """Ticks: every chunk over every link, one after the other along the longest route, will do."""
         longest = max(a + m * len(self.instance.item) for a, m in zip(self.alpha, self.move, strict=True))
-        return longest * self.instance.topology.num_ranks
+        return longest * self.instance.topology.num_nodes

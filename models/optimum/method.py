@@ -1,8 +1,9 @@
 """The method `optimum`: the least time of given chunks, in the time clock.
 
-Every message goes over one link, as those of SCCL, TE-CCL and TACOS do. With `cut_through` it may go over a
-route of several: its head goes on before its tail has come, so that a single long message has half the time
-over two links. The bounds hold for such messages too.
+Every message goes over one link, as those of SCCL, TE-CCL and TACOS do, or through switches to the next
+rank. With `cut_through` it may go over a route of several links through ranks, too: its head goes on before
+its tail has come, so that a single long message has half the time over two links. The bounds hold for such
+messages too. Switches do not multicast here.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from models.sccl.instance import Instance
 from models.teccl import METHOD as TECCL
 from models.teccl import Epochs, TecclOptions
 from models.teccl.starts import NO_START, StartSchedule, check_start
-from schedules.capabilities import Capabilities, Switches
+from schedules.capabilities import Capabilities
 from schedules.collective import Kind
 from schedules.method import Method, Problem
 from schedules.retiming import ends, retimed
@@ -45,7 +46,7 @@ REVERSED = (Kind.REDUCE_SCATTER, Kind.REDUCE)
 KINDS = (Kind.ALLGATHER, Kind.BROADCAST, Kind.SCATTER, Kind.GATHER, Kind.ALL_TO_ALL, *REVERSED)
 AUTO = "auto"
 PROGRAMS = ("constraint program of messages over one link each", "constraint program of messages over routes")
-"""What is optimal in a row, without and with messages that cut through ranks."""
+"""What is optimal in a row, without and with messages that cut through ranks or switches."""
 MOST_PLACES = 2000
 """Chunks times links: beyond, the program is not tiny any more."""
 
@@ -102,9 +103,7 @@ def optimum(starts: Mapping[str, Method]) -> Method:
         kind="exact",
         synthesize=make,
         options=OptimumOptions,
-        capabilities=Capabilities(
-            KINDS, uneven_shards=False, switches=Switches.NONE, further="a tiny network"
-        ),
+        capabilities=Capabilities(KINDS, uneven_shards=False, further="a tiny network"),
         check=check,
         size_dependent=lambda problem, options: True,
         seeded=True,
@@ -146,13 +145,15 @@ def synthesize(
 def _forward(problem: Problem, options: OptimumOptions, seed: int, first: Method | None) -> Schedule:
     """Return the schedule of a collective that does not combine."""
     what = problem.collective
-    instance = Instance(problem.topology, what, options.chunks)
+    instance = Instance(problem.topology, what, options.chunks, "optimum", switches=True)
     timed = TimedInstance(instance, problem.size or what.items.share[0], options.cut_through)
     limits = TickLimits(float(parse_time(options.time_limit)), seed=seed, cuts=options.cuts, gap=options.gap)
     starts: list[MakeFirst] = []
     note = ""
     if options.start == AUTO:
-        starts = [partial(best_greedy, timed, seed), partial(_by_epochs, timed, options, seed)]
+        starts = [partial(best_greedy, timed, seed)]
+        if not problem.topology.num_switches:
+            starts.append(partial(_by_epochs, timed, options, seed))
     elif first is not None:
         given, note = _by_method(timed, first, seed)
         starts = [lambda: given]
@@ -161,7 +162,7 @@ def _forward(problem: Problem, options: OptimumOptions, seed: int, first: Method
     schedule = min(schedule, retimed(schedule), key=ends)
     return schedule.replace(
         stats={
-            "program": PROGRAMS[options.cut_through],
+            "program": PROGRAMS[options.cut_through or problem.topology.num_switches > 0],
             "solver": "cp-sat",
             "solve_s": found.seconds,
             "solver_gap": float(1 - found.proven * timed.tick / ends(schedule)),
@@ -175,7 +176,8 @@ def _schedule(timed: TimedInstance, rows: Sequence[TickRow]) -> Schedule:
     instance = timed.instance
     start, used, number = zip(*rows, strict=True)
     routes = [(link,) for link in range(instance.topology.num_links)]
-    routes += sorted({route for route in used if len(route) > 1})
+    if any(len(route) > 1 for route in used):
+        routes = sorted(set(used))
     where = {route: place for place, route in enumerate(routes)}
     table = Routes.of(routes)
     return Schedule(
@@ -227,8 +229,13 @@ def _places(instance: Instance) -> Int64Array:
 
 
 def _check_tiny(problem: Problem, options: OptimumOptions) -> None:
-    """Raise `Unsupported` for networks that are not tiny."""
-    instance = Instance(problem.topology, problem.collective, options.chunks, method="optimum")
+    """Raise `Unsupported` for networks that are not tiny, and starts that would stop at switches."""
+    instance = Instance(problem.topology, problem.collective, options.chunks, "optimum", switches=True)
+    if problem.topology.num_switches and options.start not in (AUTO, NO_START):
+        raise Unsupported(
+            f"optimum: the start {options.start} needs a network without switches; {problem.topology.name} "
+            f"has {problem.topology.num_switches}"
+        )
     places = len(instance.item) * problem.topology.num_links
     if places > MOST_PLACES:
         raise Unsupported(

@@ -23,8 +23,8 @@ minimize last, subject to the families of constraints, by the names of their fun
 All times are whole ticks, the largest in which α and s/b are whole, so nothing is rounded. A link has as many
 messages as chunks could ever use it, so nothing is left out either.
 
-That is for messages over one link each. With `cut_through` message k of link e may go on as message l of a
-link f that begins where e ends::
+That is for messages over one link each. At a switch, or at any node with `cut_through`, message k of link e
+may go on as message m of a link f that begins where e ends::
 
     through[e, k, f, m] g: 1 where it does
     come[e, k]          D: when all of it is at the end of e, if it began elsewhere, too
@@ -33,8 +33,9 @@ link f that begins where e ends::
     what_goes_on_is_the_same_message       g → S[f, m] = S[e, k] + α_e, y[f, m, c] = y[e, k, c] for all c,
                                            and D[f, m] ≥ D[e, k] + α_f, which is later where e is slower
 
-Then only the last message of a route brings its chunks, at D, and only the first must find them there. As
-everywhere in the time clock a message does not wait on its way.
+Then only the last message of a route brings its chunks, at D, and only the first must find them there: at a
+switch there are none, so that every message goes on. As everywhere in the time clock a message does not wait
+on its way.
 
 What is added, and cuts off no time: the messages of a link that are used come first
 (`used_messages_come_first`); message k starts no sooner than k shortest messages after the first chunk can
@@ -60,7 +61,7 @@ class TickProgram:
     Parameters
     ----------
     timed
-        The instance, which says whether messages may cut through ranks.
+        The instance, which says where messages may go on without being kept.
     deadline, least
         Ticks: by when all must be over, and what no schedule beats.
     """
@@ -95,17 +96,19 @@ class TickProgram:
         self.the_end_is_after_every_arrival()
 
     def add_arrivals(self) -> None:
-        """Add `at` where a chunk can be by the deadline."""
+        """Add `at` where a chunk can be by the deadline: at ranks."""
+        ranks = self.instance.topology.num_ranks
         for c, item in enumerate(self.instance.item.tolist()):
-            for n, first in enumerate(self.timed.earliest[item].tolist()):
+            for n, first in enumerate(self.timed.earliest[item, :ranks].tolist()):
                 if first <= self.deadline:
                     most = 0 if first == 0 else self.deadline
                     self.at[c, n] = self.model.new_int_var(first, most, f"at[{c},{n}]")
 
     def add_messages(self) -> None:
         """Add the messages of every link, as many as can end in time, with the chunks that may be of use."""
-        model, items = self.model, self.instance.item
-        apart = self.timed.cut_through and not self.instance.topology.bandwidth.uniform
+        model, items, topology = self.model, self.instance.item, self.instance.topology
+        on_routes = self.timed.cut_through or topology.num_switches > 0
+        apart = on_routes and not topology.bandwidth.uniform
         for e, (a, b) in enumerate(self.ends):
             shortest = self.timed.alpha[e] + self.timed.move[e]
             first = self.timed.heads[items, a]
@@ -115,7 +118,7 @@ class TickProgram:
                 if not self.instance.holders[item, b] and first[c] + shortest <= self.deadline
             ]
             begin = int(first[useful].min()) if useful else self.deadline
-            most = len(useful) * (self.instance.topology.num_ranks if self.timed.cut_through else 1)
+            most = len(useful) * (topology.num_ranks if on_routes else 1)
             for k in range(min(most, (self.deadline - begin) // shortest)):
                 low = begin + k * shortest
                 self.used[e, k] = model.new_bool_var(f"used[{e},{k}]")
@@ -128,11 +131,10 @@ class TickProgram:
                 self._chunks[e, k] = useful
 
     def add_through(self) -> None:
-        """Add that messages go on, if they cut through ranks: over any other link but the one back."""
-        slots = list(self._chunks) if self.timed.cut_through else []
-        for (e, k), (f, m) in product(slots, slots):
+        """Add that messages go on where they may: over any other link but the one back."""
+        for (e, k), (f, m) in product(self._chunks, self._chunks):
             (a, b), (c, d) = self.ends[e], self.ends[f]
-            if b == c and a != d:
+            if b == c and a != d and self.timed.passes(b):
                 self.through[e, k, f, m] = self.model.new_bool_var(f"through[{e},{k},{f},{m}]")
 
     def a_message_lasts_alpha_and_its_chunks(self) -> None:
@@ -213,8 +215,11 @@ class TickProgram:
                 self.model.add_bool_or([literal.negated() for literal in begins])
 
     def a_chunk_has_come_when_its_message_ends(self) -> None:
-        """Add that all chunks of a message are at the target of its last link when it has come."""
+        """Add that all chunks of a message are at the target of its last link when it has come: a rank."""
         for (e, k, c), brings in self._brings.items():
+            if (c, self.ends[e][1]) not in self.at:
+                self.model.add(brings == 0)
+                continue
             self.model.add(self.at[c, self.ends[e][1]] == self.come[e, k]).only_enforce_if(brings)
 
     def a_chunk_comes_once(self) -> None:

@@ -2,7 +2,7 @@
 
 The *greedy* first schedule is the best of many tries. In each, a link that is free takes the chunk that
 fewest ranks have (ties at random), or all that it can as one message; what is on its way already is not
-sent again. Events are links becoming free, earliest first.
+sent again. Events are links becoming free, earliest first. Through switches routes take the place of links.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def least_time(
     status = solver.solve(program.model)
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         rows = sorted(program.rows(solver))
-        if timed.cut_through:
+        if timed.cut_through or timed.instance.topology.num_switches:
             known = FirstSchedule(_useful(timed, rows), solver.value(program.last))
         else:
             known = replayed(timed, rows)
@@ -173,28 +173,36 @@ def _greedy(timed: TimedInstance, rng: np.random.Generator, *, whole: bool) -> F
     earliest = timed.earliest[items] / timed.least
     weights = np.array([1.0, -instance.topology.num_ranks * rng.random(), 2 * rng.random()])
     missing = int((instance.wanters[items] & ~coming).sum())
-    free = [(0, float(rng.random()), link) for link in range(len(timed.ends))]
+    free = [0] * len(timed.ends)
+    next_up = [(0, float(rng.random()), route) for route in timed.routes]
     rows: list[TickRow] = []
-    while missing and free:
-        now, _, link = heapq.heappop(free)
-        a, b = timed.ends[link]
+    while missing and next_up:
+        now, _, route = heapq.heappop(next_up)
+        begins, _, _ = timed.lasting(route, 0)
+        soonest = max(free[link] - begin for link, begin in zip(route, begins, strict=True))
+        if soonest > now:
+            heapq.heappush(next_up, (soonest, float(rng.random()), route))
+            continue
+        a, b = timed.ends[route[0]][0], timed.ends[route[-1]][1]
         ready = np.flatnonzero((held[:, a] <= now) & ~coming[:, b])
         if not len(ready):
             later = _next_arrival(held[:, a], coming[:, b], now)
             if later < timed.horizon:
-                heapq.heappush(free, (later, float(rng.random()), link))
+                heapq.heappush(next_up, (later, float(rng.random()), route))
             elif not coming[:, b].all():
                 coming_in = held[(held > now) & (held < timed.horizon)]  # nothing changes before
-                later = int(coming_in.min()) if len(coming_in) else now + 1 + timed.alpha[link]
-                heapq.heappush(free, (later, float(rng.random()), link))
+                later = int(coming_in.min()) if len(coming_in) else now + 1 + timed.alpha[route[0]]
+                heapq.heappush(next_up, (later, float(rng.random()), route))
             continue
         value = weights @ np.stack([coming[ready].sum(axis=1), earliest[ready, b], rng.random(len(ready))])
         chosen = ready if whole else ready[[int(np.argmin(value))]]
-        end = now + timed.alpha[link] + timed.move[link] * len(chosen)
+        _, ends, come = timed.lasting(route, len(chosen))
+        for link, end in zip(route, ends, strict=True):
+            free[link] = now + end
         missing -= int(instance.wanters[items[chosen], b].sum())
-        coming[chosen, b], held[chosen, b] = True, end
-        rows += [TickRow(now, (link,), int(c)) for c in chosen]
-        heapq.heappush(free, (end, float(rng.random()), link))
+        coming[chosen, b], held[chosen, b] = True, now + come
+        rows += [TickRow(now, route, int(c)) for c in chosen]
+        heapq.heappush(next_up, (now + ends[0], float(rng.random()), route))
     return replayed(timed, rows)
 
 
@@ -210,28 +218,34 @@ def _useful(timed: TimedInstance, rows: Sequence[TickRow]) -> list[TickRow]:
 def replayed(timed: TimedInstance, rows: Iterable[TickRow]) -> FirstSchedule:
     """Return the schedule of the rows that are of use, each message as early as it can be.
 
-    Rows of one link and start are a message. The ticks are then those that the simulator takes.
+    Rows of one route and start are a message. The ticks are then those that the simulator takes.
 
     Parameters
     ----------
     timed
         The instance.
     rows
-        Each over one link, in an order in which every chunk comes before it goes on; starts of any unit.
+        In an order in which every chunk comes before it goes on, and in which messages go over each link;
+        starts of any unit.
     """
-    messages: dict[tuple[int, int], list[int]] = {}
-    for start, (link,), chunk in _useful(timed, list(rows)):
-        messages.setdefault((start, link), []).append(chunk)
+    messages: dict[tuple[int, tuple[int, ...]], list[int]] = {}
+    for start, route, chunk in _useful(timed, list(rows)):
+        messages.setdefault((start, route), []).append(chunk)
     at = np.where(timed.instance.holders[timed.instance.item], 0, timed.horizon).astype(np.int64)
     free = [0] * len(timed.ends)
     found: list[TickRow] = []
-    for (_, link), chunks in messages.items():
-        a, b = timed.ends[link]
-        start = max(free[link], int(at[chunks, a].max()))
-        free[link] = start + timed.alpha[link] + timed.move[link] * len(chunks)
-        at[chunks, b] = free[link]
-        found += [TickRow(start, (link,), c) for c in chunks]
-    return FirstSchedule(sorted(found), max(free))
+    last = 0
+    for (_, route), chunks in messages.items():
+        a, b = timed.ends[route[0]][0], timed.ends[route[-1]][1]
+        begins, ends, come = timed.lasting(route, len(chunks))
+        soonest = max(free[link] - begin for link, begin in zip(route, begins, strict=True))
+        start = max(soonest, int(at[chunks, a].max()))
+        for link, end in zip(route, ends, strict=True):
+            free[link] = start + end
+        at[chunks, b] = start + come
+        last = max(last, start + come)
+        found += [TickRow(start, route, c) for c in chunks]
+    return FirstSchedule(sorted(found), last)
 
 
 def _next_arrival(at_source: Int64Array, coming: BoolArray, now: int) -> int:

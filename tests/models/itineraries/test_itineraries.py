@@ -60,7 +60,6 @@ def test_messages_in_a_row_are_sent_on_one_after_the_other():
 def test_a_ring_of_eight_has_no_time_for_all_pairs(monkeypatch):
     """An allreduce of 0.64 us: `timetables` proves 2.81 us, `walks` takes 3.28."""
     monkeypatch.setattr(itineraries, "MOST_TICKS", 28)
-    monkeypatch.setattr(itineraries, "MOST_COLUMNS", 1500)
     topology = parse_topology("ring:8")
     value = checked(topology, "allreduce", bound_of(topology, "allreduce", 32_000, 1))
     assert Fraction(29, 10) * MICRO < value <= Fraction(328, 100) * MICRO
@@ -119,6 +118,9 @@ class Terms:
         nodes = topology.num_nodes
         place = {tuple(pair): number for number, pair in enumerate(self.pairs)}
         data = self._data(what)
+        items = list(zip(what.items.group, what.items.start, what.items.end, what.items.share, strict=True))
+        shares = [sum(item[3] for item in items if self._datum(what, *item[:3]) == one) for one in data]
+        self.bytes = [float(given["size_bytes"] * share) for share in shares]
         self.row = _orbits(
             [(pair, node) for pair in place for node in range(nodes)],
             [self._taken(row, data) for row in given["symmetries"]],
@@ -132,15 +134,16 @@ class Terms:
 
     def _data(self, what):
         items, found = what.items, []
-        for group, start, end in zip(
-            items.group.tolist(), items.start.tolist(), items.end.tolist(), strict=True
-        ):
-            everyone = tuple(sorted(what.members[group]))
-            datum = tuple(everyone if side < 0 else (side,) for side in (start, end))
-            datum = datum[::-1] if self.backwards else datum
+        for item in zip(items.group, items.start, items.end, strict=True):
+            datum = self._datum(what, *item)
             if datum not in found and len({*datum[0], *datum[1]}) > 1:
                 found.append(datum)
         return found
+
+    def _datum(self, what, group, *sides):
+        everyone = tuple(sorted(what.members[int(group)]))
+        datum = tuple(everyone if side < 0 else (int(side),) for side in sides)
+        return datum[::-1] if self.backwards else datum
 
     def _taken(self, row, data):
         image = [data.index(tuple(tuple(sorted(row[v] for v in side)) for side in datum)) for datum in data]
@@ -174,13 +177,16 @@ class Terms:
             row = self.rents[self.kind[link]]
             rent += np.interp(until / tick, moments, row) - np.interp(entry / tick, moments, row)
         first, last = int(begin / tick), min(int(tail / tick), self.ticks - 1)
-        gains = {}
+        gains = dict.fromkeys(range(len(self.bytes)), self.sent)
         for pair in map(tuple, self.pairs):
             gain = self.prices[self.row[pair, at], last] - self.prices[self.row[pair, sender], first]
             if self._in_time(pair, sender, begin, at, tail):
-                gains[pair[0]] = gains.get(pair[0], self.sent) + max(0.0, gain)
-        worth = max([*gains.values(), self.sent])
-        return worth * size, rent * self.rate.max() * tick
+                gains[pair[0]] += max(0.0, gain)
+        worth = 0.0
+        for datum in sorted(gains, key=gains.get, reverse=True):  # a message has at most all of each
+            some = min(self.bytes[datum], size)
+            worth, size = worth + some * gains[datum], size - some
+        return worth, rent * self.rate.max() * tick
 
     def _in_time(self, pair, sender, begin, at, tail):
         """Whether data of a pair can be there by then, and go on in time."""
