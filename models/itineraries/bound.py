@@ -16,8 +16,10 @@ from topologies.exact import json_number
 from topologies.kernels import now
 from topologies.topology import Topology
 
-MOST_COLUMNS, MOST_TICKS, MOST_PARTS = 2**13, 128, 32
+MOST_COLUMNS, MOST_TICKS, MOST_PARTS = 2**13, 256, 64
 """Of prices; of a time; and of the least α."""
+MOST_WORK = 2**26
+"""Ticks, three times, times arcs: a message begins, lasts and goes on at each."""
 MOST_SECONDS = 300
 """After so many, what is proven has to do."""
 STAGES = (Fraction(1, 4), Fraction(6, 5)), (Fraction(1), Fraction(51, 50))
@@ -95,10 +97,11 @@ def _finest(pairs: Pairs, size: Fraction, least: Fraction, until: float) -> tupl
     """Return the largest time that is proven, more than the least, and its prices; None for none."""
     alpha = pairs.topology.alpha
     unit = Fraction(int(alpha.numerators[alpha.numerators > 0].min()), alpha.denominator)
+    most = min(MOST_TICKS, round((MOST_WORK / len(pairs.spots[1])) ** (1 / 3)))
     best: tuple[Fraction, Prices] | None = None
     for finer, step in STAGES:
         time = best[0] if best else least
-        parts = min(int(MOST_TICKS * unit / time * finer), MOST_PARTS)
+        parts = min(int(most * unit / time * finer), MOST_PARTS)
         limits = int(MOST_COLUMNS * finer), until
         found = _longest(pairs, size, unit / parts, time, step, *limits) if parts else None
         if found and found[0] > time:

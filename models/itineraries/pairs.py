@@ -11,6 +11,7 @@ from itertools import product
 
 import numpy as np
 
+from models.solvers.rows import NONE
 from schedules.collective import EVERYONE, Collective
 from topologies.exact import Int32Array, Int64Array, offsets_of
 from topologies.graphs.shortest_paths import alpha_distances
@@ -119,6 +120,23 @@ class Pairs:
     def senders(self) -> Int64Array:
         """int64: of the nodes that hold data, one of each class."""
         return np.unique(self.group.node_orbits[self.topology.holders])
+
+    @cached_property
+    def spots(self) -> tuple[Int64Array, Int64Array, Int64Array]:
+        """`node`, `arc` and `first` of `travel.Network`: nodes that look alike from a sender are one."""
+        topology = self.topology
+        node = np.full((len(self.senders), topology.num_nodes), NONE)
+        arcs = []
+        for number, sender in enumerate(self.senders):
+            one, spot = np.unique(self.seen[sender], return_index=True, return_inverse=True)[1:]
+            own = np.r_[spot[sender], np.delete(np.arange(len(one)), spot[sender])]  # the sender's first
+            node[number, : len(one)] = one[own]
+            spot = np.argsort(own)[spot]
+            ends = np.stack([spot[topology.source], spot[topology.target], self.kind])
+            link = np.unique(ends, axis=1, return_index=True)[1]
+            arcs.append(np.stack([*ends[:2, link], link], axis=1))
+        width = int((node >= 0).sum(axis=1).max())
+        return node[:, :width].copy(), np.concatenate(arcs), offsets_of([len(each) for each in arcs])
 
     @property
     def partial(self) -> bool:

@@ -29,7 +29,7 @@ import numpy as np
 from models.itineraries.pairs import Pairs
 from models.itineraries.travel import Asked, Most, Network, broken, terms
 from models.solvers import HighsOptions, solve
-from models.solvers.rows import NONE, Rows, normalized
+from models.solvers.rows import Rows, normalized
 from topologies.exact import BoolArray, FloatArray, Int64Array, offsets_of
 from topologies.graphs.shortest_paths import length_distances
 from topologies.kernels import now
@@ -119,30 +119,13 @@ class Program:
         rates = list(topology.bandwidth)
         speeds = sorted(set(rates))
         return Network(
-            *self._spots,
+            *self.pairs.spots,
             kind=self.pairs.kind.astype(np.int64),
             alpha=self.alpha,
             speed=np.array([math.ceil(speed / speeds[-1] * UNIT) / UNIT for speed in speeds]),
             part=np.array([[_part(speed, rate) for rate in rates] for speed in speeds]),
             holds=topology.holders,
         )
-
-    @property
-    def _spots(self) -> tuple[Int64Array, Int64Array, Int64Array]:
-        """`node`, `arc` and `first` of the network."""
-        pairs, topology = self.pairs, self.pairs.topology
-        node = np.full((len(pairs.senders), topology.num_nodes), NONE)
-        arcs = []
-        for number, sender in enumerate(pairs.senders):
-            one, spot = np.unique(pairs.seen[sender], return_index=True, return_inverse=True)[1:]
-            own = np.r_[spot[sender], np.delete(np.arange(len(one)), spot[sender])]  # the sender's first
-            node[number, : len(one)] = one[own]
-            spot = np.argsort(own)[spot]
-            ends = np.stack([spot[topology.source], spot[topology.target], pairs.kind])
-            link = np.unique(ends, axis=1, return_index=True)[1]
-            arcs.append(np.stack([*ends[:2, link], link], axis=1))
-        width = int((node >= 0).sum(axis=1).max())
-        return node[:, :width].copy(), np.concatenate(arcs), offsets_of([len(each) for each in arcs])
 
     @cached_property
     def asked(self) -> Asked:

@@ -75,14 +75,14 @@ def exhaustive_over_routes(topology, ratio):
 
     A message comes to every other rank over a path from any other; all paths and whole starts are tried.
     """
-    ranks = range(topology.num_ranks)
+    ranks, nodes = range(topology.num_ranks), range(topology.num_nodes)
     ends = set(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
 
     def paths(so_far):
         if len(so_far) > 1:
             yield so_far
         yield from (
-            path for b in ranks if b not in so_far and (so_far[-1], b) in ends for path in paths((*so_far, b))
+            path for b in nodes if b not in so_far and (so_far[-1], b) in ends for path in paths((*so_far, b))
         )
 
     ways = [[path for a in ranks for path in paths((a,)) if path[-1] == b] for b in ranks]

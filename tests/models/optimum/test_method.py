@@ -1,6 +1,7 @@
 """The method `optimum`: optima by hand, beside TACOS, and what is refused."""
 
 import csv
+from fractions import Fraction
 from itertools import permutations
 from pathlib import Path
 
@@ -9,10 +10,12 @@ import pytest
 
 from experiments.registry import METHODS
 from models.bounds import lower_bounds
+from schedules import Problem, collective
 from schedules.schedule import Clock
+from tests.models.networks import MICRO
 from tests.models.optimum.cases import ALPHA, METHOD, B, made, problem, seconds
 from tests.sweep import for_each
-from topologies import InputError, Unsupported
+from topologies import InputError, Link, Topology, Unsupported
 
 REFERENCE = Path(__file__).parents[2] / "data" / "reference" / "instances.csv"
 
@@ -31,6 +34,10 @@ REFERENCE = Path(__file__).parents[2] / "data" / "reference" / "instances.csv"
         ("mesh:3x1", "scatter", {"root": 0}, lambda m: 2 * (ALPHA + m / 3 / B)),
         ("uniring:3", "allgather", {}, lambda m: 2 * (ALPHA + m / 3 / B)),
         ("complete:4", "allgather", {}, lambda m: ALPHA + m / 4 / B),
+        # behind a switch two messages in a row to each, on the way to it α before; over three switches 4 α
+        ("fat_tree:1,3", "allgather", {}, lambda m: ALPHA + 2 * (ALPHA + m / 3 / B)),
+        ("fat_tree:1,3", "all-to-all", {}, lambda m: ALPHA + 2 * (ALPHA + m / 3 / B)),
+        ("fat_tree:2,1,1", "allgather", {}, lambda m: 4 * ALPHA + m / 2 / B),
     ],
 )
 def test_optima_that_can_be_found_by_hand(text, kind, details, expected, size):
@@ -51,6 +58,28 @@ def test_a_row_says_that_messages_go_over_one_link():
     over_routes = made(task, cut_through=True)
     assert seconds(over_routes, size) == pytest.approx(2 * ALPHA + size / B, rel=1e-9)
     assert over_routes.stats["program"] == "constraint program of messages over routes"
+
+
+@for_each("rates", [(10, 100, 20), (100, 10, 20), (20, 100, 10)])
+def test_a_message_through_switches_is_as_slow_as_its_slowest_link(rates):
+    ends = [(0, 2), (2, 3), (3, 1)]
+    links = [Link(a, b, Fraction(rate * 10**9), MICRO) for (a, b), rate in zip(ends, rates, strict=True)]
+    links += [Link(b, a, Fraction(10**9), MICRO) for a, b in ends]
+    task = Problem(
+        Topology.from_links("uneven", 2, links, num_switches=2),
+        collective("broadcast", 2, root=0),
+        Fraction(30_000),
+    )
+    schedule = made(task)
+    assert schedule.stats["solver_gap"] == 0
+    assert seconds(schedule, 30_000) == pytest.approx(6e-6)
+
+
+def test_a_start_over_links_is_refused_where_there_are_switches():
+    with pytest.raises(
+        Unsupported, match="optimum: the start bfb needs a network without switches; fat_tree"
+    ):
+        made(problem("fat_tree:1,3", 1024), start="bfb")
 
 
 def test_a_scatter_over_routes():
@@ -135,7 +164,6 @@ def test_other_collectives_are_legal(kind):
             "allgather",
             "optimum is for tiny networks: 64 chunks times 256 links are 16384; at most",
         ),
-        ("dgx_a100:1", "allgather", "optimum needs a switch-free topology; dgx_a100:1 has 1 switch"),
         ("ring:4", "allreduce", "optimum does allgather, .*; not allreduce"),
     ],
 )

@@ -48,7 +48,9 @@ def test_no_order_of_messages_is_faster(text, kind, details, size):
 
 
 @for_each("ratio", [1, 2, 5])
-@for_each("text", ["mesh:4x1", "uniring:4", "ring:4", "mesh:2x2", "complete:3"])
+@for_each(
+    "text", ["mesh:4x1", "uniring:4", "ring:4", "mesh:2x2", "complete:3", "fat_tree:1,3", "fat_tree:1,4"]
+)
 def test_no_broadcast_over_routes_is_faster(text, ratio):
     """One chunk that takes so many α: all ways to all ranks, through others or not, at all whole times."""
     tick = Fraction(1, 2 * 10**6)
