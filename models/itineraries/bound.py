@@ -20,7 +20,7 @@ MOST_COLUMNS, MOST_TICKS, MOST_PARTS = 2**13, 256, 64
 """Of prices; of a time; and of the least α."""
 MOST_WORK = 2**26
 """Ticks, three times, times arcs: a message begins, lasts and goes on at each."""
-MOST_SECONDS = 300
+MOST_SECONDS = 600
 """After so many, what is proven has to do."""
 STAGES = (Fraction(1, 4), Fraction(6, 5)), (Fraction(1), Fraction(51, 50))
 """How many columns and ticks there are, of the most: few at first, to find out about which time it is. And
