@@ -261,9 +261,9 @@ itineraries
     s can be at u, or comes to v when r is too far. A byte in a message is of one datum, on the way of each of
     its pairs at most once. Of a sum that all need who add to it each byte is sent 2 (k - 1) times
     (`partition`; where switches only forward), and a message earns π for it. So all messages earn as much as
-    moving all data costs, or more. The *worth* of a datum's byte in a message is π and its pairs' gains. No
-    byte is in it twice, so that it earns no more than with all the bytes of the data that are worth most,
-    the dearest first, until it is full.
+    moving all data costs, or more. The *worth* of a datum's byte in a message is π and its pairs' gains. Each
+    pair's chain is in it once for each byte, and copies of a byte in it are one transfer, so that it earns no
+    more than with all the bytes of the data that are worth most, the dearest first, until it is full.
     A message holds each link of its route from some moment e for α and its bytes over b, and enters the next
     link α later or after that. It pays V at the end of this less V at e for each, its *rent*; messages on a
     link are disjoint, so that all rents come to V(T) - V(0) of all links at most. If no message's worth is
@@ -272,10 +272,11 @@ itineraries
     no later. What begins at a moment does so in the tick after it, what ends in the tick before. Let L be the
     ticks that the message's bytes take on the slowest link of its route. If all links are as fast, let the
     ticks be given in which L and all entries e and all e + L lie, and p and q. What bytes are worth is
-    constant there, and rent is linear in e and L. What f(L) the message earns is concave in L, which lies
-    between whole k - 1 and k. So let it count as F(k), f(k - 1) and a tick's bytes of what it is filled with
-    there: F(k - 1) ≥ f(k - 1) and F(k) - f(k - 1) ≥ (f(L) - f(k - 1)) / (L - k + 1), so that f lies below the
-    line from F(k - 1) to F(k). Each inequality bounds one of e and L, a sum e + L, or a difference of two
+    constant there, and rent is linear in e and L. What f(L) the message earns, with no less than the bytes of
+    its speed, is concave in L, which lies between whole k - 1 and k. So let it count as F(k), f(k - 1) and a
+    tick's bytes of what it is filled with there: F(k - 1) ≥ f(k - 1) and F(k) - f(k - 1) ≥
+    (f(L) - f(k - 1)) / (L - k + 1), so that f lies below the line from F(k - 1) to F(k). Each inequality
+    bounds one of e and L, a sum e + L, or a difference of two
     e's: at corners all are whole, and at one the excess over rent is largest. If p is at the end of its tick
     there, or q at the start, the tick after or before is worth no less.
     A link that is faster, by 1 / x, x < 1, is held for α + x L. If L is at a corner, it is more than L - 2

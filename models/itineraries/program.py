@@ -185,7 +185,7 @@ class Program:
     def solved(
         self, ticks: int, pool: list[Messages], asked: Fraction
     ) -> tuple[float, Fraction, Prices] | None:
-        """Return the maximum or more, the largest proven value, and its prices; None for none.
+        """Return the last program's maximum, the largest proven value, and its prices; None for none.
 
         It ends where one of them tells whether the value asked for is reached, but for what a tick is of all.
         Messages are added to the pool.

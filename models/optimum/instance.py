@@ -92,25 +92,20 @@ class TimedInstance:
 
     @cached_property
     def routes(self) -> list[tuple[int, ...]]:
-        """The ways from rank to rank through switches only: links alone where there are none."""
+        """The ways of fewest links from rank to rank through switches only: all links if there are none."""
         ranks = self.instance.topology.num_ranks
-        leaving: dict[int, list[int]] = {}
-        for link, (a, _) in enumerate(self.ends):
-            leaving.setdefault(a, []).append(link)
-        growing: list[tuple[tuple[int, ...], set[int]]] = [
-            ((link,), {a}) for link, (a, _) in enumerate(self.ends) if a < ranks
-        ]
+        growing: list[tuple[int, ...]] = [(link,) for link, (a, _) in enumerate(self.ends) if a < ranks]
+        fewest = {(a, a): 0 for a in range(ranks)}
         found = list[tuple[int, ...]]()
-        while growing:
-            route, seen = growing.pop()
-            at = self.ends[route[-1]][1]
-            if at in seen:
+        for route in growing:  # the shortest first, as longer ones are put behind them
+            start, at = self.ends[route[0]][0], self.ends[route[-1]][1]
+            if len(route) > fewest.setdefault((start, at), len(route)):
                 continue
             if at < ranks:
                 found.append(route)
             else:
-                growing += [((*route, link), {*seen, at}) for link in leaving.get(at, [])]
-        return sorted(found, key=lambda route: (len(route), route))
+                growing += [(*route, link) for link, (a, _) in enumerate(self.ends) if a == at]
+        return found
 
     def lasting(self, route: Sequence[int], chunks: int) -> tuple[list[int], list[int], int]:
         """Return when a message begins and ends on each link of a route, and when all of it has come."""
@@ -146,6 +141,12 @@ class TimedInstance:
 
     @cached_property
     def horizon(self) -> int:
-        """Ticks: every chunk over every link, one after the other along the longest route, will do."""
-        longest = max(a + m * len(self.instance.item) for a, m in zip(self.alpha, self.move, strict=True))
-        return longest * self.instance.topology.num_nodes
+        """Ticks: every chunk over every link, one after the other along the longest route, will do.
+
+        Through switches every chunk goes to every rank alone.
+        """
+        topology, chunks = self.instance.topology, len(self.instance.item)
+        if topology.num_switches:
+            slowest = max(a + m for a, m in zip(self.alpha, self.move, strict=True))
+            return slowest * chunks * topology.num_ranks * topology.num_nodes
+        return max(a + m * chunks for a, m in zip(self.alpha, self.move, strict=True)) * topology.num_nodes

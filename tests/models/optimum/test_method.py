@@ -75,6 +75,16 @@ def test_a_message_through_switches_is_as_slow_as_its_slowest_link(rates):
     assert seconds(schedule, 30_000) == pytest.approx(6e-6)
 
 
+def test_a_reduction_through_switches_of_unlike_links_is_not_called_optimal():
+    """By hand: 60 KB of rank 2 take 6 us to the switch and the last link, those of rank 1 follow, in 9 us."""
+    up, down = (50, 50, 10), (20, 50, 20)
+    links = [Link(a, 3, Fraction(rate * 10**9), MICRO) for a, rate in enumerate(up)]
+    links += [Link(3, a, Fraction(rate * 10**9), MICRO) for a, rate in enumerate(down)]
+    star = Topology.from_links("star", 3, links, num_switches=1)
+    schedule = made(Problem(star, collective("reduce", 3, root=0), Fraction(60_000)))
+    assert seconds(schedule, 60_000) * (1 - schedule.stats["solver_gap"]) <= 9.000001e-6
+
+
 def test_a_start_over_links_is_refused_where_there_are_switches():
     with pytest.raises(
         Unsupported, match="optimum: the start bfb needs a network without switches; fat_tree"
@@ -100,7 +110,10 @@ def test_what_may_cut_through_is_no_slower_and_above_the_bounds(text, kind):
     size = 60_000
     task = problem(text, size, kind, **({"root": 0} if kind in ("scatter", "gather", "broadcast") else {}))
     through, single = (made(task, cut_through=cut_through, cuts=False) for cut_through in (True, False))
-    assert through.stats["solver_gap"] == single.stats["solver_gap"] == 0
+    assert single.stats["solver_gap"] == 0
+    assert through.stats["solver_gap"] == 0 or (
+        kind == "reduce-scatter" and not task.topology.bandwidth.uniform
+    )
     assert seconds(through, size) <= seconds(single, size) * (1 + 1e-9)
     for bound in lower_bounds(task.topology, task.collective, size):
         assert bound.time(size) <= seconds(through, size) * (1 + 1e-9)
