@@ -276,9 +276,9 @@ itineraries
     its speed, is concave in L, which lies between whole k - 1 and k. So let it count as F(k), f(k - 1) and a
     tick's bytes of what it is filled with there: F(k - 1) ≥ f(k - 1) and F(k) - f(k - 1) ≥
     (f(L) - f(k - 1)) / (L - k + 1), so that f lies below the line from F(k - 1) to F(k). Each inequality
-    bounds one of e and L, a sum e + L, or a difference of two
-    e's: at corners all are whole, and at one the excess over rent is largest. If p is at the end of its tick
-    there, or q at the start, the tick after or before is worth no less.
+    bounds one of e and L, a sum e + L, or a difference of two e's: at corners all are whole, and at one the
+    excess over rent is largest. If p is at the end of its tick there, or q at the start, the tick after or
+    before is worth no less.
     A link that is faster, by 1 / x, x < 1, is held for α + x L. If L is at a corner, it is more than L - 2
     and less than L + 2 all over the same ticks. So before the slowest link its rent is taken for
     α + ⌊x (L - 2)⌋, linear in e. After it, let t be the moment of the message's tail there, less L: t rises

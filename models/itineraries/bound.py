@@ -102,8 +102,8 @@ def _finest(pairs: Pairs, size: Fraction, least: Fraction, until: float) -> tupl
     for finer, step in STAGES:
         time = best[0] if best else least
         parts = min(int(most * unit / time * finer), MOST_PARTS)
-        limits = int(MOST_COLUMNS * finer), until
-        found = _longest(pairs, size, unit / parts, time, step, *limits) if parts else None
+        columns = int(MOST_COLUMNS * finer)
+        found = _longest(pairs, size, unit / parts, time, step, columns, until) if parts else None
         if found and found[0] > time:
             best = found
     return best

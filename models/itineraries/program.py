@@ -150,9 +150,8 @@ class Program:
     @cached_property
     def _window(self) -> tuple[Int64Array, Int64Array]:
         """Ticks of each row of prices from the start of its pair, and to its end."""
-        row, (come, left) = self.pairs.row.ravel(), self.asked[-2:]
-        first = np.unique(row, return_index=True)[1]
-        return come.ravel()[first], left.ravel()[first]
+        first = np.unique(self.pairs.row, return_index=True)[1]
+        return self.asked.come.ravel()[first], self.asked.left.ravel()[first]
 
     def _columns(self, ticks: int) -> Int64Array:
         """Return the columns of φ, shape (classes, ticks): a window's are equally many ticks each."""

@@ -151,6 +151,25 @@ def _loaded(most: FloatArray, dearest: Int64Array, long: int, each: float, load:
 
 
 @kernel
+def _worths(most: FloatArray, dearest: Int64Array, gains: FloatArray, each: float, worth: FloatArray) -> None:
+    """Write what messages of 1, 2, ... ticks are worth that are loaded so, by how many ticks."""
+    place, before, left = 0, 0.0, most[dearest[0]]
+    for long in range(1, len(worth)):
+        worth[long] = before
+        if place < len(dearest):
+            worth[long] += each * gains[dearest[place]]
+        more = each
+        while place < len(dearest) and more >= left:
+            before += left * gains[dearest[place]]
+            more -= left
+            place += 1
+            left = most[dearest[place]] if place < len(dearest) else 0.0
+        if place < len(dearest):
+            before += more * gains[dearest[place]]
+            left -= more
+
+
+@kernel
 def travelled(
     network: Network, rent: FloatArray, message: Message, cost: FloatArray, way: Int64Array
 ) -> None:
@@ -295,16 +314,15 @@ def _compare(
     They go from a sender and a moment to a spot; `bytes_` are the most of each datum.
     """
     (sender, begin, spot), ticks = place, len(gains) - 1
-    most, least = 0.0, network.alpha.min()
+    most, least, worth = 0.0, network.alpha.min(), np.empty(ticks + 1)
     for end in range(begin + 1, ticks + 1):
         if not _may_be_worth_it(network, place, end, gains[end].max(), costs):
             continue
         dearest = _dearest(gains[end])
         for speed in range(len(network.speed)):
-            each, number, before, left = network.speed[speed], 0, 0.0, bytes_[dearest[0]]
+            _worths(bytes_, dearest, gains[end], network.speed[speed], worth[: end - begin + 1])
             for long in range(1, end - begin + 1):
-                value = before + (each * gains[end, dearest[number]] if number < len(dearest) else 0.0)
-                excess = value - costs[speed, long, end - long, 1, spot]
+                excess = worth[long] - costs[speed, long, end - long, 1, spot]
                 if excess > 0.0:
                     most = max(most, excess / (long + least))
                     if excess > begun.over[sender, begin, spot]:
@@ -313,15 +331,6 @@ def _compare(
                     if excess > ended.over[sender, spot, end]:
                         ended.over[sender, spot, end] = excess
                         ended.message[sender, spot, end] = begin, long, speed
-                more = each
-                while number < len(dearest) and more >= left:
-                    before += left * gains[end, dearest[number]]
-                    more -= left
-                    number += 1
-                    left = bytes_[dearest[number]] if number < len(dearest) else 0.0
-                if number < len(dearest):
-                    before += more * gains[end, dearest[number]]
-                    left -= more
     return most
 
 

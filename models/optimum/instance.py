@@ -86,6 +86,11 @@ class TimedInstance:
         topology = self.instance.topology
         return list(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
 
+    @property
+    def over_routes(self) -> bool:
+        """Whether messages may go over several links."""
+        return self.cut_through or self.instance.topology.num_switches > 0
+
     def passes(self, node: int) -> bool:
         """Return whether messages may go on from a node without being kept there."""
         return self.cut_through or node >= self.instance.topology.num_ranks
@@ -107,16 +112,14 @@ class TimedInstance:
                 growing += [(*route, link) for link, (a, _) in enumerate(self.ends) if a == at]
         return found
 
-    def lasting(self, route: Sequence[int], chunks: int) -> tuple[list[int], list[int], int]:
-        """Return when a message begins and ends on each link of a route, and when all of it has come."""
-        begins, ends, come = [], [], 0
-        head = 0
+    def lasting(self, route: Sequence[int], chunks: int) -> tuple[list[int], int]:
+        """Return when a message ends on each link of a route, and when all of it has come."""
+        ends, head, come = list[int](), 0, 0
         for link in route:
-            begins.append(head)
-            ends.append(head + self.alpha[link] + self.move[link] * chunks)
-            come = max(ends[-1], come + self.alpha[link])
             head += self.alpha[link]
-        return begins, ends, come
+            ends.append(head + self.move[link] * chunks)
+            come = max(ends[-1], come + self.alpha[link])
+        return ends, come
 
     @cached_property
     def earliest(self) -> Int64Array:

@@ -173,7 +173,7 @@ def _forward(problem: Problem, options: OptimumOptions, seed: int, first: Method
     schedule = min(schedule, retimed(schedule), key=ends)
     return schedule.replace(
         stats={
-            "program": PROGRAMS[options.cut_through or problem.topology.num_switches > 0],
+            "program": PROGRAMS[timed.over_routes],
             "solver": "cp-sat",
             "solve_s": found.seconds,
             "solver_gap": float(1 - found.proven * timed.tick / ends(schedule)),

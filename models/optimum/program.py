@@ -107,8 +107,7 @@ class TickProgram:
     def add_messages(self) -> None:
         """Add the messages of every link, as many as can end in time, with the chunks that may be of use."""
         model, items, topology = self.model, self.instance.item, self.instance.topology
-        on_routes = self.timed.cut_through or topology.num_switches > 0
-        apart = on_routes and not topology.bandwidth.uniform
+        apart = self.timed.over_routes and not topology.bandwidth.uniform
         for e, (a, b) in enumerate(self.ends):
             shortest = self.timed.alpha[e] + self.timed.move[e]
             first = self.timed.heads[items, a]
@@ -118,7 +117,7 @@ class TickProgram:
                 if not self.instance.holders[item, b] and first[c] + shortest <= self.deadline
             ]
             begin = int(first[useful].min()) if useful else self.deadline
-            most = len(useful) * (topology.num_ranks if on_routes else 1)
+            most = len(useful) * (topology.num_ranks if self.timed.over_routes else 1)
             for k in range(min(most, (self.deadline - begin) // shortest)):
                 low = begin + k * shortest
                 self.used[e, k] = model.new_bool_var(f"used[{e},{k}]")

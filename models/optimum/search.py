@@ -11,6 +11,7 @@ import heapq
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -124,7 +125,7 @@ def least_time(
     status = solver.solve(program.model)
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         rows = sorted(program.rows(solver))
-        if timed.cut_through or timed.instance.topology.num_switches:
+        if timed.over_routes:
             known = FirstSchedule(_useful(timed, rows), solver.value(program.last))
         else:
             known = replayed(timed, rows)
@@ -178,8 +179,7 @@ def _greedy(timed: TimedInstance, rng: np.random.Generator, *, whole: bool) -> F
     rows: list[TickRow] = []
     while missing and next_up:
         now, _, route = heapq.heappop(next_up)
-        begins, _, _ = timed.lasting(route, 0)
-        soonest = max(free[link] - begin for link, begin in zip(route, begins, strict=True))
+        soonest = _soonest(timed, route, free)
         if soonest > now:
             heapq.heappush(next_up, (soonest, float(rng.random()), route))
             continue
@@ -196,7 +196,7 @@ def _greedy(timed: TimedInstance, rng: np.random.Generator, *, whole: bool) -> F
             continue
         value = weights @ np.stack([coming[ready].sum(axis=1), earliest[ready, b], rng.random(len(ready))])
         chosen = ready if whole else ready[[int(np.argmin(value))]]
-        _, ends, come = timed.lasting(route, len(chosen))
+        ends, come = timed.lasting(route, len(chosen))
         for link, end in zip(route, ends, strict=True):
             free[link] = now + end
         missing -= int(instance.wanters[items[chosen], b].sum())
@@ -237,15 +237,20 @@ def replayed(timed: TimedInstance, rows: Iterable[TickRow]) -> FirstSchedule:
     last = 0
     for (_, route), chunks in messages.items():
         a, b = timed.ends[route[0]][0], timed.ends[route[-1]][1]
-        begins, ends, come = timed.lasting(route, len(chunks))
-        soonest = max(free[link] - begin for link, begin in zip(route, begins, strict=True))
-        start = max(soonest, int(at[chunks, a].max()))
+        start = max(_soonest(timed, route, free), int(at[chunks, a].max()))
+        ends, come = timed.lasting(route, len(chunks))
         for link, end in zip(route, ends, strict=True):
             free[link] = start + end
         at[chunks, b] = start + come
         last = max(last, start + come)
         found += [TickRow(start, route, c) for c in chunks]
     return FirstSchedule(sorted(found), last)
+
+
+def _soonest(timed: TimedInstance, route: Sequence[int], free: Sequence[int]) -> int:
+    """Return when a message can begin that finds every link of its route free."""
+    heads = accumulate((timed.alpha[link] for link in route), initial=0)
+    return max(free[link] - head for link, head in zip(route, heads, strict=False))
 
 
 def _next_arrival(at_source: Int64Array, coming: BoolArray, now: int) -> int:
