@@ -9,7 +9,7 @@ import numpy as np
 
 from models.bounds.bound import SECONDS, Bound
 from models.itineraries.pairs import Pairs
-from models.itineraries.program import UNIT, Messages, Prices, Program
+from models.itineraries.program import UNIT, Messages, Prices, Program, Start
 from models.solvers.secant import secant
 from schedules.collective import Collective
 from topologies.exact import json_number
@@ -22,14 +22,14 @@ MOST_WORK = 2**26
 """Ticks, three times, times arcs: a message begins, lasts and goes on at each."""
 MOST_SECONDS = 600
 """After so many, what is proven has to do."""
-STAGES = (Fraction(1, 4), Fraction(6, 5)), (Fraction(1), Fraction(51, 50))
+STAGES = (Fraction(1, 4), Fraction(6, 5)), (Fraction(1), Fraction(101, 100))
 """How many columns and ticks there are, of the most: few at first, to find out about which time it is. And
 how many times more ticks a second program has."""
 NEAR = 1, 2
 """Of sums that all need, how many of the largest distances of pairs count: first one, which is soon done."""
-LATE, MANY = 16, 2**13
+LATE, MANY = 16, 2**15
 """Times of so many of the largest α, and pairs times nodes, from which on one distance has to do."""
-MOST_PROGRAMS = 6
+MOST_PROGRAMS = 8
 """For ticks of one length."""
 BELOW = Fraction(2**20 - 1, 2**20)
 """Of what is proven, so that it is less."""
@@ -99,19 +99,28 @@ def _finest(pairs: Pairs, size: Fraction, least: Fraction, until: float) -> tupl
     unit = Fraction(int(alpha.numerators[alpha.numerators > 0].min()), alpha.denominator)
     most = min(MOST_TICKS, round((MOST_WORK / len(pairs.spots[1])) ** (1 / 3)))
     best: tuple[Fraction, Prices] | None = None
+    start: Start | None = None
     for finer, step in STAGES:
         time = best[0] if best else least
         parts = min(int(most * unit / time * finer), MOST_PARTS)
         columns = int(MOST_COLUMNS * finer)
-        found = _longest(pairs, size, unit / parts, time, step, columns, until) if parts else None
+        found = _longest(pairs, size, unit / parts, time, step, columns, until, start) if parts else None
         if found and found[0] > time:
-            best = found
+            best = found[0], found[1].prices
+            start = found[1]
     return best
 
 
 def _longest(
-    pairs: Pairs, size: Fraction, tick: Fraction, least: Fraction, step: Fraction, columns: int, until: float
-) -> tuple[Fraction, Prices] | None:
+    pairs: Pairs,
+    size: Fraction,
+    tick: Fraction,
+    least: Fraction,
+    step: Fraction,
+    columns: int,
+    until: float,
+    start: Start | None,
+) -> tuple[Fraction, Start] | None:
     """Return the largest time that is proven, with ticks of a length at most, and its prices."""
     topology = pairs.topology
     denominator = topology.alpha.denominator * tick
@@ -122,15 +131,15 @@ def _longest(
     most = np.array([math.ceil(share * moved / shortest * UNIT) / UNIT for share in pairs.data.values()])
     program, pool = Program(pairs, alpha, most, columns, until), list[Messages]()
     tried, reciprocals = list[float](), list[float]()
-    best: tuple[Fraction, Prices] | None = None
+    best: tuple[Fraction, Start] | None = None
     while len(tried) < MOST_PROGRAMS and now() < until:
-        found = program.solved(ticks, pool, tick / moved)
+        found = program.solved(ticks, pool, tick / moved, start)
         if found is None:
             break
         most_value, value, prices = found
-        proven = min(tick, value * moved * BELOW)
+        proven, start = min(tick, value * moved * BELOW), Start(tick / moved, prices)
         if proven >= shortest and (best is None or ticks * proven > best[0]):
-            best = ticks * proven, prices
+            best = ticks * proven, start
         tried.append(float(ticks))
         reciprocals.append(float(tick / moved) / most_value)
         if proven == tick:

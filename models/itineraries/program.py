@@ -13,7 +13,8 @@ The best prices are a linear program:
 
 where a message has at most all bytes of each datum, though its last tick's are of one, and bytes are those
 that the fastest link moves in a tick. If that is less than the maximum times M, K ticks are too little. Rows
-of messages are added where prices break them.
+of messages are added where prices break them: prices between the program's optimum and the best that are
+proven, for which fewer rows do (Ben-Ameur and Neto, Networks 49, 2007, in-out separation).
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ MOST_ROUNDS, NEARLY = 100, 1e-3
 """When rows are added no more: after so many times, or with prices so near to the best (relatively)."""
 BROKEN = 1e-4
 """By how much rows are broken that are added, relatively to the largest rent."""
+INWARD = 0.5
+"""Where rows are looked for, from the program's optimum towards prices that are proven: they cut off more."""
 MOST_PRICE = 10
 """Of all pairs' data at once, in what they are worth if the maximum is M."""
 ACCURACY = 1e-6
@@ -67,6 +70,13 @@ class Point(NamedTuple):
     price: FloatArray
     transfer: FloatArray
     rent: FloatArray
+
+
+class Start(NamedTuple):
+    """Prices that are proven, and what the fastest link moves in one of their ticks, in M."""
+
+    tick: Fraction
+    prices: Prices
 
 
 class Messages(NamedTuple):
@@ -182,15 +192,22 @@ class Program:
         return cost / rents if rents else Fraction(0)
 
     def solved(
-        self, ticks: int, pool: list[Messages], asked: Fraction
+        self, ticks: int, pool: list[Messages], asked: Fraction, start: Start | None
     ) -> tuple[float, Fraction, Prices] | None:
         """Return the last program's maximum, the largest proven value, and its prices; None for none.
 
         It ends where one of them tells whether the value asked for is reached, but for what a tick is of all.
-        Messages are added to the pool.
+        It starts from prices for another number of ticks, if there are some. Messages are added to the pool.
         """
         pool[:] = [one.only(one.last <= ticks) for one in pool]
         best: tuple[Fraction, Prices] | None = None
+        inner: Point | None = None
+        if start is not None:
+            point = self._whole(_stretched(self._point(start.prices), ticks, float(asked / start.tick)))
+            best = self._raised(point, self._broken(point)[0])
+            if best[0] > asked:
+                return float(best[0]), *best
+            inner = self._point(best[1])
         tidied = most = math.inf
         for turn in range(MOST_ROUNDS):
             prune = turn % TIDY == 0 and (not turn or most < tidied * (1 - NEARLY))  # or the same come back
@@ -198,18 +215,32 @@ class Program:
             found = self._optimum(ticks, pool, prune=prune)
             if found is None:
                 break
-            most, point = found
-            prices = point.price, float(point.transfer[0])
-            over, begun, ended = broken(self.network, self.asked, *prices, point.rent)
-            proven = self._raised(point, over)
+            most, outer = found
+            point, proven, messages = self._tested(inner, outer)
             if best is None or proven[0] > best[0]:
-                best = proven
-            messages = _chosen(begun, ended, BROKEN * float(point.rent.max()))
+                best, inner = proven, self._point(proven[1])
             told = best[0] > asked or most < asked * (1 - Fraction(1, ticks))
             if told or best[0] > most * (1 - NEARLY) or not len(messages) or now() > self.until:
                 break
             pool.append(self._rows(messages, point))
         return best and (most, *best)
+
+    def _tested(self, inner: Point | None, outer: Point) -> tuple[Point, tuple[Fraction, Prices], Int64Array]:
+        """Return prices between, what they prove, and messages that are worth more than their rent.
+
+        Where there are none, the outer prices and theirs.
+        """
+        point = self._whole(_between(inner or outer, outer))
+        over, begun, ended = self._broken(point)
+        proven = self._raised(point, over)
+        messages = _chosen(begun, ended, BROKEN * float(point.rent.max()))
+        if inner and not len(messages):
+            point, other, messages = self._tested(None, outer)
+            proven = max(proven, other, key=lambda one: one[0])
+        return point, proven, messages
+
+    def _broken(self, point: Point) -> tuple[float, Most, Most]:
+        return broken(self.network, self.asked, point.price, float(point.transfer[0]), point.rent)
 
     def _raised(self, point: Point, over: float) -> tuple[Fraction, Prices]:
         """Return prices whose rents are raised so that no message is worth more, and their value."""
@@ -238,7 +269,9 @@ class Program:
         upper[V], upper[V[:, 0]], upper[phi[starts]] = np.inf, 0, 0
         upper[-1] = MOST_PRICE / self.sent if self.sent else 0
         model = normalized("itineraries", matrix, value)
-        options = HighsOptions(method="ipm", crossover=False, tolerance=ACCURACY)
+        options = HighsOptions(
+            method="ipm", crossover=False, tolerance=ACCURACY, time_limit=max(self.until - now(), 1.0)
+        )
         result = solve(replace(model, upper=upper), "highs", options)
         if result.values is None or not result.objective:
             return None
@@ -249,16 +282,39 @@ class Program:
         if prune:
             most = LOOSE * float(rent.max())
             pool[:] = [one.only(rows @ values <= most) for one, rows in zip(pool, parts, strict=True)]
-        point = price, values[-1:], rent - rent[:, :1]
+        return float(result.objective), Point(price, values[-1:], rent - rent[:, :1])
+
+    def _whole(self, point: Point) -> Point:
+        """Return prices as whole numbers, as large as can be counted."""
         many = max(int(np.diff(self.pairs.first).max()) + 1, self.pairs.topology.num_nodes)
-        unit = min(GREATEST, COUNTED // (UNIT * (ticks + 1) * many)) / max(float(one.max()) for one in point)
-        return float(result.objective), Point(*(np.rint(one * unit) for one in point))
+        most = min(GREATEST, COUNTED // (UNIT * point.rent.shape[1] * many))
+        unit = most / max(float(one.max()) for one in point)
+        return Point(*(np.rint(one * unit) for one in point))
+
+    def _point(self, prices: Prices) -> Point:
+        """Return prices whose rents add up to 1."""
+        rents = float(self.links @ prices.rent[:, -1])
+        return Point(prices.price / rents, np.array([prices.transfer / rents]), prices.rent / rents)
 
     def _rows(self, messages: Int64Array, point: Point) -> Messages:
         prices = point.price, float(point.transfer[0])
         *tables, sent, last = terms(self.network, self.asked, messages, point.rent, *prices)
         rents, worth = (np.array(each, dtype=np.float64).reshape(-1, 4) for each in tables)
         return Messages(rents, worth, last, sent)
+
+
+def _stretched(point: Point, ticks: int, longer: float) -> Point:
+    """Return prices of so many ticks, alike in parts of the time, each by so much longer."""
+    old = point.price.shape[1]
+    sooner = np.arange(ticks) * old // ticks
+    moments = np.arange(ticks + 1) * (old / ticks)
+    rents = [np.interp(moments, np.arange(old + 1), rent) for rent in point.rent]
+    return Point(point.price[:, sooner] * longer, point.transfer * longer, np.array(rents))
+
+
+def _between(inner: Point, outer: Point) -> Point:
+    """Return prices between others."""
+    return Point(*(INWARD * one + (1 - INWARD) * other for one, other in zip(inner, outer, strict=True)))
 
 
 def _part(speed: Fraction, rate: Fraction) -> float:
