@@ -150,13 +150,6 @@ def _relays(certificate: Certificate) -> str:
     return f"links can't have moved all before {time}, as one that relays waits for data or pays alpha again"
 
 
-def _timetables(certificate: Certificate) -> str:
-    pairs, time = len(certificate["pairs"]), duration(float(Fraction(certificate["time"]) * MICRO))
-    return (
-        f"{pairs} pairs of ranks can't all hear of each other before {time}, by prices of what links do when"
-    )
-
-
 def _deliveries(certificate: Certificate) -> str:
     time = duration(float(Fraction(certificate["time"]) * MICRO))
     verb = "arrived" if certificate["direction"] == "in" else "been added up"
@@ -191,7 +184,6 @@ ALONE: Mapping[str, Callable[[Certificate], str]] = {
     "itineraries": _itineraries,
     "messages": _messages,
     "relays": _relays,
-    "timetables": _timetables,
     "transfers": _transfers,
 }
 """What is said of kinds whose certificate says it alone."""

@@ -27,7 +27,6 @@ UNITS = {
             "messages",
             "neighbours",
             "relays",
-            "timetables",
             "deliveries",
             "itineraries",
             "transfers",
@@ -52,8 +51,8 @@ class Bound:
     ----------
     kind
         ``cut``, ``degree``, ``partition``, ``mcf``, ``lp`` (bandwidth), ``distance``, ``chains``,
-        ``combined``, ``crossings``, ``growth``, ``messages``, ``neighbours``, ``relays``, ``timetables``,
-        ``deliveries``, ``itineraries``, ``transfers``, or the name of a `BoundKind`.
+        ``combined``, ``crossings``, ``growth``, ``messages``, ``neighbours``, ``relays``, ``deliveries``,
+        ``itineraries``, ``transfers``, or the name of a `BoundKind`.
     value
         Exact, in `unit`.
     unit

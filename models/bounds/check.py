@@ -194,33 +194,6 @@ chains
     ends at a rank, or at a switch that copies or adds. So up to those limits
         x ≥ (M Σ of ω · this sum - Σ c b) / (M Σ ω + Σ k).
     (In certificates c and k are in M and its time at the largest bandwidth.)
-timetables
-    Allreduce of all ranks, where switches only forward. Some pairs (s, r) of ranks give each node a price
-    that does not rise in time. For each byte of the vector a chain of messages brings r what s has. Follow
-    it over the links of each message's route: let its message hold link (u, v) from p to q', and q be q',
-    or α after the q of the link before it, if that is later: by q a byte of it has passed. The link
-    earns, on account of the pair, the price at v at q less that at u at p, if the message *begins* at u;
-    if it comes *through* u, less that at u at q - α, as the q of the link before was no later. All these
-    add up to the price of r at T less that of s at 0, or more: what waits only loses, and at last the
-    data is at r by T. A link of the chain is entered not before the α's of a path from s to u have
-    passed, and those from v to r pass after q. Besides, a transfer has a price, that each message earns
-    for each byte on its first link: of each byte there are 2(N - 1), as in `partition` with every rank a
-    part. A byte in a message is on the way of each pair at best, and what falls on the way of one is left
-    out. So the sum over messages and links of bytes times what these are worth is no less than M · (sum
-    over pairs of what the chain costs + 2(N - 1) times the price of a transfer). (Where q is later than
-    q', as a link before was slower, the most of any later q is taken.) A message that holds a link from p
-    to q brings b (q - p - α) bytes at most, and messages on a link do not overlap. So if V never falls,
-    and V(q) - V(p) is at least (q - p - α) times what a byte is worth in a message from p to q, whichever
-    they are, a link earns b (V(T) - V(0)) at most. If that of all links is less than what is moved costs,
-    then T is too little, and so is less time, in which what is done can be done in T: T is a bound.
-    Prices and V are linear between *knots*. With p in one cell between knots and q in a later one, a
-    choice of pairs gains what is linear in p and in q, and q - p - α, or 0, is no more than what is so
-    with the same corners. The product is no more than V(q) - V(p) if no Bernstein coefficient is: at
-    corners the product itself; on sides the mean of gain at one end times bytes at the other; for the cells
-    the mean of four, of corners across. V(q) - V(p) has means of corners there. Of all choices that with
-    the pairs whose coefficients are positive has the most. With both in one cell, p ≤ q is a triangle, whose
-    coefficients are among these, or 0, as nothing is brought from a knot to itself. The price at u at
-    q - α is no more than linear between prices of knots not before, if these are equal or neighbours.
 deliveries
     What one rank has and all of some need, copied on the way: *items*; or what all of some have and one
     needs, added up: then reverse links and time (``out``). Of an allreduce, what one rank, the item's start,
@@ -231,8 +204,8 @@ deliveries
     over it and goes on; none rises with i. Take a byte of it. Each end v but its start s, and each node
     that holds it on the way there, is brought it by a message: take the first that has come to v as a
     whole, at a(v) (backwards: of those which tell the end anything, the last to begin). It began at a node
-    u at a moment p ≥ a(u), a(s) = 0; let it reach the nodes of its route at moments q as in `timetables`:
-    each at the end of the link's time or α after the one before, if that is later. Of these *deliveries*
+    u at a moment p ≥ a(u), a(s) = 0; let it reach each node of its route at a moment q: at the end of the
+    time for which it holds the link, or α after the one before, if that is later. Of these *deliveries*
     one at most leaves u over e for the end of e. Those that go on are different messages for different
     nodes but s, and the j-th, j = 0, 1, ..., begins not before a(u) + j α(e). So let h(v, i) = ρ(v) + the
     sum over links e out of v of (θ(e, i) + the sum over j of γ(e, i + j α(e))), with θ only where the end
@@ -307,7 +280,6 @@ from models.bounds.itinerary import Datum, Itineraries, taken
 from models.bounds.reachability import Reachability
 from models.bounds.receipt import Demand, Receipt
 from models.bounds.relaying import Relaying
-from models.bounds.timetable import Timetable
 from models.bounds.windows import Windows
 from schedules.collective import EVERYONE, Collective
 from topologies.errors import InputError
@@ -774,56 +746,6 @@ def _ticks(moment: int | str, topology: Topology) -> int:
     return ticks.numerator
 
 
-def _timetables(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
-    size, time, unit = (exact_number(str(certificate[name])) for name in ("size_bytes", "time", "unit"))
-    ranks, items = topology.num_ranks, [item for item in _items(collective) if item.share]
-    if (
-        topology.multicast
-        or topology.aggregate
-        or any(len(item.starts) < ranks or item.starts != item.ends for item in items)
-    ):
-        raise InputError("timetables bound: it holds for allreduce of all ranks, where switches only forward")
-    knots, alpha = np.array(certificate["knots"], dtype=np.int64), [a / unit for a in topology.alpha]
-    table, earned = (np.array(certificate[name], dtype=np.int64) for name in ("prices", "earned"))
-    transfer, pairs, rows, links = (certificate[name] for name in ("transfer", "pairs", "rows", "links"))
-    if size <= 0 or unit <= 0 or knots[0] or (np.diff(knots) <= 0).any() or time != int(knots[-1]) * unit:
-        raise InputError("timetables bound: knots must rise from 0 to the time, and size be positive")
-    if not (table.ndim == earned.ndim == 2 and table.shape[1] == earned.shape[1] == len(knots)):
-        raise InputError(
-            f"timetables bound: a row of prices or of what is earned has one for each of {len(knots)} knots"
-        )
-    if (np.diff(table, axis=1) > 0).any() or (np.diff(earned, axis=1) < 0).any():
-        raise InputError("timetables bound: prices must not rise, and what is earned must not fall")
-    whole = all(
-        type(number) is int and number >= 0 for numbers in [[transfer], links, *rows] for number in numbers
-    )
-    worth = (2 * int(np.abs(table).max()) * len(pairs) + transfer) * int(knots[-1])
-    fits = 4 * max(worth, 2 * int(np.abs(earned).max())) <= INT64_MAX
-    if not whole or not fits or len(links) != topology.num_links or any(a.denominator > 1 for a in alpha):
-        raise InputError(
-            "timetables bound: numbers must be whole and fit, with a row for each link, and α's be units"
-        )
-    units = [int(a) for a in alpha]
-    timetable = Timetable(
-        *(topology, units, knots, transfer),
-        come=[_dijkstra(topology, start, lengths=units)[0] for start, _ in pairs],
-        left=[_dijkstra(topology, end, backwards=True, lengths=units)[0] for _, end in pairs],
-        rows=rows,
-        prices=table,
-    )
-    if not all(timetable.earns_no_more(link, earned[row]) for link, row in enumerate(links)):
-        raise InputError("timetables bound: a link may earn more than is said")
-    chains = zip(pairs, rows, strict=True)
-    moved = sum(int(table[row[end], -1] - table[row[start], 0]) for (start, end), row in chains)
-    cost = size * sum(item.share for item in items) * (moved + 2 * (ranks - 1) * transfer)
-    total = unit * sum(
-        topology.bandwidth[link] * int(earned[row, -1] - earned[row, 0]) for link, row in enumerate(links)
-    )
-    if cost <= total:
-        raise InputError(f"timetables bound: links may earn {total} in {time} s, as much as {cost}")
-    return time
-
-
 def _deliveries(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
     size, time, tick = (exact_number(str(certificate[name])) for name in ("size_bytes", "time", "tick"))
     outward = certificate["direction"] == "out"
@@ -982,7 +904,6 @@ PROOFS: dict[str, Proof] = {
     "messages": _messages,
     "relays": _relays,
     "chains": _chains,
-    "timetables": _timetables,
     "deliveries": _deliveries,
     "itineraries": _itineraries,
 }

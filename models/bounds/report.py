@@ -40,14 +40,13 @@ ELSEWHERE = {
     "mcf": "models.all_to_all.bound:mcf_bound",
     "lp": "models.allreduce.bound:lp_bound",
     "relays": "models.all_to_all.relays:relays_bound",
-    "timetables": "models.allreduce.timetables:timetables_bound",
     "deliveries": "models.deliveries.bound:deliveries_bound",
     "itineraries": "models.itineraries.bound:itineraries_bound",
 }
 """Kinds of bounds that are found by a method's own folder: the module, and the function in it that returns
 the bound or None. A new one is a line here, its proof in `models.bounds.check`."""
 
-PROGRAMS = ("timetables", "deliveries", "itineraries")
+PROGRAMS = ("deliveries", "itineraries")
 """Kinds that take seconds to minutes."""
 
 FURTHER: dict[str, BoundKind] = {}
@@ -80,8 +79,8 @@ def lower_bounds(
         M, bytes, exact. Without it only the bandwidth bounds are returned.
     lp
         Whether the bound ``mcf`` is that of the linear program on any network, however long it takes; else
-        on small and on symmetric ones (`models.all_to_all.bound`). And whether ``timetables``,
-        ``deliveries`` and ``itineraries`` are asked for, which take up to minutes.
+        on small and on symmetric ones (`models.all_to_all.bound`). And whether ``deliveries`` and
+        ``itineraries`` are asked for, which take up to minutes.
 
     Returns
     -------
@@ -89,9 +88,8 @@ def lower_bounds(
         ``cut``, ``degree``, for allreduce ``partition``, for all-to-all ``mcf``, and with a size
         ``distance``, ``combined``, ``neighbours``, for allreduce ``transfers`` and ``chains``, where switches
         only forward ``growth`` and ``crossings``, where messages count and one or all ranks need everything
-        ``messages``, for all-to-all ``relays``, where asked for ``timetables`` (allreduce of all ranks) and
-        ``deliveries`` (one rank to all, all to one, all to all added up) and ``itineraries``; and those of
-        `FURTHER`.
+        ``messages``, for all-to-all ``relays``, where asked for ``deliveries`` (one rank to all, all to one,
+        all to all added up) and ``itineraries``; and those of `FURTHER`.
 
     Raises
     ------
