@@ -339,11 +339,15 @@ def test_bandwidths_in_no_round_ratio(rates):
 
 
 def test_what_is_added_up_is_as_what_is_copied_backwards():
-    """Only where links are as fast: a message that waits for a slower link does so at its end, backwards."""
+    """Only where links are as fast: a message that waits for a slower link does so at its end, backwards.
+
+    Links are in another order backwards, and the search ends near the best prices.
+    """
     topology = parse_topology("ring:6")
     found = [bound_of(topology, kind, 120_000) for kind in ("broadcast", "reduce")]
     assert [bound.certificate["direction"] for bound in found] == ["in", "out"]
-    assert checked(topology, "reduce", found[1]) == checked(topology, "broadcast", found[0])
+    proven = [checked(topology, *one) for one in zip(("broadcast", "reduce"), found, strict=True)]
+    assert proven[0] == pytest.approx(proven[1], rel=program.NEARLY)
     topology = parse_topology("mesh:2x2?bandwidth=50GB/s,25GB/s")
     bound = bound_of(topology, "reduce-scatter", 120_000)
     assert bound.certificate["direction"] == "in"
