@@ -351,16 +351,26 @@ def sums_sent(topology: Topology, steps: Sequence[tuple[Int64Array, BoolArray]])
     return PartTransfers.joined(rows)
 
 
-def in_equal_parts(topology: Topology, what: Collective, parts: Sequence[PartTransfers]) -> Schedule:
-    """Return the schedule in the step clock of a line in equal parts, each with transfers of its own.
+def in_parts(
+    topology: Topology, what: Collective, parts: Sequence[PartTransfers], sizes: Sequence[int] | None = None
+) -> Schedule:
+    """Return the schedule in the step clock of a line in parts, each with transfers of its own.
 
-    Of what arrives at a rank in a step copies come first.
+    Parameters
+    ----------
+    topology, what
+        The network and the collective.
+    parts
+        What is sent of each. Of what arrives at a rank in a step copies come first.
+    sizes
+        How large the parts are beside each other; None: equally large.
     """
-    width = line_width(what, len(parts))
-    line = CutLine.of(what, width, np.arange(len(parts)) * (width // len(parts)))
-    of_chunk = [parts[part] for part in (line.start * len(parts) // width).tolist()]
-    chunk = np.repeat(np.arange(len(of_chunk)), [len(part.step) for part in of_chunk])
-    step, link, reduce = PartTransfers.joined(of_chunk)
+    ends = offsets_of([1] * len(parts) if sizes is None else sizes)
+    width = line_width(what, int(ends[-1]))
+    line = CutLine.of(what, width, ends[:-1] * (width // ends[-1]))
+    of_chunk = np.searchsorted(ends * (width // ends[-1]), line.start, side="right") - 1
+    chunk = np.repeat(np.arange(len(of_chunk)), [len(parts[part].step) for part in of_chunk])
+    step, link, reduce = PartTransfers.joined([parts[part] for part in of_chunk])
     rows = np.lexsort((chunk, link, reduce, step))
     return Schedule(
         topology=topology,

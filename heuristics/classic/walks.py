@@ -29,7 +29,7 @@ import numpy as np
 
 from schedules.capabilities import Capabilities, Groups, Switches
 from schedules.collective import Kind
-from schedules.intervals import PartTransfers, in_equal_parts, sums_sent, take_sums
+from schedules.intervals import PartTransfers, in_parts, sums_sent, take_sums
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
@@ -84,7 +84,7 @@ def synthesize(problem: Problem, options: WalksOptions, rng: np.random.Generator
     radii = range(most + 1) if options.radius is None else [min(options.radius, most)]
     choices = [_parts(topology, walks, radius) for radius in radii]
     fastest = min(choices, key=lambda parts: _seconds(problem, parts))
-    return in_equal_parts(topology, problem.collective, fastest)
+    return in_parts(topology, problem.collective, fastest)
 
 
 def _seconds(problem: Problem, parts: Sequence[PartTransfers]) -> float:

@@ -16,27 +16,32 @@ symmetries: so all links of an orbit carry as much, and L is the part of a vecto
 Solutions that some symmetries take to themselves have fewer variables, those of orbits. Which symmetries is
 drawn by chance, and the best solution is a first one for the program in which none is demanded.
 
+Parts may go the ways of different solutions, weighted so that the sum of the L[t] is least: a linear program,
+whose prices say what a message of an orbit in a step costs, and so which solution is still worth looking for.
+
 The walks of `heuristics.classic.walks` are solutions that all symmetries of a network take to themselves;
 where there are none, or where some ranks should add up what others only use, these are others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from schedules.capabilities import Capabilities, Groups, Switches
 from schedules.collective import Kind
-from schedules.intervals import PartTransfers, in_equal_parts, sums_sent
+from schedules.intervals import PartTransfers, in_parts, sums_sent
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from topologies.errors import NoSchedule
-from topologies.exact import Int32Array, Int64Array
+from topologies.exact import FloatArray, Int32Array, Int64Array
 from topologies.graphs.shortest_paths import diameter, hop_distances
 from topologies.graphs.symmetry import automorphisms, drawn_subgroup
 from topologies.kernels import now
@@ -48,20 +53,24 @@ from topologies.units import parse_time
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-MOST_RANKS, MOST_ELEMENTS = 64, 2**8
+MOST_RANKS, MOST_ELEMENTS = 64, 2**11
 """Of a network; and of the symmetries that are used."""
 MOST_PRODUCTS = 2**14
 """Of two variables in a program, by which it is judged whether CP-SAT gets anywhere."""
 MORE = 2
 """So many numbers of steps are tried, the network's diameter first."""
 SLICE, EXPLORED = 1 / 12, 0.5
-"""Of the time, what a program has at first, and for how long they are tried."""
+"""Of the time, what a program has, and for how long symmetries are drawn."""
 MOST_DRAWN = 2**10
 """Times that symmetries are drawn."""
+FEWEST = 2**6
+"""Times that symmetries are drawn of which fewer would do."""
 WORKERS = 4
 """Of CP-SAT, which take turns: neighbourhoods of solutions are searched by some."""
 FINE = 10**4
 """Units of a vector's time on the fastest link."""
+CHEAPER, UNITS = 1e-6, 2520
+"""By what part a solution is cheaper that is worth adding; and of the vector, by which parts are rounded."""
 GREATEST, MOST_LOAD = 2**28, 2**40
 """Of such units: a vector's time on slow links, and all that an orbit carries; CP-SAT adds in 64 bits."""
 
@@ -124,6 +133,28 @@ class _Symmetries:
         return (links * self.nodes.shape[1] + self.nodes[:, None, :]).min(axis=0)
 
 
+class _Orbits(NamedTuple):
+    """Of links, which symmetries take to each other.
+
+    Parameters
+    ----------
+    of
+        int64, shape (links,): the orbit of each.
+    load
+        Shape (orbits,): what a message adds to an orbit's load, in vectors on the fastest link.
+    """
+
+    of: Int64Array
+    load: FloatArray
+
+    @classmethod
+    def under(cls, topology: Topology, all_: _Symmetries) -> _Orbits:
+        """Return those of a network."""
+        _, first, of = np.unique(all_.of_link, return_index=True, return_inverse=True)
+        rates = topology.bandwidth.numerators.astype(np.float64)
+        return cls(of.astype(np.int64), rates.max() / rates[first] / np.bincount(of))
+
+
 @dataclass(eq=False)
 class _Program:
     """The program of so many steps, whose solutions have some symmetries.
@@ -134,18 +165,15 @@ class _Program:
         The network.
     alike
         The symmetries of the solution.
-    weight
-        int64, shape (links,): what a message adds to the load of its link's orbit.
-    kind
-        int64, shape (links,): the orbit of each.
+    orbits
+        Of links, which carry as much.
     steps
         How many.
     """
 
     topology: Topology
     alike: _Symmetries
-    weight: Int64Array
-    kind: Int64Array
+    orbits: _Orbits
     steps: int
     known: dict[tuple[Any, ...], cp_model.IntVar] = field(default_factory=dict)
 
@@ -157,7 +185,7 @@ class _Program:
 
     @cached_property
     def model(self) -> cp_model.CpModel:
-        """What CP-SAT takes."""
+        """What CP-SAT takes, without what is to be least."""
         from ortools.sat.python import cp_model  # slow to import
 
         model = cp_model.CpModel()
@@ -167,7 +195,6 @@ class _Program:
                 self._goes_on(model, step, rank)
             for source in range(self.topology.num_ranks):
                 model.add(self._has(model, self.steps, rank, source) == 1)
-        self._carry_little(model)
         return model
 
     def _var(self, model: cp_model.CpModel, *key: Any) -> cp_model.IntVar:
@@ -218,42 +245,71 @@ class _Program:
             model.add_implication(both, other)
         return self.known["both", *key]
 
-    def _carry_little(self, model: cp_model.CpModel) -> None:
-        """Ask for the least sum of loads, and of such for the fewest messages."""
-        loads, messages = [], []
-        for step in range(1, self.steps + 1):
-            load = model.new_int_var(0, MOST_LOAD, f"load {step}")
-            for kind in np.unique(self.kind):
-                sent = [self._sends(model, step, link) for link in np.flatnonzero(self.kind == kind).tolist()]
-                model.add(int(self.weight[self.kind == kind][0]) * sum(sent) <= load)
-                messages += sent
-            loads.append(load)
-        model.minimize(FINE * sum(loads) + sum(messages))
+    @cached_property
+    def evenly(self) -> Any:
+        """The sum of loads, and of such the fewest messages."""
+        weight = np.minimum(np.ceil(FINE * self.orbits.load), GREATEST).astype(np.int64)
+        loads = [self.model.new_int_var(0, MOST_LOAD, f"load {step}") for step in range(1, self.steps + 1)]
+        for step, load in enumerate(loads, 1):
+            for orbit, links in enumerate(self._links):
+                self.model.add(int(weight[orbit]) * self._messages(step, links) <= load)
+        every = range(self.topology.num_links)
+        return FINE * sum(loads) + sum(self._messages(step, every) for step in range(1, self.steps + 1))
 
-    def solved(self, seconds: float, seed: int, start: dict[tuple[Any, ...], int]) -> _Solution | None:
+    def cheaply(self, price: FloatArray) -> Any:
+        """Return the sum of prices; shape (steps, orbits), of a vector on all links of an orbit."""
+        cost = np.minimum(np.rint(FINE**2 * price * self.orbits.load), GREATEST).astype(np.int64) + 1
+        return sum(
+            int(cost[step - 1, orbit]) * self._messages(step, links)
+            for step in range(1, self.steps + 1)
+            for orbit, links in enumerate(self._links)
+        )
+
+    def _messages(self, step: int, links: Iterable[int]) -> Any:
+        return sum(self._sends(self.model, step, link) for link in links)
+
+    @cached_property
+    def _links(self) -> list[list[int]]:
+        """The links of each orbit."""
+        return [np.flatnonzero(self.orbits.of == orbit).tolist() for orbit in range(len(self.orbits.load))]
+
+    def solved(self, seconds: float, seed: int, least: Any, start: _Solution | None) -> _Solution | None:
         """Return the best solution that is found."""
         from ortools.sat.python import cp_model
 
-        model = self.model
+        model, hints = self.model, start.everywhere if start else {}
+        model.clear_hints()
         for key, var in self.known.items():
-            if key in start:
-                model.add_hint(var, start[key])
+            if key in hints:
+                model.add_hint(var, hints[key])
+        model.minimize(least)
         solver = cp_model.CpSolver()
         solver.parameters.max_time_in_seconds = max(seconds, 0.01)
         solver.parameters.num_workers, solver.parameters.random_seed = WORKERS, seed
-        if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        status = solver.solve(model)
+        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return None
         values = {key: int(solver.value(var)) for key, var in self.known.items()}
-        return _Solution(self, values, solver.objective_value / FINE**2)
+        return _Solution(self, values, status == cp_model.OPTIMAL)
 
 
 @dataclass(frozen=True, eq=False)
 class _Solution:
-    """Values of a program's variables by their keys, and the sum of loads, in vectors on the fastest link."""
+    """Values of a program's variables by their keys, and whether none are better."""
 
     program: _Program
     values: dict[tuple[Any, ...], int]
-    load: float
+    proven: bool = False
+
+    @cached_property
+    def load(self) -> FloatArray:
+        """Shape (steps, orbits): of each link, in vectors on the fastest one."""
+        program, orbits = self.program, self.program.orbits
+        sends = [
+            [self.values["sends", step, link] for link in program.alike.of_link.tolist()]
+            for step in range(1, program.steps + 1)
+        ]
+        return np.stack([np.bincount(orbits.of, step, len(orbits.load)) for step in sends]) * orbits.load
 
     @property
     def sent(self) -> PartTransfers:
@@ -265,8 +321,9 @@ class _Solution:
             steps.append((np.flatnonzero(sends), kept))
         return sums_sent(self.program.topology, steps)
 
-    def start(self) -> dict[tuple[Any, ...], int]:
-        """Return values for a program without symmetries."""
+    @cached_property
+    def everywhere(self) -> dict[tuple[Any, ...], int]:
+        """Values for a program without symmetries."""
         alike, found = self.program.alike, dict[tuple[Any, ...], int]()
         pairs, links, orbit = alike.of_pair, alike.of_link, alike.of_node
         for key, value in self.values.items():
@@ -279,6 +336,72 @@ class _Solution:
             elif what == "kept":
                 found.update({(what, step, rank): value for rank in np.flatnonzero(orbit == last).tolist()})
         return found
+
+
+@dataclass(eq=False)
+class _Mixture:
+    """Solutions of so many steps, and the parts of the vector that go the ways of each.
+
+    Parameters
+    ----------
+    steps
+        How many.
+    solutions
+        What was found.
+    part
+        Shape (solutions,).
+    load
+        The sum over steps of the largest load, in vectors on the fastest link.
+    price, least
+        Shape (steps, orbits): of a vector on all links of an orbit; and what the solutions in use cost.
+    """
+
+    steps: int
+    solutions: list[_Solution] = field(default_factory=list)
+    part: FloatArray = field(default_factory=lambda: np.zeros(0))
+    load: float = np.inf
+    price: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+    least: float = np.inf
+
+    def add(self, solution: _Solution) -> None:
+        """Add one, and choose the parts anew."""
+        from scipy.optimize import linprog  # slow to import
+
+        self.solutions.append(solution)
+        loads = np.stack([each.load for each in self.solutions], axis=-1)
+        steps, orbits, count = loads.shape
+        largest = -np.repeat(np.eye(steps), orbits, axis=0)
+        found = linprog(
+            np.repeat([1.0, 0.0], [steps, count]),
+            A_ub=np.hstack([largest, loads.reshape(-1, count)]),
+            b_ub=np.zeros(steps * orbits),
+            A_eq=np.repeat([0.0, 1.0], [steps, count])[None],
+            b_eq=[1.0],
+        )
+        self.part, self.load, self.least = found.x[steps:], float(found.fun), float(found.eqlin.marginals[0])
+        self.price = -found.ineqlin.marginals.reshape(steps, orbits)
+
+    @property
+    def best(self) -> _Solution | None:
+        """The one of the least loads alone."""
+        return min(self.solutions, key=lambda each: each.load.max(axis=1).sum(), default=None)
+
+    def cost(self, solution: _Solution) -> float:
+        """Return what one costs."""
+        return float((self.price * solution.load).sum()) if self.solutions else np.inf
+
+    def sent(self, alike: _Symmetries) -> tuple[list[PartTransfers], list[int]]:
+        """Return what is sent of each piece of the vector, and how large each is beside the others."""
+        upto = np.rint(np.cumsum(self.part) / self.part.sum() * UNITS).astype(np.int64)
+        units = np.diff(upto, prepend=0)
+        used = np.flatnonzero(units).tolist()
+        images = [_images(self.solutions[own].sent, alike) for own in used]
+        whole = math.lcm(*map(len, images))
+        sizes = [
+            int(units[own]) * whole // len(all_) for own, all_ in zip(used, images, strict=True) for _ in all_
+        ]
+        common = math.gcd(*sizes)
+        return list(itertools.chain(*images)), [size // common for size in sizes]
 
 
 def synthesize(problem: Problem, options: FewSumsOptions, rng: np.random.Generator) -> Schedule:
@@ -294,57 +417,106 @@ def synthesize(problem: Problem, options: FewSumsOptions, rng: np.random.Generat
     METHOD.supports(problem, options)
     topology = problem.topology
     all_ = _Symmetries(*automorphisms(topology).some_elements(MOST_ELEMENTS))
-    best = None
-    for found in _solutions(problem, all_, options, rng):
-        if best is None or _seconds(problem, found) < _seconds(problem, best):
-            best = found
-            tell(f"few_sums: {best.program.steps} steps, {best.load:.3g} vectors on a link")
-    if best is None:
+    search = _Search(problem, all_, options, rng)
+    search.explore()
+    search.improve(search.best)
+    best = search.best
+    if not best.solutions:
         raise NoSchedule(
             f"few_sums on {topology.name}: found none in {options.time_limit}; give it more time"
         )
-    return in_equal_parts(topology, problem.collective, _images(best.sent, all_))
+    return in_parts(topology, problem.collective, *best.sent(_fewest(topology, all_, rng)))
 
 
-def _seconds(problem: Problem, found: _Solution) -> float:
-    """Return the sum over steps of α and the largest load over bandwidth."""
-    topology = problem.topology
-    vector = float((problem.size or Fraction(0)) / max(topology.bandwidth))
-    return found.program.steps * float(max(topology.alpha)) + found.load * vector
+def _fewest(topology: Topology, all_: _Symmetries, rng: np.random.Generator) -> _Symmetries:
+    """Return a few of the symmetries by chance, under which links have the same orbits."""
+    drawn = [_Symmetries(*drawn_subgroup(topology, (all_.nodes, all_.links), rng)) for _ in range(FEWEST)]
+    alike = [each for each in [*drawn, all_] if np.array_equal(each.of_link, all_.of_link)]
+    return min(alike, key=lambda each: len(each.nodes))
 
 
-def _solutions(
-    problem: Problem, all_: _Symmetries, options: FewSumsOptions, rng: np.random.Generator
-) -> Iterator[_Solution]:
-    """Yield solutions with symmetries by chance, and then one that begins with the best and needs none."""
-    topology, limit = problem.topology, float(parse_time(options.time_limit))
-    begun, wide = now(), diameter(topology)
-    kind = np.unique(all_.of_link, return_inverse=True)[1].astype(np.int64)
-    rates = topology.bandwidth.numerators.astype(np.float64)
-    weight = np.ceil(FINE * rates.max() / rates / np.bincount(kind)[kind])
-    weight = np.minimum(weight, GREATEST).astype(np.int64)
-    steps = range(wide, wide + MORE) if options.steps is None else [options.steps]
-    ended, best, drawn = set[tuple[int, bytes]](), dict[int, _Solution](), 0
-    while now() - begun < EXPLORED * limit and drawn < MOST_DRAWN:
-        alike, drawn = _Symmetries(*drawn_subgroup(topology, (all_.nodes, all_.links), rng)), drawn + 1
-        for number in steps:
-            program = _Program(topology, alike, weight, kind, number)
-            key = number, np.sort(alike.of_link).tobytes()
-            if key in ended or program.size > MOST_PRODUCTS:
+class _Search:
+    """Looks for solutions that some symmetries take to themselves, and then for cheap ones.
+
+    Parameters
+    ----------
+    problem, options, rng
+        As of the method.
+    all_
+        The network's symmetries.
+    """
+
+    def __init__(
+        self, problem: Problem, all_: _Symmetries, options: FewSumsOptions, rng: np.random.Generator
+    ) -> None:
+        self.problem, self.all_, self.rng = problem, all_, rng
+        self.begun, self.limit = now(), float(parse_time(options.time_limit))
+        wide, self.orbits = diameter(problem.topology), _Orbits.under(problem.topology, all_)
+        steps = range(wide, wide + MORE) if options.steps is None else [options.steps]
+        self.mixtures = [_Mixture(number) for number in steps]
+
+    @property
+    def best(self) -> _Mixture:
+        """The fastest."""
+        return min(self.mixtures, key=self._seconds)
+
+    @property
+    def left(self) -> float:
+        """Seconds of the limit."""
+        return self.limit - (now() - self.begun)
+
+    def _seconds(self, found: _Mixture) -> tuple[float, float]:
+        """Return the sum over steps of α and the largest load over bandwidth, and the load."""
+        topology = self.problem.topology
+        vector = float((self.problem.size or Fraction(0)) / max(topology.bandwidth))
+        bytes_ = found.load * vector if found.solutions else np.inf
+        return found.steps * float(max(topology.alpha)) + bytes_, found.load
+
+    def explore(self) -> None:
+        """Look for even loads, with symmetries by chance."""
+        ended, topology = set[bytes](), self.problem.topology
+        for _ in range(MOST_DRAWN):
+            if self.left <= (1 - EXPLORED) * self.limit:
+                break
+            alike = _Symmetries(*drawn_subgroup(topology, (self.all_.nodes, self.all_.links), self.rng))
+            if np.sort(alike.of_link).tobytes() in ended:
                 continue
-            ended.add(key)
-            found = program.solved(min(SLICE * limit, limit - (now() - begun)), int(rng.integers(2**31)), {})
-            if found and (number not in best or found.load < best[number].load):
-                best[number] = found
-                yield found
-    asked = [min(best.values(), key=lambda found: _seconds(problem, found)).program.steps] if best else steps
-    for number in asked:
-        program = _Program(topology, all_.trivial, weight, kind, number)
-        start = best[number].start() if best else {}
-        if program.size <= MOST_PRODUCTS:
-            found = program.solved(limit - (now() - begun), int(rng.integers(2**31)), start)
-            if found:
-                yield found
+            ended.add(np.sort(alike.of_link).tobytes())
+            for mixture in self.mixtures:
+                program = _Program(topology, alike, self.orbits, mixture.steps)
+                if program.size <= MOST_PRODUCTS:
+                    self._solve(mixture, program, program.evenly)
+
+    def improve(self, mixture: _Mixture) -> None:
+        """Look for even loads without symmetries, and for cheap solutions while there are some."""
+        whole = _Program(self.problem.topology, self.all_.trivial, self.orbits, mixture.steps)
+        programs = list(dict.fromkeys(solution.program for solution in mixture.solutions))
+        if whole.size <= MOST_PRODUCTS:
+            self._solve(mixture, whole, whole.evenly, mixture.best)
+            programs.append(whole)
+        closed = 0
+        for program in itertools.cycle(programs if mixture.solutions else []):
+            if self.left <= 0 or closed == len(programs):
+                break
+            start = min(mixture.solutions, key=mixture.cost) if program is whole else None
+            if self._solve(mixture, program, program.cheaply(mixture.price), start):
+                closed = len(programs) if program is whole else closed + 1
+            else:
+                closed = 0
+
+    def _solve(
+        self, mixture: _Mixture, program: _Program, least: Any, start: _Solution | None = None
+    ) -> bool:
+        """Solve a program and add what is found; return whether nothing is cheaper than what is used."""
+        seconds = min(SLICE * self.limit, self.left)
+        found = program.solved(seconds, int(self.rng.integers(2**31)), least, start)
+        if found is None:
+            return False
+        cheaper, before = mixture.cost(found) < (1 - CHEAPER) * mixture.least, mixture.load
+        mixture.add(found)
+        if mixture is self.best and mixture.load < (1 - CHEAPER) * before:
+            tell(f"few_sums: {mixture.steps} steps, {mixture.load:.3g} vectors on a link")
+        return found.proven and not cheaper
 
 
 def _images(sent: PartTransfers, all_: _Symmetries) -> list[PartTransfers]:
