@@ -1,13 +1,14 @@
 """A problem as parcels on roads, one item for all that a symmetry takes it to; and the schedule of a plan.
 
-Where a group of automorphisms moves every rank but by its identity, an item's plan carried along by all of
-them is a plan of as many items, in which all links of an orbit are used alike and at the same times. So one
-item of each orbit and one timeline of each orbit of links are enough: on a torus or a circulant, the item
-of rank 0, and as many timelines as a rank has links.
+An item's plan that is carried along by all automorphisms of a group is a plan of all items of its orbit, in
+which all links of an orbit are used alike and at the same times. So one item of each orbit and one timeline
+of each orbit of links are enough: on a torus or a circulant, the item of rank 0, and as many timelines as a
+rank has links. Of an item that several elements keep, each has an equal part and carries its plan elsewhere.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -65,12 +66,21 @@ class Instance:
     @cached_property
     def denominator(self) -> int:
         """Units of M."""
-        return self.problem.collective.items.share.reduced.denominator * UNITS
+        return self.problem.collective.items.share.reduced.denominator * self._whole
 
     @cached_property
     def units(self) -> Int64Array:
-        """int64, shape (items of the collective,)."""
-        return self.problem.collective.items.share.reduced.numerators * UNITS
+        """int64, shape (items of the collective,): of the part of each that an element carries along."""
+        return self.problem.collective.items.share.reduced.numerators * (self._whole // self.keep)
+
+    @cached_property
+    def _whole(self) -> int:
+        return UNITS * math.lcm(*set(self.keep.tolist()))
+
+    @cached_property
+    def keep(self) -> Int64Array:
+        """int64, shape (items of the collective,): how many elements keep each."""
+        return (self.moved == np.arange(self.moved.shape[1])).sum(axis=0)
 
     @cached_property
     def moved(self) -> Int32Array:
@@ -168,10 +178,9 @@ class Instance:
         length = int(plan.length[0])
         slot = plan.slot[:length].astype(np.int64)
         parcel, route = slot // parcels.slots, plan.route[slot]
-        first, number, chunks = self._chunks(plan.size)
+        chunk, chunks = self._chunks(plan.size)
         elements = len(network.nodes)
-        routes = network.images[:, route].ravel()
-        chunk = (first[self.moved[:, self.items[parcel // self.pieces]]] + number[parcel]).ravel()
+        routes, chunk = network.images[:, route].ravel(), chunk[:, parcel].ravel()
         turn: Int64Array = np.tile(np.cumsum(plan.begins[:length], dtype=np.int64), elements)
         adds = np.tile(parcels.up & (slot % parcels.slots < len(self.roads.hops)), elements)
         order = np.lexsort((chunk, routes, turn))
@@ -180,22 +189,29 @@ class Instance:
             collective=what,
             clock=Clock.FLOW,
             chunks=chunks,
-            chunk=chunk[order],
+            chunk=chunk[order].astype(np.int32),
             route=routes[order].astype(np.int32),
             reduce=adds[order] if parcels.up else None,
             routes=network.routes,
         )
         return in_messages(flow, turn[order], self.size)
 
-    def _chunks(self, size: Int64Array) -> tuple[Int64Array, Int64Array, Chunks]:
-        """Return each item's first chunk, each parcel's number among its item's, and the chunks."""
-        sizes = [[units] for units in self.units.tolist()]
-        number = np.zeros(len(size), np.int64)
+    def _chunks(self, size: Int64Array) -> tuple[Int64Array, Chunks]:
+        """Return the chunk of each element's image of each parcel, and the chunks."""
+        share = self.problem.collective.items.share.reduced
+        sizes = [[units] for units in (share.numerators * self._whole).tolist()]
+        within = np.zeros((len(self.moved), len(size)), np.int64)
         for index, item in enumerate(self.items):
             span = slice(index * self.pieces, (index + 1) * self.pieces)
-            number[span] = np.cumsum(size[span] > 0) - 1
-            for image in self.moved[:, item]:
-                sizes[image] = size[span][size[span] > 0].tolist()
+            own = size[span][size[span] > 0].tolist()
+            images = self.moved[:, item]
+            order = np.argsort(images, kind="stable")
+            turn = np.empty(len(images), np.int64)
+            turn[order] = np.arange(len(images)) % self.keep[item]
+            within[:, span] = turn[:, None] * len(own) + np.cumsum(size[span] > 0) - 1
+            for image in images:
+                sizes[image] = own * int(self.keep[item])
         first = offsets_of([len(own) for own in sizes])
         item = np.repeat(np.arange(len(sizes)), np.diff(first))
-        return first, number, Chunks(item, np.concatenate(sizes), self.denominator)
+        chunk = first[self.moved[:, np.repeat(self.items, self.pieces)]] + within
+        return chunk, Chunks(item, np.concatenate(sizes), self.denominator)

@@ -21,6 +21,8 @@ from schedules.reversal import reverse
 from schedules.schedule import Schedule
 from schedules.simulation.simulate import simulate
 from topologies.errors import Unsupported
+from topologies.graphs.free_action import free_group
+from topologies.graphs.symmetry import automorphisms
 from topologies.kernels import now
 from topologies.progress import tell
 from topologies.units import duration
@@ -49,6 +51,8 @@ PIECES, SLOTS = 4, 2**10
 """Parcels of an item, if no more transfers than that follow."""
 MOST_PIECES, MOST_SLOTS = 2**7, 2**18
 """Parcels of an item, and transfers of all: schedules with more are no starts."""
+MOST_ELEMENTS = 2**10
+"""Of a group of symmetries."""
 ROUNDING = 1 + 1e-6
 """Of times: sizes of parcels are rounded."""
 
@@ -80,9 +84,19 @@ def refined(
     Unsupported
         If there are too many transfers.
     """
-    what = problem.collective
-    network = Network.of(problem.topology, symmetric=what.plain and what.root is None)
-    return _refined(network, problem, starts, seconds, rng, make)
+    return _refined(_network(problem), problem, starts, seconds, rng, make)
+
+
+def _network(problem: Problem) -> Network:
+    """Return the network with symmetries that keep no rank; if that leaves many transfers, with all."""
+    topology, what = problem.topology, problem.collective
+    if not what.plain or what.root is not None:
+        return Network.of(topology)
+    network = Network.of(topology, free_group(topology))
+    if _slots(problem, network) < SLOTS:
+        return network
+    all_ = Network.of(topology, automorphisms(topology).some_elements(MOST_ELEMENTS))
+    return min(network, all_, key=lambda one: _slots(problem, one))
 
 
 def _refined(

@@ -11,7 +11,6 @@ from heuristics.gossip.routes import single_messages
 from heuristics.refine.plan import Roads
 from schedules.schedule import Routes
 from topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of
-from topologies.graphs.free_action import free_group
 from topologies.graphs.shortest_paths import Neighbours, Route, hops_from_each
 from topologies.topology import Topology
 from topologies.transforms import transpose
@@ -19,7 +18,7 @@ from topologies.transforms import transpose
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """A topology with its messages' routes, and a group of automorphisms that keep no rank.
+    """A topology with its messages' routes, and a group of automorphisms.
 
     Parameters
     ----------
@@ -44,28 +43,29 @@ class Network:
     backwards: bool = False
 
     @classmethod
-    def of(cls, topology: Topology, *, symmetric: bool) -> Network:
-        """Return the network with a large group, or with the identity alone.
+    def of(cls, topology: Topology, group: tuple[Int32Array, Int32Array] | None = None) -> Network:
+        """Return the network with a group, or with the identity alone.
 
-        A group is not taken if it keeps a link, between switches, or takes one of a route to another of it:
-        its routes would be in each other's way.
+        A group is not taken if it takes one link of a route to another of it, or a route to another one over
+        the same link: its routes would be in each other's way.
         """
-        nodes = np.arange(topology.num_nodes, dtype=np.int32)[None]
-        links = np.arange(topology.num_links, dtype=np.int32)[None]
-        if symmetric:
-            larger = free_group(topology)
-            if not (larger[1][1:] == links).any():
-                nodes, links = larger
+        nodes, links = group or (
+            np.arange(topology.num_nodes, dtype=np.int32)[None],
+            np.arange(topology.num_links, dtype=np.int32)[None],
+        )
         known: dict[Route, int] = {}
         for route in single_messages(replace(topology, multicast=frozenset())):
             if route not in known:
                 number = len(known)
                 for image in links[:, list(route)].tolist():
                     known.setdefault(tuple(image), number)
-        kind = np.unique(list(known.values()), return_inverse=True)[1]
+        kind, alike = np.unique(list(known.values()), return_inverse=True, return_counts=True)[1:]
         orbit = links.min(axis=0)
-        if any(len(np.unique(orbit[list(route)])) < len(route) for route in known):
-            return cls.of(topology, symmetric=False)
+        members = np.bincount(orbit, minlength=topology.num_links)
+        for route, own in zip(known, alike[kind].tolist(), strict=True):
+            crossed = orbit[list(route)]
+            if len(np.unique(crossed)) < len(route) or (members[crossed] != own).any():
+                return cls.of(topology)
         return cls(topology, nodes, links, Routes.of(list(known)), kind.astype(np.int32))
 
     def reversed(self) -> Network:
@@ -91,27 +91,33 @@ class Network:
         return taken
 
     def roads(self, unit: Fraction) -> Roads:
-        """Return the classes of routes, with times for units of so many bytes."""
+        """Return the classes of routes, with times for units of so many bytes.
+
+        What goes over a route that several elements keep does so with as many images.
+        """
         topology, ranks = self.topology, self.topology.num_ranks
         source = topology.source[self.routes.links[self.routes.offsets[:-1]]]
         target = topology.target[self.routes.links[self.routes.offsets[1:] - 1]]
         examples = np.unique(self.kind, return_index=True)[1]
         hops = [self.routes.links[self.routes.offsets[i] : self.routes.offsets[i + 1]] for i in examples]
         flat = np.concatenate(hops)
+        length = [len(links) for links in hops]
+        images = len(self.links) / np.bincount(self.kind)
         alpha, byte = topology.alpha.floats, float(unit) / topology.bandwidth.floats
         link = np.unique(self.links.min(axis=0), return_inverse=True)[1]
-        slowest = np.array([byte[links].max() for links in hops])
-        spare = np.repeat(slowest, [len(links) for links in hops]) - byte[flat]
+        slowest = images * np.array([byte[links].max() for links in hops])
+        each = np.repeat(images, length) * byte[flat]
+        spare = np.repeat(slowest, length) - each
         return Roads(
             source=source,
             target=target,
             kind=self.kind,
-            first=offsets_of([len(links) for links in hops]),
+            first=offsets_of(length),
             link=link[flat].astype(np.int32),
             enter=np.concatenate([_sums_before(alpha[links]) for links in hops]),
             lag=spare if self.backwards else np.zeros(len(flat)),
             alpha=alpha[flat],
-            byte=byte[flat],
+            byte=each,
             latency=np.array([alpha[links].sum() for links in hops]),
             slowest=slowest,
             into=offsets_of(np.bincount(target, minlength=ranks)),

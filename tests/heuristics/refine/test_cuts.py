@@ -12,6 +12,7 @@ from heuristics.refine.starts import by_steps
 from schedules import Problem, collective
 from schedules.simulation.simulate import simulate
 from schedules.verify import verify
+from topologies.graphs.free_action import free_group
 from topologies.text import parse_topology
 from topologies.topology import Link, Topology
 
@@ -21,7 +22,7 @@ ALPHA = Fraction(1, 10**6)
 
 def search(topology, kind, pieces, size):
     what = collective(kind, topology.num_ranks)
-    network = Network.of(topology, symmetric=what.root is None)
+    network = Network.of(topology, free_group(topology) if what.root is None else None)
     instance = Instance(Problem(topology, what, size), network, pieces)
     return Search(instance, by_steps(instance, pieces), np.random.default_rng(0))
 

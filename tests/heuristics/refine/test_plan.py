@@ -14,6 +14,8 @@ from schedules import Problem, collective
 from schedules.reversal import reverse
 from schedules.simulation.simulate import simulate
 from schedules.verify import verify
+from topologies.graphs.free_action import free_group
+from topologies.graphs.symmetry import automorphisms
 from topologies.text import parse_topology
 from topologies.topology import Link, Topology
 
@@ -22,6 +24,7 @@ NETWORKS = [
     "ring:5",
     "torus:3x3",
     "mesh:2x3",
+    "mesh:3x3",
     "gen_kautz:2,6",
     "switch2d:2x2",
     "dgx1",
@@ -30,12 +33,19 @@ NETWORKS = [
 KINDS = ["allgather", "broadcast", "allreduce", "all-to-all", "scatter"]
 
 
-def instance(text, kind, *, symmetric=True, pieces=3):
+GROUPS = {
+    "none": lambda topology: None,
+    "free": free_group,
+    "all": lambda topology: automorphisms(topology).some_elements(64),
+}
+"""Of symmetries: all keep the rank in the middle of a mesh, and the links on its axes."""
+
+
+def instance(text, kind, *, group="free", pieces=3):
     topology = parse_topology(text)
     what = collective(kind, topology.num_ranks)
-    return Instance(
-        Problem(topology, what, SIZE), Network.of(topology, symmetric=symmetric and what.root is None), pieces
-    )
+    elements = GROUPS[group](topology) if what.root is None else None
+    return Instance(Problem(topology, what, SIZE), Network.of(topology, elements), pieces)
 
 
 def changed(problem, rounds, pieces=2):
@@ -45,11 +55,11 @@ def changed(problem, rounds, pieces=2):
     return search
 
 
-@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize("group", GROUPS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("text", NETWORKS)
-def test_a_plan_takes_as_long_as_its_schedule(text, kind, symmetric):
-    problem = instance(text, kind, symmetric=symmetric)
+def test_a_plan_takes_as_long_as_its_schedule(text, kind, group):
+    problem = instance(text, kind, group=group)
     search = changed(problem, 100)
     for plan in (search.plans[0], search.plans[-1]):
         end = play(problem.roads, problem.parcels.of, plan, search.times[0], NEVER)[0]
@@ -75,12 +85,22 @@ def test_a_schedule_is_followed(text, kind):
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "items", "links"), [("mesh:3x3", 3, 4), ("mesh:5x5", 6, 12), ("mesh:2x3", 2, 4)]
+)
+def test_one_item_and_one_timeline_of_each_orbit(text, items, links):
+    """By Burnside's lemma: of 80 links of `mesh:5x5` each of two reflections keeps 8, those on its axis."""
+    problem = instance(text, "allgather", group="all")
+    assert len(problem.items) == items
+    assert problem.roads.link.max() + 1 == links
+
+
 def test_messages_by_hand():
     """Around a directed ring of 3, M = 3 MB, 1 us and 1 MB/us a link: own shard, then the next, 2 us each."""
     topology = parse_topology("uniring:3?bandwidth=1TB/s&alpha=1us")
     problem = Instance(
         Problem(topology, collective("allgather", 3), Fraction(3 * 10**6)),
-        Network.of(topology, symmetric=True),
+        Network.of(topology, free_group(topology)),
         1,
     )
     start = by_steps(problem, 1)
@@ -91,9 +111,7 @@ def test_messages_by_hand():
 def test_messages_that_wait_for_each_other_never_end():
     """Down a path of three, the message to the last rank cannot carry what it waits for itself."""
     topology = parse_topology("mesh:3x1")
-    problem = Instance(
-        Problem(topology, collective("broadcast", 3), SIZE), Network.of(topology, symmetric=False), 1
-    )
+    problem = Instance(Problem(topology, collective("broadcast", 3), SIZE), Network.of(topology), 1)
     plan = by_steps(problem, 1).plan
     plan.origin[plan.slot[0]] = plan.goal[plan.slot[1]]
     assert play(problem.roads, problem.parcels.of, plan, room(3, 3, 4), NEVER)[0] == np.inf
@@ -111,7 +129,7 @@ def test_backwards_links_are_left_with_the_data():
     links += [Link(link.target, link.source, link.bandwidth, link.alpha) for link in links]
     topology = Topology.from_links("by hand", 3, links, num_switches=1)
     what = collective("gather", 3, root=2, shards=[8, 1, 1])
-    back = Network.of(topology, symmetric=False).reversed()
+    back = Network.of(topology).reversed()
     problem = Instance(Problem(back.topology, what.reverse, 10 * SIZE), back, 1)
     start = by_steps(problem, 1)
     end = play(problem.roads, problem.parcels.of, start.plan, room(20, 20, 6), NEVER)[0]

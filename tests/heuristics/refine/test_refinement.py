@@ -44,4 +44,4 @@ def test_uneven_shards():
 
 def test_too_large_networks_are_refused():
     with pytest.raises(Unsupported, match=r"refined: [0-9]+ transfers; at most"):
-        found("mesh:31x31", "allgather")
+        found("mesh:43x43", "allgather")
