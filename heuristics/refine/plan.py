@@ -4,9 +4,9 @@ A *parcel* is a part of an item, of some units, cut anywhere. It goes down a tre
 up a tree to its root, up and then down again, or along a path. Each edge of that is a *transfer*, from a
 *cell* (the parcel at a rank, before or after all of it is summed up) to another; a cell is ready when all
 transfers into it are over. Transfers over routes of one class that go together are a *message*: it starts
-when its cells are ready and its links free of the messages before it. Where the network's symmetry moves all
-ranks at once, one item stands for all its images, a class of routes for all of its routes, and a class of
-links for all of its links: what happens once in the plan happens everywhere at the same time.
+when its cells are ready and its links free of the messages before it. Where the network is symmetric, one
+item stands for all its images, a class of routes for all of its routes, and a class of links for all of its
+links: what happens once in the plan happens everywhere at the same time.
 """
 
 from __future__ import annotations
@@ -189,11 +189,8 @@ def play(  # noqa: C901 (one loop over messages; its parts share a dozen numbers
     ready, bringer, left, free, holder = times.ready, times.bringer, times.left, times.free, times.holder
     waits, queue, blocked = times.waits, times.queue, times.blocked
     length = plan.length[0]
-    for place in range(length):
-        ready[origin[slot[place]]], left[origin[slot[place]]] = 0.0, 0
-        ready[goal[slot[place]]], left[goal[slot[place]]] = 0.0, 0
-    for link in range(len(free)):
-        free[link], holder[link], blocked[link] = 0.0, NOBODY, 0
+    ready[:], left[:] = 0.0, 0
+    free[:], holder[:], blocked[:] = 0.0, NOBODY, 0
     waiting = 0
     for place in range(length):
         left[goal[slot[place]]] += 1

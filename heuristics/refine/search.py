@@ -29,12 +29,9 @@ def copy(plan: Plan, to: Plan) -> None:
     """Copy a plan into another's arrays."""
     length = plan.length[0]
     to.length[0] = length
-    for place in range(length):
-        slot = to.slot[place] = plan.slot[place]
-        to.begins[place], to.start[place] = plan.begins[place], plan.start[place]
-        to.route[slot], to.origin[slot], to.goal[slot] = plan.route[slot], plan.origin[slot], plan.goal[slot]
-    for parcel in range(len(plan.size)):
-        to.size[parcel] = plan.size[parcel]
+    to.slot[:length], to.begins[:length] = plan.slot[:length], plan.begins[:length]
+    to.start[:length] = plan.start[:length]
+    to.route[:], to.origin[:], to.goal[:], to.size[:] = plan.route, plan.origin, plan.goal, plan.size
 
 
 @kernel

@@ -370,15 +370,17 @@ class _Mixture:
         self.solutions.append(solution)
         loads = np.stack([each.load for each in self.solutions], axis=-1)
         steps, orbits, count = loads.shape
+        scale = loads.max()  # links may be 10^12 times as slow as others
         largest = -np.repeat(np.eye(steps), orbits, axis=0)
         found = linprog(
             np.repeat([1.0, 0.0], [steps, count]),
-            A_ub=np.hstack([largest, loads.reshape(-1, count)]),
+            A_ub=np.hstack([largest, loads.reshape(-1, count) / scale]),
             b_ub=np.zeros(steps * orbits),
             A_eq=np.repeat([0.0, 1.0], [steps, count])[None],
             b_eq=[1.0],
         )
-        self.part, self.load, self.least = found.x[steps:], float(found.fun), float(found.eqlin.marginals[0])
+        self.part, self.load = found.x[steps:], float(scale * found.fun)
+        self.least = float(scale * found.eqlin.marginals[0])
         self.price = -found.ineqlin.marginals.reshape(steps, orbits)
 
     @property
