@@ -53,8 +53,9 @@ from topologies.units import parse_time
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-MOST_RANKS, MOST_ELEMENTS = 64, 2**11
-"""Of a network; and of the symmetries that are used."""
+MOST_RANKS = 64
+MOST_ELEMENTS, MOST_TAKEN = (2**8, 2**11), 2**20
+"""Of the symmetries that are used: so many at least, and at most, if they take no more links elsewhere."""
 MOST_PRODUCTS = 2**14
 """Of two variables in a program, by which it is judged whether CP-SAT gets anywhere."""
 MORE = 2
@@ -69,8 +70,10 @@ WORKERS = 4
 """Of CP-SAT, which take turns: neighbourhoods of solutions are searched by some."""
 FINE = 10**4
 """Units of a vector's time on the fastest link."""
-CHEAPER, UNITS = 1e-6, 2520
-"""By what part a solution is cheaper that is worth adding; and of the vector, by which parts are rounded."""
+CHEAPER, FAR = 1e-6, 1e6
+"""By what part a solution must be cheaper; those with loads of so many times the best one's are not mixed."""
+UNITS, ROUNDED = (2520, 2520**2), 1e-3
+"""Of the vector, to which parts are rounded: finer ones if that makes loads larger by more than this part."""
 GREATEST, MOST_LOAD = 2**28, 2**40
 """Of such units: a vector's time on slow links, and all that an orbit carries; CP-SAT adds in 64 bits."""
 
@@ -249,7 +252,8 @@ class _Program:
     def evenly(self) -> Any:
         """The sum of loads, and of such the fewest messages."""
         weight = np.minimum(np.ceil(FINE * self.orbits.load), GREATEST).astype(np.int64)
-        loads = [self.model.new_int_var(0, MOST_LOAD, f"load {step}") for step in range(1, self.steps + 1)]
+        most = min(MOST_LOAD, int(weight.max()) * self.topology.num_links)
+        loads = [self.model.new_int_var(0, most, f"load {step}") for step in range(1, self.steps + 1)]
         for step, load in enumerate(loads, 1):
             for orbit, links in enumerate(self._links):
                 self.model.add(int(weight[orbit]) * self._messages(step, links) <= load)
@@ -258,7 +262,8 @@ class _Program:
 
     def cheaply(self, price: FloatArray) -> Any:
         """Return the sum of prices; shape (steps, orbits), of a vector on all links of an orbit."""
-        cost = np.minimum(np.rint(FINE**2 * price * self.orbits.load), GREATEST).astype(np.int64) + 1
+        each = price * self.orbits.load
+        cost = np.rint(GREATEST * each / each.max()).astype(np.int64) + 1
         return sum(
             int(cost[step - 1, orbit]) * self._messages(step, links)
             for step in range(1, self.steps + 1)
@@ -368,9 +373,10 @@ class _Mixture:
         from scipy.optimize import linprog  # slow to import
 
         self.solutions.append(solution)
-        loads = np.stack([each.load for each in self.solutions], axis=-1)
+        loads, alone = self._loads, self._loads.max(axis=1).sum(axis=0)
+        scale, mixed = alone.min(), np.flatnonzero(loads.max(axis=(0, 1)) <= FAR * alone.min())
+        loads = loads[..., mixed]
         steps, orbits, count = loads.shape
-        scale = loads.max()  # links may be 10^12 times as slow as others
         largest = -np.repeat(np.eye(steps), orbits, axis=0)
         found = linprog(
             np.repeat([1.0, 0.0], [steps, count]),
@@ -379,7 +385,8 @@ class _Mixture:
             A_eq=np.repeat([0.0, 1.0], [steps, count])[None],
             b_eq=[1.0],
         )
-        self.part, self.load = found.x[steps:], float(scale * found.fun)
+        self.part, self.load = np.zeros(len(alone)), float(scale * found.fun)
+        self.part[mixed] = found.x[steps:]
         self.least = float(scale * found.eqlin.marginals[0])
         self.price = -found.ineqlin.marginals.reshape(steps, orbits)
 
@@ -392,10 +399,26 @@ class _Mixture:
         """Return what one costs."""
         return float((self.price * solution.load).sum()) if self.solutions else np.inf
 
+    @property
+    def _loads(self) -> FloatArray:
+        """Shape (steps, orbits, solutions)."""
+        return np.stack([each.load for each in self.solutions], axis=-1)
+
+    @property
+    def _rounded(self) -> Int64Array:
+        """int64, shape (solutions,): the parts in units, or the best alone if that is as good."""
+        loads, alone = self._loads, self._loads.max(axis=1).sum(axis=0)
+        for whole in UNITS:
+            upto = np.rint(np.cumsum(self.part) / self.part.sum() * whole).astype(np.int64)
+            units = np.diff(upto, prepend=0)
+            load = (loads @ units / whole).max(axis=1).sum()
+            if load <= (1 + ROUNDED) * self.load:
+                return units
+        return units if load < alone.min() else np.eye(len(alone), dtype=np.int64)[alone.argmin()]
+
     def sent(self, alike: _Symmetries) -> tuple[list[PartTransfers], list[int]]:
         """Return what is sent of each piece of the vector, and how large each is beside the others."""
-        upto = np.rint(np.cumsum(self.part) / self.part.sum() * UNITS).astype(np.int64)
-        units = np.diff(upto, prepend=0)
+        units = self._rounded
         used = np.flatnonzero(units).tolist()
         images = [_images(self.solutions[own].sent, alike) for own in used]
         whole = math.lcm(*map(len, images))
@@ -418,14 +441,15 @@ def synthesize(problem: Problem, options: FewSumsOptions, rng: np.random.Generat
     """
     METHOD.supports(problem, options)
     topology = problem.topology
-    all_ = _Symmetries(*automorphisms(topology).some_elements(MOST_ELEMENTS))
+    most = np.clip(MOST_TAKEN // topology.num_links, *MOST_ELEMENTS)
+    all_ = _Symmetries(*automorphisms(topology).some_elements(int(most)))
     search = _Search(problem, all_, options, rng)
     search.explore()
     search.improve(search.best)
     best = search.best
     if not best.solutions:
         raise NoSchedule(
-            f"few_sums on {topology.name}: found none in {options.time_limit}; give it more time"
+            f"few_sums on {topology.name}: found none in {options.time_limit}; give it more time, or steps"
         )
     return in_parts(topology, problem.collective, *best.sent(_fewest(topology, all_, rng)))
 

@@ -15,6 +15,7 @@ from schedules.verify import verify
 from topologies import InputError, NoSchedule, Unsupported
 from topologies.graphs.symmetry import automorphisms
 from topologies.text import parse_topology
+from topologies.topology import Link, Topology
 
 SIZE = Fraction(32_000)
 
@@ -136,6 +137,36 @@ def test_legal_on_unlike_links_and_for_uneven_shards(network, shards):
     rates = schedule.topology.bandwidth.floats
     steps = loads(schedule)
     assert time <= sum(alpha + max(np.array(step, float) * 32_000 / rates) for step in steps) * (1 + 1e-9)
+
+
+def beside_slow(ranks, pairs, slow):
+    """A network of links of 1 TB/s, and of one so much slower beside each."""
+    links = [
+        Link(source, target, Fraction(10**12, rate), Fraction(1, 10**9))
+        for one in pairs
+        for source, target in (one, one[::-1])
+        for rate in (1, slow)
+    ]
+    return Topology.from_links("by hand", ranks, links)
+
+
+@pytest.mark.parametrize("slow", [3, 900, 5000])
+def test_little_goes_over_slow_links(slow):
+    """Over two links from rank to rank, both busy equally long: slow / (slow + 1) of the time of one."""
+    problem = Problem(beside_slow(2, [(0, 1)], slow), collective("allreduce", 2), Fraction(10**9))
+    schedule = METHOD.synthesize(problem, FewSumsOptions(time_limit="1s"), np.random.default_rng(0))
+    verify(schedule)
+    assert simulate(schedule, problem.size).time == pytest.approx(1e-9 + slow / (slow + 1) * 1e-3, rel=1e-3)
+
+
+@pytest.mark.parametrize("slow", [10**6, 10**12])
+def test_nothing_goes_over_very_slow_links(slow):
+    """Four ranks exchange a vector's half in each of two steps over three links: as without the slow ones."""
+    square = [(a, b) for a in range(4) for b in range(a)]
+    problem = Problem(beside_slow(4, square, slow), collective("allreduce", 4), Fraction(10**9))
+    schedule = METHOD.synthesize(problem, FewSumsOptions(time_limit="2s", steps=2), np.random.default_rng(0))
+    verify(schedule)
+    assert simulate(schedule, problem.size).time == pytest.approx(2e-9 + 0.5e-3, rel=1e-3)
 
 
 def test_large_networks_and_wrong_options_are_refused():
