@@ -66,6 +66,8 @@ MOST_DRAWN = 2**10
 """Times that symmetries are drawn."""
 FEWEST = 2**6
 """Times that symmetries are drawn of which fewer would do."""
+LAST = 8
+"""Solutions of a program that are kept."""
 WORKERS = 4
 """Of CP-SAT, which take turns: neighbourhoods of solutions are searched by some."""
 FINE = 10**4
@@ -278,9 +280,15 @@ class _Program:
         """The links of each orbit."""
         return [np.flatnonzero(self.orbits.of == orbit).tolist() for orbit in range(len(self.orbits.load))]
 
-    def solved(self, seconds: float, seed: int, least: Any, start: _Solution | None) -> _Solution | None:
-        """Return the best solution that is found."""
+    def solved(self, seconds: float, seed: int, least: Any, start: _Solution | None) -> list[_Solution]:
+        """Return the last solutions that are found, each better than those before."""
         from ortools.sat.python import cp_model
+
+        values = list[dict[tuple[Any, ...], int]]()
+
+        class Keep(cp_model.CpSolverSolutionCallback):
+            def on_solution_callback(this) -> None:  # noqa: N805 (the program is self)
+                values.append({key: int(this.value(var)) for key, var in self.known.items()})
 
         model, hints = self.model, start.everywhere if start else {}
         model.clear_hints()
@@ -291,16 +299,13 @@ class _Program:
         solver = cp_model.CpSolver()
         solver.parameters.max_time_in_seconds = max(seconds, 0.01)
         solver.parameters.num_workers, solver.parameters.random_seed = WORKERS, seed
-        status = solver.solve(model)
-        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-            return None
-        values = {key: int(solver.value(var)) for key, var in self.known.items()}
-        return _Solution(self, values, status == cp_model.OPTIMAL)
+        proven = solver.solve(model, Keep()) == cp_model.OPTIMAL
+        return [_Solution(self, each, proven) for each in values[-LAST:]]
 
 
 @dataclass(frozen=True, eq=False)
 class _Solution:
-    """Values of a program's variables by their keys, and whether none are better."""
+    """Values of a program's variables by their keys, and whether the last found with them is the best."""
 
     program: _Program
     values: dict[tuple[Any, ...], int]
@@ -368,11 +373,11 @@ class _Mixture:
     price: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
     least: float = np.inf
 
-    def add(self, solution: _Solution) -> None:
-        """Add one, and choose the parts anew."""
+    def add(self, solutions: Iterable[_Solution]) -> None:
+        """Add some, and choose the parts anew."""
         from scipy.optimize import linprog  # slow to import
 
-        self.solutions.append(solution)
+        self.solutions += solutions
         loads, alone = self._loads, self._loads.max(axis=1).sum(axis=0)
         scale, mixed = alone.min(), np.flatnonzero(loads.max(axis=(0, 1)) <= FAR * alone.min())
         loads = loads[..., mixed]
@@ -536,13 +541,13 @@ class _Search:
         """Solve a program and add what is found; return whether nothing is cheaper than what is used."""
         seconds = min(SLICE * self.limit, self.left)
         found = program.solved(seconds, int(self.rng.integers(2**31)), least, start)
-        if found is None:
+        if not found:
             return False
-        cheaper, before = mixture.cost(found) < (1 - CHEAPER) * mixture.least, mixture.load
+        cheaper, before = mixture.cost(found[-1]) < (1 - CHEAPER) * mixture.least, mixture.load
         mixture.add(found)
         if mixture is self.best and mixture.load < (1 - CHEAPER) * before:
             tell(f"few_sums: {mixture.steps} steps, {mixture.load:.3g} vectors on a link")
-        return found.proven and not cheaper
+        return found[-1].proven and not cheaper
 
 
 def _images(sent: PartTransfers, all_: _Symmetries) -> list[PartTransfers]:
