@@ -19,7 +19,7 @@ import numpy as np
 from schedules.collective import Collective
 from schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
 from topologies.errors import NoSchedule, TuttiError
-from topologies.exact import BoolArray, Int32Array, Int64Array, offsets_of
+from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, offsets_of
 from topologies.kernels import kernel
 from topologies.topology import Topology
 from topologies.trees.forest import Forest, LogicalNetwork, depths
@@ -183,13 +183,21 @@ def _lay(
 def line_width(what: Collective, *widths: int) -> int:
     """Return the least number of units in which items are whole, and lines of these widths too.
 
+    Raises
+    ------
+    NoSchedule
+        If they are too many for 64 bits.
+
     Examples
     --------
     >>> from schedules.collective import collective
     >>> line_width(collective("allreduce", 4), 6)
     12
     """
-    return math.lcm(what.items.share.reduced.denominator, *widths)
+    width = math.lcm(what.items.share.reduced.denominator, *widths)
+    if width > INT64_MAX:
+        raise NoSchedule(f"{what}: its shards and their parts have no common unit of 1 / 2^63 or more")
+    return width
 
 
 @dataclass(frozen=True, eq=False)

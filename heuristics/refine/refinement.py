@@ -93,10 +93,11 @@ def _network(problem: Problem) -> Network:
     if not what.plain or what.root is not None:
         return Network.of(topology)
     network = Network.of(topology, free_group(topology))
-    if _slots(problem, network) < SLOTS:
+    slots = _slots(problem, network)
+    if slots < SLOTS:
         return network
     all_ = Network.of(topology, automorphisms(topology).some_elements(MOST_ELEMENTS))
-    return min(network, all_, key=lambda one: _slots(problem, one))
+    return all_ if _slots(problem, all_) < slots else network
 
 
 def _refined(

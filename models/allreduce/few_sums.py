@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from models.all_to_all.rounding import rounded_shares
 from schedules.capabilities import Capabilities, Groups, Switches
 from schedules.collective import Kind
 from schedules.intervals import PartTransfers, in_parts, sums_sent
@@ -74,8 +75,8 @@ FINE = 10**4
 """Units of a vector's time on the fastest link."""
 CHEAPER, FAR = 1e-6, 1e6
 """By what part a solution must be cheaper; those with loads of so many times the best one's are not mixed."""
-UNITS, ROUNDED = (2520, 2520**2), 1e-3
-"""Of the vector, to which parts are rounded: finer ones if that makes loads larger by more than this part."""
+ROUNDED = 1e-3
+"""By what part loads may become larger when parts are rounded to simple fractions."""
 GREATEST, MOST_LOAD = 2**28, 2**40
 """Of such units: a vector's time on slow links, and all that an orbit carries; CP-SAT adds in 64 bits."""
 
@@ -284,15 +285,15 @@ class _Program:
         """Return the last solutions that are found, each better than those before."""
         from ortools.sat.python import cp_model
 
-        values = list[dict[tuple[Any, ...], int]]()
+        known, values = self.known, list[dict[tuple[Any, ...], int]]()
 
         class Keep(cp_model.CpSolverSolutionCallback):
-            def on_solution_callback(this) -> None:  # noqa: N805 (the program is self)
-                values.append({key: int(this.value(var)) for key, var in self.known.items()})
+            def on_solution_callback(self) -> None:
+                values.append({key: int(self.value(var)) for key, var in known.items()})
 
         model, hints = self.model, start.everywhere if start else {}
         model.clear_hints()
-        for key, var in self.known.items():
+        for key, var in known.items():
             if key in hints:
                 model.add_hint(var, hints[key])
         model.minimize(least)
@@ -320,6 +321,11 @@ class _Solution:
             for step in range(1, program.steps + 1)
         ]
         return np.stack([np.bincount(orbits.of, step, len(orbits.load)) for step in sends]) * orbits.load
+
+    @cached_property
+    def alone(self) -> float:
+        """The sum over steps of the largest load."""
+        return float(self.load.max(axis=1).sum())
 
     @property
     def sent(self) -> PartTransfers:
@@ -378,9 +384,9 @@ class _Mixture:
         from scipy.optimize import linprog  # slow to import
 
         self.solutions += solutions
-        loads, alone = self._loads, self._loads.max(axis=1).sum(axis=0)
-        scale, mixed = alone.min(), np.flatnonzero(loads.max(axis=(0, 1)) <= FAR * alone.min())
-        loads = loads[..., mixed]
+        scale = min(each.alone for each in self.solutions)
+        mixed = np.flatnonzero(self._loads.max(axis=(0, 1)) <= FAR * scale)
+        loads = self._loads[..., mixed]
         steps, orbits, count = loads.shape
         largest = -np.repeat(np.eye(steps), orbits, axis=0)
         found = linprog(
@@ -390,7 +396,7 @@ class _Mixture:
             A_eq=np.repeat([0.0, 1.0], [steps, count])[None],
             b_eq=[1.0],
         )
-        self.part, self.load = np.zeros(len(alone)), float(scale * found.fun)
+        self.part, self.load = np.zeros(len(self.solutions)), float(scale * found.fun)
         self.part[mixed] = found.x[steps:]
         self.least = float(scale * found.eqlin.marginals[0])
         self.price = -found.ineqlin.marginals.reshape(steps, orbits)
@@ -398,7 +404,7 @@ class _Mixture:
     @property
     def best(self) -> _Solution | None:
         """The one of the least loads alone."""
-        return min(self.solutions, key=lambda each: each.load.max(axis=1).sum(), default=None)
+        return min(self.solutions, key=lambda each: each.alone, default=None)
 
     def cost(self, solution: _Solution) -> float:
         """Return what one costs."""
@@ -412,13 +418,12 @@ class _Mixture:
     @property
     def _rounded(self) -> Int64Array:
         """int64, shape (solutions,): the parts in units, or the best alone if that is as good."""
-        loads, alone = self._loads, self._loads.max(axis=1).sum(axis=0)
-        for whole in UNITS:
-            upto = np.rint(np.cumsum(self.part) / self.part.sum() * whole).astype(np.int64)
-            units = np.diff(upto, prepend=0)
-            load = (loads @ units / whole).max(axis=1).sum()
+        for parts, whole in rounded_shares(self.part, np.zeros(len(self.part), np.int64)):
+            units = np.array(parts)
+            load = (self._loads @ units / whole).max(axis=1).sum()
             if load <= (1 + ROUNDED) * self.load:
                 return units
+        alone = np.array([each.alone for each in self.solutions])
         return units if load < alone.min() else np.eye(len(alone), dtype=np.int64)[alone.argmin()]
 
     def sent(self, alike: _Symmetries) -> tuple[list[PartTransfers], list[int]]:
