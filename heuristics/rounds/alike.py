@@ -141,16 +141,17 @@ class Network(NamedTuple):
             return None
         order = np.argsort(nodes[:, 0])
         elements, links = nodes[order, :ranks], links[order]  # element r takes rank 0 to rank r
-        orbit, port = np.unique(orbits_of(links, topology.num_links), return_inverse=True)
+        orbit = orbits_of(links, topology.num_links)
         routes = [np.array(route, np.int32) for route in single_messages(topology, 0)]
-        ways = [route for route in routes if len(np.unique(port[route])) == len(route)]
+        ways = [route for route in routes if len(np.unique(orbit[route])) == len(route)]
+        first, port = np.unique(orbit[np.concatenate(ways)], return_inverse=True)  # some links lead to no rank
         alike = Alike(
             np.argsort(elements, axis=1)[[topology.target[way[-1]] for way in ways]].astype(np.int64),
             offsets_of([len(way) for way in ways]),
-            np.concatenate([port[way] for way in ways]).astype(np.int64),
-            topology.alpha.floats[orbit],
-            1 / topology.bandwidth.floats[orbit],
-            _evenly(np.array([port[way[0]] for way in ways])),
+            port.astype(np.int64),
+            topology.alpha.floats[first],
+            1 / topology.bandwidth.floats[first],
+            _evenly(np.array([orbit[way[0]] for way in ways])),
         )
         return cls(topology, alike, ways, links, elements)
 

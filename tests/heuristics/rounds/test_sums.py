@@ -49,6 +49,12 @@ def test_one_switch_takes_what_is_least_by_hand():
     assert simulate(found(HAND.format(4), 1), Fraction(1)).time == pytest.approx(6)
 
 
+def test_links_that_lead_to_no_rank_are_no_ports():
+    """Two GPUs a box, and seven adapters of nobody: over PCIe, with no α, a box adds up first, then both do."""
+    schedule = found("dgx2:2?ranks=2+2", 1000)
+    assert {int(start) * schedule.tick for start in schedule.order} == {0, Fraction(1000, 13 * 10**9)}
+
+
 def test_of_many_cosets_there_is_none():
     """Seventeen ranks have no subgroup between one and all."""
     assert found("switch2d:1x17", 1) is None
