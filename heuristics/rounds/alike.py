@@ -144,7 +144,7 @@ class Network(NamedTuple):
         orbit = orbits_of(links, topology.num_links)
         routes = [np.array(route, np.int32) for route in single_messages(topology, 0)]
         ways = [route for route in routes if len(np.unique(orbit[route])) == len(route)]
-        first, port = np.unique(orbit[np.concatenate(ways)], return_inverse=True)  # some links lead to no rank
+        first, port = np.unique(orbit[np.concatenate(ways)], return_inverse=True)  # some lead to no rank
         alike = Alike(
             np.argsort(elements, axis=1)[[topology.target[way[-1]] for way in ways]].astype(np.int64),
             offsets_of([len(way) for way in ways]),

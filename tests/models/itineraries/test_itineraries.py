@@ -129,19 +129,19 @@ class Terms:
         self.apart = alpha_distances(topology)
         self.end = float(bound.value)
         self.ticks = given["ticks"]
-        self.pairs = given["pairs"]
+        self.pairs = np.array(given["pairs"])
         self.prices, self.rents = np.array(given["prices"], float), np.array(given["rents"], float)
         self.sent = given["transfer"] if what.kind == "allreduce" else 0
-        nodes = topology.num_nodes
-        place = {tuple(pair): number for number, pair in enumerate(self.pairs)}
+        nodes, places = topology.num_nodes, list(map(tuple, given["pairs"]))
         data = self._data(what)
         items = list(zip(what.items.group, what.items.start, what.items.end, what.items.share, strict=True))
         shares = [sum(item[3] for item in items if self._datum(what, *item[:3]) == one) for one in data]
         self.bytes = [float(given["size_bytes"] * share) for share in shares]
-        self.row = _orbits(
-            [(pair, node) for pair in place for node in range(nodes)],
+        orbit = _orbits(
+            [(pair, node) for pair in places for node in range(nodes)],
             [self._taken(row, data) for row in given["symmetries"]],
         )
+        self.row = np.array([[orbit[pair, node] for node in range(nodes)] for pair in places])
         ends = list(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
         links = [(a, b, topology.alpha[e], topology.bandwidth[e]) for e, (a, b) in enumerate(ends)]
         taken = [lambda link, row=row: (row[link[0]], row[link[1]], *link[2:]) for row in given["symmetries"]]
@@ -194,22 +194,20 @@ class Terms:
             row = self.rents[self.kind[link]]
             rent += np.interp(until / tick, moments, row) - np.interp(entry / tick, moments, row)
         first, last = int(begin / tick), min(int(tail / tick), self.ticks - 1)
-        gains = dict.fromkeys(range(len(self.bytes)), self.sent)
-        for pair in map(tuple, self.pairs):
-            gain = self.prices[self.row[pair, at], last] - self.prices[self.row[pair, sender], first]
-            if self._in_time(pair, sender, begin, at, tail):
-                gains[pair[0]] += max(0.0, gain)
+        gains = self.prices[self.row[:, at], last] - self.prices[self.row[:, sender], first]
+        gains[~self._in_time(sender, begin, at, tail)] = 0
+        each = self.sent + np.bincount(self.pairs[:, 0], np.maximum(gains, 0), len(self.bytes))
         worth = 0.0
-        for datum in sorted(gains, key=gains.get, reverse=True):  # a message has at most all of each
+        for datum in np.argsort(-each):  # a message has at most all of each
             some = min(self.bytes[datum], size)
-            worth, size = worth + some * gains[datum], size - some
+            worth, size = worth + some * each[datum], size - some
         return worth, rent * self.rate.max() * tick
 
-    def _in_time(self, pair, sender, begin, at, tail):
-        """Whether data of a pair can be there by then, and go on in time."""
-        come, left = self.apart[pair[1], sender], self.apart[at, pair[2]]
+    def _in_time(self, sender, begin, at, tail):
+        """Whether data of each pair can be there by then, and go on in time."""
+        come, left = self.apart[self.pairs[:, 1], sender], self.apart[at, self.pairs[:, 2]]
         unit = self.topology.alpha.denominator
-        return come >= 0 and left >= 0 and come / unit <= begin and tail + left / unit <= self.end
+        return (come >= 0) & (left >= 0) & (come / unit <= begin) & (tail + left / unit <= self.end)
 
 
 def _orbits(places, maps):
