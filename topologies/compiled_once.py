@@ -33,8 +33,12 @@ _HELD: dict[CompiledOnce, int] = {}
 class CompiledOnce(FunctionCache):
     """numba's cache of one function, which processes fill one after the other.
 
-    Where the file of claims can't be written or locked, as in some networks' folders, each compiles alone.
+    Where the file of claims can't be written or locked, as in some networks' folders, each compiles alone. Where
+    one holds a claim for too long, the others compile and don't keep what they made: of two that write at once,
+    the table of one could lead to the code of the other.
     """
+
+    kept = True
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return what is on disk; None where it is this process's to compile, and to save."""
@@ -48,7 +52,8 @@ class CompiledOnce(FunctionCache):
     def save_overload(self, sig: Any, data: Any) -> None:
         """Write what was compiled, for those that wait."""
         try:
-            super().save_overload(sig, data)
+            if self.kept:
+                super().save_overload(sig, data)
         finally:
             self.release()
 
@@ -65,6 +70,7 @@ class CompiledOnce(FunctionCache):
     def _claim(self) -> bool:
         """Wait until nobody else compiles it; False where that can't be known, or takes too long."""
         file, began, told = _claims(self.cache_path), time.monotonic(), False
+        self.kept = True
         while file is not None and (waited := time.monotonic() - began) < PATIENCE_SECONDS:
             try:
                 fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, self._byte)
@@ -78,6 +84,7 @@ class CompiledOnce(FunctionCache):
                 tell("waiting for another process, which compiles kernels")
                 told = True
             time.sleep(LOOK_SECONDS)
+        self.kept = file is None
         return False
 
 

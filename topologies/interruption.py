@@ -1,10 +1,10 @@
 """Exceptions of signal handlers, raised where they do no harm.
 
 Python runs a signal's handler between any two instructions, so also in functions that compiled code calls.
-An exception there is printed and lost (llvmlite), or ends the process: numba makes the named tuples that
-kernels return without a look at whether that failed. And a module that is being imported may take it for a
-failed import, and leave itself out or say something else of it. So it is raised in the function that called
-the compiled code, or that imports, as soon as that goes on.
+An exception there is printed and lost (in llvmlite, and where numba hears that an object is gone), or ends the
+process: numba makes the named tuples that kernels return without a look at whether that failed. And a module
+that is being imported may take it for a failed import, and leave itself out or say something else of it. So it
+is raised in the function that called the compiled code, or that imports, as soon as that goes on.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ CALLED = (
     "<frozen importlib",
 )
 """Of files with functions that compiled code calls, and of those that import."""
+GONE = "on_disposal"
+"""How numba calls what hears that an object is gone, which may be between any two instructions as well."""
 NAMED_TUPLE = "namedtuple_"
 """How the module is called in which `collections.namedtuple` makes a constructor."""
 
@@ -50,4 +52,4 @@ def raise_in(frame: FrameType | None, error: BaseException) -> None:
 
 def _is_called(frame: FrameType) -> bool:
     made = str(frame.f_globals.get("__name__", "")).startswith(NAMED_TUPLE)
-    return made or any(file in frame.f_code.co_filename for file in CALLED)
+    return made or frame.f_code.co_name == GONE or any(file in frame.f_code.co_filename for file in CALLED)

@@ -458,9 +458,8 @@ def synthesize(problem: Problem, options: FewSumsOptions, rng: np.random.Generat
     search.improve(search.best)
     best = search.best
     if not best.solutions:
-        raise NoSchedule(
-            f"few_sums on {topology.name}: found none in {options.time_limit}; give it more time, or steps"
-        )
+        found, more = (f" in {options.time_limit}", "more time, or") if search.left <= 0 else ("", "more")
+        raise NoSchedule(f"few_sums on {topology.name}: found none{found}; give it {more} steps")
     return in_parts(topology, problem.collective, *best.sent(_fewest(topology, all_, rng)))
 
 
@@ -566,9 +565,12 @@ def _images(sent: PartTransfers, all_: _Symmetries) -> list[PartTransfers]:
 
 
 def check(problem: Problem, options: FewSumsOptions) -> None:
-    """Raise `Unsupported` for more ranks than can be searched."""
-    if problem.topology.num_ranks > MOST_RANKS:
-        raise METHOD.unsupported(f"needs at most {MOST_RANKS} ranks; {problem.topology.name} has more")
+    """Raise `Unsupported` for more ranks than can be searched, and fewer steps than the network is wide."""
+    topology = problem.topology
+    if topology.num_ranks > MOST_RANKS:
+        raise METHOD.unsupported(f"needs at most {MOST_RANKS} ranks; {topology.name} has more")
+    if options.steps is not None and options.steps < (least := diameter(topology)):
+        raise METHOD.unsupported(f"has {options.steps} steps, and {topology.name} needs {least} at least")
 
 
 METHOD = Method(
@@ -579,7 +581,9 @@ METHOD = Method(
     size_dependent=lambda problem, options: options.steps is None,
     seeded=True,
     quick={"time_limit": "4s"},
-    capabilities=Capabilities((Kind.ALLREDUCE,), Groups.NONE, switches=Switches.NONE),
+    capabilities=Capabilities(
+        (Kind.ALLREDUCE,), Groups.NONE, switches=Switches.NONE, further=f"at most {MOST_RANKS} ranks"
+    ),
     check=check,
     summary="allreduce in few steps, in which links carry as few sums as CP-SAT finds",
 )

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -96,9 +97,12 @@ def test_what_could_not_be_compiled_is_left_to_others(module):
 
 def test_who_holds_a_claim_for_too_long_is_not_waited_for(module, monkeypatch):
     monkeypatch.setattr(compiled_once, "PATIENCE_SECONDS", 0.05)
-    module.outer.compiled._cache._claim()
+    cache = module.outer.compiled._cache
+    cache._claim()
     assert in_processes(1, lambda: compilations(module)) == [2]
-    module.outer._cache.release()
+    written = list(Path(cache.cache_path).glob("fresh.*.nbi"))
+    assert [path.name.split("-")[0] for path in written] == ["fresh.inner"]  # the other may still write
+    cache.release()
 
 
 def test_where_there_can_be_no_file_of_claims_each_compiles_for_itself(module, monkeypatch):

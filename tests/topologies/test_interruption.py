@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+import weakref
 from typing import NamedTuple
 
 import pytest
@@ -63,6 +64,25 @@ def test_of_what_compiled_code_calls_it_is_raised_in_the_caller():
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert kept == ["made"]
+
+
+def test_of_what_is_called_when_an_object_is_gone_it_is_raised_in_who_let_it_go():
+    """As numba's own does it; what is raised in such a function is printed, and lost."""
+    kept = []
+
+    def on_disposal(gone):
+        raise_in(sys._getframe(), KeyboardInterrupt())
+        kept.append("heard")
+
+    def interrupted():
+        thing = frozenset([1])
+        watched = weakref.ref(thing, on_disposal)
+        del thing
+        kept.append(watched)
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert kept == ["heard"]
 
 
 def test_of_an_import_it_is_raised_when_that_is_whole(tmp_path, monkeypatch):
