@@ -22,12 +22,15 @@ SITE      := $(VENV)/.site
 SITE_NEEDS := furo myst-nb numpydoc pdoc sphinx sphinx-copybutton sphinx-design
 
 .DEFAULT_GOAL := help
-.PHONY: help setup mpi run test lint bench docs api lock vega clean
+.PHONY: help setup kernels mpi run test lint bench docs api lock vega clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-6s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-7s %s\n", $$1, $$2}'
 
 setup: $(INSTALLED) ## create .venv from the locked requirements
+	@:
+
+kernels: $(COMPILED) ## compile all kernels, else compiled when a command first needs them
 	@:
 
 mpi: $(INSTALLED) ## add what tutti exec --transport mpi needs; an MPI must be installed

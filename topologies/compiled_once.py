@@ -33,9 +33,9 @@ _HELD: dict[CompiledOnce, int] = {}
 class CompiledOnce(FunctionCache):
     """numba's cache of one function, which processes fill one after the other.
 
-    Where the file of claims can't be written or locked, as in some networks' folders, each compiles alone. Where
-    one holds a claim for too long, the others compile and don't keep what they made: of two that write at once,
-    the table of one could lead to the code of the other.
+    Where the file of claims can't be written or locked, as in some networks' folders, each compiles alone.
+    Where one holds a claim for too long, the others compile and don't keep what they made: of two that write
+    at once, the table of one could lead to the code of the other.
     """
 
     kept = True

@@ -1,10 +1,10 @@
 """Exceptions of signal handlers, raised where they do no harm.
 
 Python runs a signal's handler between any two instructions, so also in functions that compiled code calls.
-An exception there is printed and lost (in llvmlite, and where numba hears that an object is gone), or ends the
-process: numba makes the named tuples that kernels return without a look at whether that failed. And a module
-that is being imported may take it for a failed import, and leave itself out or say something else of it. So it
-is raised in the function that called the compiled code, or that imports, as soon as that goes on.
+An exception there is printed and lost (in llvmlite, and where numba hears that an object is gone), or ends
+the process: numba makes the named tuples that kernels return without a look at whether that failed. And a
+module that is being imported may take it for a failed import, and leave itself out or say something else of
+it. So it is raised in the function that called the compiled code, or that imports, as soon as that goes on.
 """
 
 from __future__ import annotations

@@ -88,6 +88,13 @@ examples:
 class OneLineParser(argparse.ArgumentParser):
     """A parser whose errors are one line."""
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuse what is not known here: a command's own help has what is."""
+        found, rest = super().parse_known_args(args, namespace)
+        if rest:
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return found, rest
+
     def error(self, message: str) -> NoReturn:
         """Print one line and exit with 2."""
         self.exit(2, printable(f"{self.prog}: {message}; see {self.prog} --help") + "\n")

@@ -29,6 +29,7 @@ BAD = [
         2,
         r"no option 'chunks'; it has none",
     ),
+    ([*SYNTH, "--sizes", "1MB"], 2, r"synth: unrecognized arguments: --sizes 1MB; see tutti synth --help"),
     ([*SYNTH, "--chunks", "0"], 2, r"chunks is 0; it must be a whole number, at least 1"),
     ([*SYNTH, "--chunks", "2", "--option", "chunks=2"], 2, r"say the same; give one of them"),
     ([*SYNTH, "--option", "chunks"], 2, r"option 'chunks': write it as NAME=VALUE"),
