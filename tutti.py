@@ -29,6 +29,7 @@ from experiments.result import MICRO, LowerBound, Result
 from experiments.runner.options import build_options, first_seeds, options_text
 from experiments.runner.plan import tasks_of
 from experiments.runner.tasks import Workplace, perform, synthesize_best
+from models.bounds import lower_bounds
 from schedules.collective import Collective
 from schedules.collective import collective as make_collective
 from schedules.files.schedule_file import read_schedule
@@ -280,6 +281,8 @@ def bound(
     network: Topology | str | Path | nx.Graph,
     kind: str | Collective = "allgather",
     size: str | float | Fraction = "1MB",
+    *,
+    lp: bool = False,
     **what: Any,
 ) -> LowerBound:
     """Return the largest lower bound on the time of any schedule; ``check()`` recomputes its certificate.
@@ -288,6 +291,8 @@ def bound(
     ----------
     network, kind, size
         As of `synthesize`.
+    lp
+        Whether linear programs are asked, too, as ``tutti bound --lp`` does: for up to minutes.
     what
         ``root``, ``shards``, ``groups``.
 
@@ -296,8 +301,9 @@ def bound(
     InputError
         As `synthesize`.
     """
-    where = topology(network)
-    return LowerBound.of(where, collective(kind, where, **what), _size(size))
+    where, amount = topology(network), _size(size)
+    data = collective(kind, where, **what)
+    return LowerBound.of(where, data, amount, lower_bounds(where, data, amount, lp=True) if lp else ())
 
 
 def compare(

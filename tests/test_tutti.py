@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import tutti
+from models.bounds import report
+from models.itineraries import bound as itineraries
 from schedules.verify import VerificationError
 from topologies import InputError
 
@@ -175,3 +177,13 @@ def test_an_array_of_bytes_is_an_all_to_all_of_its_own_size():
     assert result.size == 6 * 10**6
     with pytest.raises(InputError, match="is 3 x 3, for 4 ranks"):
         tutti.collective("all-to-all", "ring:4", matrix=bytes_of)
+
+
+def test_a_bound_by_linear_programs_is_larger(monkeypatch):
+    """Two halves of 2 us over two links in a row, α 0.5 us: three times 1.5 us."""
+    monkeypatch.setattr(report, "PROGRAMS", ("itineraries",))
+    monkeypatch.setattr(itineraries, "MOST_TICKS", 12)
+    found = tutti.bound("mesh:3", "broadcast", "100KB", lp=True)
+    assert tutti.bound("mesh:3", "broadcast", "100KB").seconds < found.seconds <= 4.5e-6
+    assert found.kind == "itineraries"
+    assert found.check()
