@@ -161,7 +161,7 @@ def _add_indirection(m: Any, topology: Topology, pairs: list[tuple[int, int]]) -
     @m.Constraint(m.ranks, range(topology.num_nodes))
     def pair_gets_its_flow(m: Any, alpha: int, v: int) -> Any:
         """What comes in of α's covers what goes on and, at β, b'[α, β]."""
-        if v == alpha:
+        if v == alpha or not (into[v] or out_of[v]):
             return pyo.Constraint.Skip
         goes = sum(m.h[alpha, e] for e in out_of[v])
         own = m.b[number[alpha, v]] if v < topology.num_ranks else 0

@@ -442,7 +442,7 @@ def _neighbours(certificate: Certificate, topology: Topology, collective: Collec
     for tail, head, bandwidth, alpha in links:
         if head == node:
             own = min(starts[tail], bandwidth * (time - alpha))
-            before = min(least for _, other, _, least in links if other == tail)
+            before = min((least for _, other, _, least in links if other == tail), default=alpha)
             brought += max(own, bandwidth * (time - alpha - min(alpha, before)), Fraction(0))
     if not 0 < brought <= sum(starts.values(), Fraction(0)):
         raise InputError(f"neighbours bound: rank {node} may have all before, or needs nothing")

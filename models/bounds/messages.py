@@ -68,10 +68,10 @@ def messages_bound(
     """Return the time before which not all that some rank needs can have come in messages, or None.
 
     None where it is no larger than the others, for several groups, where no message costs α that matters
-    beside the bytes, and on networks that are too large. Of an all-to-all no bytes count: each rank must have
-    heard of all (``heard``), as it must in an allreduce too. The certificate has that, the direction
-    (``in``: what a rank ends with, ``out``: what it starts with, links and time reversed), the distances K,
-    the length of a tick and how many of them, and the cuts.
+    beside the bytes, on networks that are too large, and where a switch has no links in, or none out. Of an
+    all-to-all no bytes count: each rank must have heard of all (``heard``), as it must in an allreduce too.
+    The certificate has that, the direction (``in``: what a rank ends with, ``out``: what it starts with,
+    links and time reversed), the distances K, the length of a tick and how many of them, and the cuts.
 
     Parameters
     ----------
@@ -84,7 +84,8 @@ def messages_bound(
     cuts
         Masks over nodes: sets that are looked at besides single ranks.
     """
-    if topology.num_nodes > MOST_NODES:
+    links = [np.bincount(side, minlength=topology.num_nodes) for side in (topology.source, topology.target)]
+    if topology.num_nodes > MOST_NODES or np.min(links) == 0:
         return None
     found = [_bound(topology, share, distances, size, least, cuts) for share in _shares(topology, traffic)]
     return max((bound for bound in found if bound), key=lambda bound: bound.value, default=None)

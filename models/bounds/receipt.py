@@ -211,8 +211,9 @@ class Receipt:
         total = np.zeros(len(self.known), dtype=np.int64)
         for row, (inside, link) in enumerate(self.entries):
             if inside == number:
-                when = len(x) - 1 - self.ticks(self.distance[int(self.topology.target[link])][end])
-                if when >= 0:
+                away = self.distance[int(self.topology.target[link])][end]
+                when = len(x) - 1 - self.ticks(away)
+                if away >= 0 <= when:  # else there is no way, or no time
                     total += x[when].reshape(-1, len(self.known))[row]
         return bool((total >= self.needs[number]).all())
 

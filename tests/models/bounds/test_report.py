@@ -16,7 +16,8 @@ from models.bounds import Bound, BoundError, best_bound, bound_document, lower_b
 from models.bounds.bandwidth import cut_bound
 from models.bounds.report import ELSEWHERE
 from models.bounds.traffic import Traffic
-from schedules import KINDS, Kind, collective
+from schedules import KINDS, Kind, Problem, collective
+from tests.models.networks import times_of
 from tests.sweep import for_each
 from topologies import InputError, Link, Topology
 from topologies.text import parse_topology
@@ -466,3 +467,22 @@ def test_the_cut_is_the_worst_host_where_others_send_less():
     where, what = parse_topology("dgx_h100:40"), collective("all-to-all", 320, matrix=amounts)
     found = cut_bound(where, Traffic.of(what))
     assert found.value * what.own_size == Fraction(8 * 312 * 1001, 400 * 10**9)
+
+
+@for_each("dead", [[], [(1, 3)], [(3, 1)]])
+def test_a_switch_that_leads_nowhere_does_not_matter(dead):
+    """A ring of three in one direction, and a switch with no links, or none out, or none in."""
+    ring, alpha = [(0, 1), (1, 2), (2, 0)], Fraction(1, 10**6)
+    links = [Link(a, b, Fraction(10**9), alpha) for a, b in (*ring, *dead)]
+    topology = Topology.from_links("dead", 3, links, num_switches=1)
+    alone = Topology.from_links("ring", 3, links[:3])
+    for kind in KINDS:
+        rooted = kind in {Kind.BROADCAST, Kind.REDUCE, Kind.SCATTER, Kind.GATHER}
+        what = collective(kind, 3, **({"root": 0} if rooted else {}))
+        schedules = list(
+            times_of(("direct", "postal", "ring"), Problem(alone, what, Fraction(3000)), 3000, 0)
+        )
+        assert schedules
+        for bound in lower_bounds(topology, what, 3000):
+            bound.check(topology, what)
+            assert all(float(bound.time(3000)) <= time * (1 + 1e-9) for _, time in schedules)
