@@ -7,7 +7,8 @@ time clock a message of b bytes that starts at tick s
 * holds it for ceil((α_j + b / bandwidth_j) / tick) ticks from then, and
 * is at its destination at s + ceil((sum of α + b / slowest bandwidth) / tick),
 
-each quantity counted exactly and rounded up once.
+each quantity counted exactly and rounded up once. What is held and what arrives last at least a tick, also
+where nothing is sent over links without α: else what comes of a message could be sent at the same moment.
 """
 
 from __future__ import annotations
@@ -172,10 +173,10 @@ def transfer_ticks(schedule: Schedule, grouped: Messages) -> Durations:
         route_class, load = divmod(key, max(1, len(loads)))
         links = examples[route_class]
         seconds = list(_seconds(schedule, links, int(loads[load]) * unit))
-        arrival.append(_round_up(seconds[-1][1], tick))
+        arrival.append(max(1, _round_up(seconds[-1][1], tick)))
         lengths.append(len(links))
         enter += [_round_up(head, tick) for head, _ in seconds[:-1]]
-        hold += [_round_up(held, tick) for _, held in seconds[:-1]]
+        hold += [max(1, _round_up(held, tick)) for _, held in seconds[:-1]]
     return Durations(
         frozen(kind, np.int32),
         frozen(np.array(arrival, dtype=np.int64), np.int64),

@@ -68,10 +68,10 @@ def messages_bound(
     """Return the time before which not all that some rank needs can have come in messages, or None.
 
     None where it is no larger than the others, for several groups, where no message costs α that matters
-    beside the bytes, on networks that are too large, and where a switch has no links in, or none out. Of an
-    all-to-all no bytes count: each rank must have heard of all (``heard``), as it must in an allreduce too.
-    The certificate has that, the direction (``in``: what a rank ends with, ``out``: what it starts with,
-    links and time reversed), the distances K, the length of a tick and how many of them, and the cuts.
+    beside the bytes, and on networks that are too large. Of an all-to-all no bytes count: each rank must have
+    heard of all (``heard``), as it must in an allreduce too. The certificate has that, the direction (``in``:
+    what a rank ends with, ``out``: what it starts with, links and time reversed), the distances K, the length
+    of a tick and how many of them, and the cuts.
 
     Parameters
     ----------
@@ -84,8 +84,7 @@ def messages_bound(
     cuts
         Masks over nodes: sets that are looked at besides single ranks.
     """
-    links = [np.bincount(side, minlength=topology.num_nodes) for side in (topology.source, topology.target)]
-    if topology.num_nodes > MOST_NODES or np.min(links) == 0:
+    if topology.num_nodes > MOST_NODES:
         return None
     found = [_bound(topology, share, distances, size, least, cuts) for share in _shares(topology, traffic)]
     return max((bound for bound in found if bound), key=lambda bound: bound.value, default=None)
@@ -203,13 +202,13 @@ class _Receipt:
     share
         What is received.
     hubs
-        The nodes that hold data: ranks, and switches that copy or add.
+        The nodes that hold data: ranks, and switches that copy or add and hear from ranks.
     sets
         Masks over nodes: the sets S, each hub alone first.
     known
         int64: the distances K over α's denominator, 0 first.
     place, link
-        A row for each link into each S: which S, and the link.
+        A row for each link into each S over which it hears from a hub: which S, and the link.
     behind
         int64, shape (2, pairs): rows of links, and those of links into their tail that come from their S.
     row, sender, before, nearer
@@ -242,13 +241,15 @@ class _Receipt:
     ) -> _Receipt | None:
         """Return them; None for too many."""
         ranks = topology.num_ranks
-        hubs = np.array([*range(ranks), *sorted(topology.multicast | topology.aggregate)])
+        able = [switch for switch in sorted(topology.multicast | topology.aggregate) if apart[0, switch] >= 0]
+        hubs = np.array([*range(ranks), *able])
         kept = [cut for cut in cuts if cut[share.ends].any() and not cut[:ranks].all()]
         sets = [*(np.arange(topology.num_nodes) == hub for hub in hubs), *kept[:MOST_CUTS]]
         entries = [
             (place, link)
             for place, inside in enumerate(sets)
-            for link in np.flatnonzero(inside[topology.target] & ~inside[topology.source]).tolist()
+            for reached in [(apart[hubs[~inside[hubs]]] >= 0).any(axis=0) & ~inside]
+            for link in np.flatnonzero(inside[topology.target] & reached[topology.source]).tolist()
         ]
         away, before = np.unique(apart[:ranks, :ranks]), np.unique(apart[hubs])
         before = before[before >= 0][:: -(-len(before) // MOST_BEFORE)]

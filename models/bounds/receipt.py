@@ -112,8 +112,9 @@ class Receipt:
 
     @cached_property
     def hubs(self) -> list[int]:
-        """The nodes that hold data: ranks, and switches that copy or add."""
-        return [*range(self.topology.num_ranks), *sorted(self.topology.multicast | self.topology.aggregate)]
+        """The nodes that hold data: ranks, and switches that copy or add and hear from ranks."""
+        able = self.topology.multicast | self.topology.aggregate
+        return [*range(self.topology.num_ranks), *sorted(v for v in able if self.distance[0][v] >= 0)]
 
     @cached_property
     def sets(self) -> list[frozenset[int]]:
@@ -122,14 +123,17 @@ class Receipt:
 
     @cached_property
     def entries(self) -> list[tuple[int, int]]:
-        """Each set, by number, with each link into it."""
+        """Each set, by number, with each link into it over which it hears from a hub outside."""
         ends = list(zip(self.topology.source.tolist(), self.topology.target.tolist(), strict=True))
         return [
             (number, link)
             for number, inside in enumerate(self.sets)
             for link, (tail, head) in enumerate(ends)
-            if head in inside and tail not in inside
+            if head in inside and tail not in inside and self._reached(inside, tail)
         ]
+
+    def _reached(self, inside: frozenset[int], tail: int) -> bool:
+        return any(hub not in inside and self.distance[hub][tail] >= 0 for hub in self.hubs)
 
     @cached_property
     def needs(self) -> list[list[int]]:

@@ -357,11 +357,10 @@ def _assemble(
         ],
         Op.RECV,
     )
-    block = np.select(
-        [copies, receives],
-        [blocks.copying[moves.source[move]], blocks.receiving[fifos.of[move]]],
-        blocks.sending[fifos.of[move]],
-    )
+    # A copy has the FIFO -1, also where there is no FIFO at all.
+    columns = (blocks.sending, blocks.receiving, fifos.channel)
+    sending, receiving, channel = (np.append(each, NONE)[fifos.of[move]] for each in columns)
+    block = np.select([copies, receives], [blocks.copying[moves.source[move]], receiving], sending)
     placed = np.argsort(block, kind="stable")
     number = np.full(2 * len(moves), NONE, dtype=np.int64)
     number[order[placed]] = np.arange(len(order))
@@ -381,7 +380,7 @@ def _assemble(
         moves.length[move][placed],
         np.where(sends, moves.target[after], NONE)[placed],
         np.where(receives, moves.source[move], NONE)[placed],
-        np.where(copies, 0, fifos.channel[fifos.of[move]])[placed],
+        np.where(copies, 0, channel)[placed],
     )
     begin = offsets_of(np.bincount(block, minlength=len(blocks.rank)))
     rank = blocks.rank[block]

@@ -228,7 +228,8 @@ def _speeds(schedule: Schedule, rings: dict[Ring, int], own: set[int]) -> tuple[
     for ring, many in rings.items():
         for at, rank in enumerate(ring):
             before = ring[at - 1]
-            for link in steps[before, rank]:
+            # Nothing closes the ring of a reduction to one root, or of a broadcast.
+            for link in steps.get((before, rank), ()):
                 passing[link] += many
                 beyond[link] = not {before, rank} <= own
     speeds = {link: float(topology.bandwidth[link] / many / _GIGA) for link, many in passing.items()}

@@ -72,6 +72,15 @@ def test_each_quantity_of_a_longer_route_is_rounded_up_once():
     assert durations.arrival.tolist() == [4]
 
 
+def test_an_empty_message_over_a_link_without_alpha_lasts_a_tick():
+    """What comes of it leaves later: else two that are sent one after the other could be one message."""
+    what = collective("allgather", 3, shards=[1, 1, 0])
+    chunks = Chunks(np.arange(3, dtype=np.int32), np.array([1, 1, 0]), 2)
+    empty = schedule([0], [2], [2]).replace(collective=what, chunks=chunks)
+    lasting = transfer_ticks(empty, messages(empty))
+    assert (lasting.arrival.tolist(), lasting.enter.tolist(), lasting.hold.tolist()) == ([1], [0], [1])
+
+
 def test_an_exact_number_of_ticks_is_not_rounded():
     """A third of a second in ticks of a third is one tick, as no float would say."""
     links = [Link(i, (i + 1) % 3, 3, Fraction(0)) for i in range(3)]

@@ -211,6 +211,14 @@ def test_uneven_shards_are_cut_in_chunks_about_as_large(text, kind):
     assert np.bincount(schedule.chunks.item)[:4].tolist() == [2, 3, 1, 1]  # of 6 in three, of 3 in two
 
 
+@pytest.mark.parametrize("kind", ["allgather", "reduce-scatter", "allreduce", "scatter", "gather"])
+def test_empty_shards_take_their_turns_without_alpha(kind):
+    topology = parse_topology("complete:4?links=2&alpha=0us")
+    what = collective(kind, 4, shards=[10**6, 10**5, 0, 300])
+    for seed in range(4):
+        verify(METHOD.synthesize(Problem(topology, what, GIB), TacosOptions(), np.random.default_rng(seed)))
+
+
 @pytest.mark.parametrize("text", ["ring:4", "switch2d:2x2", "mesh:2x2?bandwidth=50GB/s,20GB/s"])
 @pytest.mark.parametrize("chunks", [1, 3])
 def test_a_matrix_arrives_as_it_should(text, chunks):

@@ -86,6 +86,17 @@ def test_items_without_chunks(shards):
     assert outcome(program) == "right"
 
 
+def test_where_nothing_is_sent_there_are_copies_only():
+    """All that a root scatters is its own."""
+    what, link = collective("scatter", 2, root=0, shards=[1, 0]), np.zeros(0, dtype=np.int32)
+    chunks = Chunks(np.zeros(1, dtype=np.int32), np.ones(1, np.int64), 1)
+    made = Schedule(parse_topology("ring:2"), what, Clock.FLOW, chunks, link, link)
+    verify(made)
+    program = lower(made)
+    program.check()
+    assert (outcome(program), program.code.op.tolist()) == ("right", [Op.COPY])
+
+
 def test_a_rank_inside_a_route_passes_on_what_it_receives():
     # On a ring of 4 an all-to-all's opposite ranks are two hops apart: somebody forwards.
     program = lower(schedule("uniring:4", "all-to-all", "mcf"))

@@ -6,10 +6,16 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
+from schedules.collective import collective
 from schedules.programs import nccl_graph
 from schedules.programs.nccl_graph import rings_of
+from schedules.schedule import Chunks, Clock, Schedule
+from schedules.verify import verify
 from tests.schedules.programs.replays import made
+from topologies import Link, Topology
 from topologies.errors import InputError
+
+PATH = [(2, 1), (1, 0), (0, 1), (1, 2)]
 
 
 def channels(schedule, path, **options):
@@ -33,6 +39,25 @@ def test_a_ring_both_ways(kind, tmp_path):
     assert orders == {(0, 1, 2, 3), (0, 3, 2, 1)}
     named = {name: head[name] for name in ("id", "pattern", "crossnic", "nchannels", "speedintra")}
     assert named == {"id": "0", "pattern": "4", "crossnic": "0", "nchannels": "2", "speedintra": "50"}
+
+
+def test_what_goes_to_one_root_closes_no_ring(tmp_path):
+    """Rank 0 of a path of three sends on to no one; each half of the path is 25 GB/s in the file."""
+    network = Topology.from_links("path", 3, [Link(a, b, 25 * 10**9) for a, b in PATH])
+    what = collective("reduce", 3, root=0)
+    row = np.zeros(2, dtype=np.int32)
+    schedule = Schedule(
+        network,
+        what,
+        Clock.FLOW,
+        Chunks(row[:1], np.ones(1, np.int64), 1),
+        row,
+        np.array([0, 1], dtype=np.int32),
+        reduce=np.ones(2, np.bool_),
+    )
+    verify(schedule)
+    ((head, found),) = channels(schedule, tmp_path / "x")
+    assert ([dev for _, dev in found[0]], head["speedintra"]) == (["0", "2", "1"], "25")
 
 
 def test_shifted_rings_go_by_their_offsets(tmp_path):
