@@ -27,6 +27,8 @@ from topologies.errors import InputError
 from topologies.topology import Topology
 from topologies.units import duration, format_size, short, throughput
 
+WIDE = 0.1
+"""Gaps above which a larger bound is worth minutes."""
 MICRO = 10**6
 TRAFFIC = tuple(
     f"{name}{suffix}"
@@ -214,7 +216,7 @@ class Result:
             "algbw": document["algbw_gbps"] and throughput(document["algbw_gbps"]),
             "busbw": document["busbw_gbps"] and throughput(document["busbw_gbps"]),
             "bound": str(self.bound),
-            "gap": None if self.gap is None else f"{self.gap:.4%}",
+            "gap": _gap(self.gap),
             "T_L": document["tl_steps"],
             "T_B": factor and f"{factor} M/B = {float(Fraction(factor)):.6g} M/B",
             "congestion": f"{document['congestion']} s/GB",
@@ -304,6 +306,12 @@ class Result:
             for name, line in lines
         )
         return f"<table>{rows}</table>"
+
+
+def _gap(gap: float | None) -> str | None:
+    if gap is None:
+        return None
+    return f"{gap:.4%}{'; tutti bound --lp may prove a smaller one' if gap > WIDE else ''}"
 
 
 def _between(sent: float | None) -> str | None:

@@ -9,7 +9,7 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -21,7 +21,7 @@ from experiments.cli.output import console, print_json, print_table
 from experiments.cli.problem import parse_amount, parse_collective
 from experiments.printable import say
 from experiments.runner.progress import waiting
-from models.bounds import Bound, BoundError, bound_document
+from models.bounds import Bound, BoundError, bound_document, each_bound
 from models.bounds.bandwidth import exit_bandwidth
 from models.bounds.bound import ANY_SCHEDULE, SECONDS_PER_BYTE
 from models.bounds.report import FURTHER, best_document
@@ -267,15 +267,30 @@ def execute(arguments: argparse.Namespace) -> int:
         topology = parse_topology(text)
         what = parse_collective(arguments, topology)
         amount = parse_amount(arguments, what)
+        found: list[Bound] = []
         with waiting(console(sys.stderr), f"bounds on {topology.name}"):
-            document = bound_document(topology, what, amount, lp=arguments.lp)
+            stopped = _find(found, each_bound(topology, what, amount, lp=arguments.lp))
+            document = bound_document(topology, what, amount, found, lp=arguments.lp and not stopped)
         if arguments.json:
             print_json(document)
         else:
             _print(document, topology)
+        if stopped:
+            raise stopped
     if not arguments.json:
         say("s/GB: per 10^9 bytes of M; --json has the whole certificates")
     return 0
+
+
+def _find(found: list[Bound], each: Iterator[Bound]) -> KeyboardInterrupt | None:
+    """Add bounds to those found; return what stopped it, once there are some."""
+    try:
+        found.extend(each)  # what came before it was stopped stays
+    except KeyboardInterrupt as stop:
+        if not found:
+            raise
+        return stop
+    return None
 
 
 def _check(path: Path, given: Sequence[str]) -> int:

@@ -32,6 +32,15 @@ builds on the bottleneck cut. A `BoundKind` from outside brings a proof of its o
 """
 
 from models.bounds.bound import Bound, BoundError, BoundKind, own_bounds
-from models.bounds.report import best_bound, bound_document, lower_bounds
+from models.bounds.report import best_bound, bound_document, each_bound, lower_bounds
 
-__all__ = ["Bound", "BoundError", "BoundKind", "best_bound", "bound_document", "lower_bounds", "own_bounds"]
+__all__ = [
+    "Bound",
+    "BoundError",
+    "BoundKind",
+    "best_bound",
+    "bound_document",
+    "each_bound",
+    "lower_bounds",
+    "own_bounds",
+]

@@ -6,9 +6,9 @@ and looked up when they are first asked for, so that nothing here depends on tho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from pkgutil import resolve_name
 from typing import Any
 
@@ -98,6 +98,13 @@ def lower_bounds(
     BoundError
         If one from outside is not proven by its certificate.
     """
+    return list(each_bound(topology, collective, size, lp=lp))
+
+
+def each_bound(
+    topology: Topology, collective: Collective, size: Fraction | int | None = None, *, lp: bool = False
+) -> Iterator[Bound]:
+    """Yield the bounds of `lower_bounds` as they are found, those that take long last."""
     if collective.num_ranks != topology.num_ranks:
         raise InputError(
             f"{collective.kind} over {collective.num_ranks} ranks on {topology.name}, "
@@ -108,40 +115,38 @@ def lower_bounds(
 
     traffic = Traffic.of(collective)
     cut, partition = cut_bound(topology, traffic), partition_bound(topology, traffic)
-    flow = _finder("mcf")(topology, collective, asked=lp)
     exact = None if size is None else Fraction(size)
     further = (kind.bound(topology, collective, exact) for kind in FURTHER.values())
-    found = (partition, flow, *further)
+    found = (partition, _finder("mcf")(topology, collective, asked=lp), *further)
     bounds = [cut, degree_bound(topology, traffic), *(bound for bound in found if bound)]
-    if size is None:
-        return bounds
+    yield from bounds
+    if exact is None:
+        return
     inside = np.zeros(topology.num_nodes, dtype=bool)
     inside[[*cut.certificate["ranks"], *cut.certificate["switches"]]] = True
-    distances = AlphaDistances(topology)
-    timed = (
+    distances, cuts = AlphaDistances(topology), [inside, ~inside, *told_hosts(topology)]
+    known = (
         distance_bound(topology, traffic, distances),
-        combined_bound(topology, traffic, distances, Fraction(size), inside),
+        combined_bound(topology, traffic, distances, exact, inside),
         growth_bound(topology, traffic, distances),
-        neighbours_bound(topology, traffic, Fraction(size)),
-        transfers_bound(topology, traffic, partition, Fraction(size)),
+        neighbours_bound(topology, traffic, exact),
+        transfers_bound(topology, traffic, partition, exact),
     )
-    bounds += [bound for bound in timed if bound]
-    least = max(bound.time(Fraction(size)) for bound in bounds)
-    cuts = [inside, ~inside, *told_hosts(topology)]
-    messages = messages_bound(topology, traffic, distances, Fraction(size), least, cuts)
-    least = max(least, messages.value) if messages else least
-    chains = chains_bound(topology, traffic, distances, Fraction(size), least)
-    relays = _finder("relays")(topology, collective, Fraction(size), least)
-    least = max([least, *(bound.value for bound in (chains, relays) if bound)])
-    crossings = crossings_bound(topology, traffic, distances, Fraction(size), least, cuts)
-    least = max(least, crossings.value) if crossings else least
-    bounds += [bound for bound in (messages, chains, relays, crossings) if bound]
-    for kind in PROGRAMS if lp else ():
-        asked = _solved(kind, topology, collective, Fraction(size), least)
-        if asked:
-            bounds.append(asked)
-            least = asked.value
-    return bounds
+    least = max(bound.time(exact) for bound in (*bounds, *known) if bound)
+    yield from (bound for bound in known if bound)
+    # Each of these is asked for only what is more than the others prove.
+    steps: Sequence[Callable[[Fraction], Bound | None]] = (
+        partial(messages_bound, topology, traffic, distances, exact, cuts=cuts),
+        partial(chains_bound, topology, traffic, distances, exact),
+        partial(_finder("relays"), topology, collective, exact),
+        partial(crossings_bound, topology, traffic, distances, exact, cuts=cuts),
+        *(partial(_solved, kind, topology, collective, exact) for kind in (PROGRAMS if lp else ())),
+    )
+    for step in steps:
+        more = step(least)
+        if more:
+            least = max(least, more.value)
+            yield more
 
 
 def _solved(

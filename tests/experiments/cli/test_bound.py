@@ -30,6 +30,16 @@ def test_bounds_at_a_size_have_times(tutti):
     assert document["best"]["time_us"] == max(bound["time_us"] for bound in document["bounds"])
 
 
+def test_what_is_known_when_it_is_stopped_is_printed(tutti, monkeypatch):
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("models.bounds.report._solved", stopped)
+    code, out, err = tutti("bound", "ring:4", "--size", "32KB", "--lp", "--json")
+    assert (code, err) == (130, "tutti: stopped\n")
+    assert {"cut", "distance", "combined"} <= {bound["kind"] for bound in json.loads(out)["bounds"]}
+
+
 def test_bounds_for_people_name_the_topology(tutti):
     out = tutti("bound", "ring:4")[1]
     assert "allgather on ring:4" in out
