@@ -276,13 +276,15 @@ def _retrace(
 
 @kernel
 def _resize(rng: np.random.Generator, parcels: Parcels, plan: Plan, place: int) -> bool:
-    """Move some of a parcel to another of its item; one that was empty goes the same ways."""
+    """Move some of a parcel to another of its item; one that was empty, of the same root, goes its ways."""
     parcel = plan.slot[place] // parcels.slots
     item = np.searchsorted(parcels.item, parcel, side="right") - 1
     first, count = parcels.item[item], parcels.item[item + 1] - parcels.item[item]
     other = first + int(rng.random() * count)
     size = plan.size
     if other == parcel or size[parcel] == 0:
+        return False
+    if size[other] == 0 and parcels.root[other] != parcels.root[parcel]:
         return False
     draw = rng.random()
     amount = np.int64(size[parcel] * draw * draw * draw) + 1

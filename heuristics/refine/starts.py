@@ -152,6 +152,10 @@ def _trees(
         if (sent[used].sum(axis=1) != ranks - 1).any():
             return None
         root[used] = np.argmin(sent[used], axis=1)
+        # Those of an item that are empty, its last, can then take the ways of one of the others each.
+        filled = np.bincount(used // instance.pieces, minlength=len(instance.items))[:, None]
+        alike = np.arange(instance.pieces) % np.maximum(filled, 1)
+        root = np.take_along_axis(root.reshape(alike.shape), alike, axis=1).ravel()
     first = np.zeros(len(slot), np.bool_)
     first[np.unique(slot, return_index=True)[1]] = True
     slot[~first | (~adds & (rank == root[parcel]))] = -1

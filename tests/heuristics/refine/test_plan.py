@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from experiments.registry import METHODS
 from heuristics.refine.instance import Instance
 from heuristics.refine.plan import NEVER, play, room
 from heuristics.refine.refinement import Search
@@ -83,6 +84,20 @@ def test_a_schedule_is_followed(text, kind):
     assert play(problem.roads, again.parcels.of, again.plan, times, NEVER)[0] == pytest.approx(
         search.end, rel=1e-9
     )
+
+
+def test_parcels_of_an_item_may_have_several_roots():
+    """Blink sums a shard up at one rank or two, not its owner; empty parcels take the ways of these."""
+    problem = instance("mesh:3x3", "allreduce", group="none", pieces=4)
+    start = METHODS["blink"].synthesize(problem.problem, METHODS["blink"].options(), np.random.default_rng(0))
+    followed = of_schedule(problem, start)
+    assert followed is not None
+    roots = followed.parcels.root.reshape(-1, 4)
+    assert (roots[:, 2:] == roots[:, :2]).all() and (roots[:, 0] != np.arange(9)).any()
+    search = Search(problem, followed, np.random.default_rng(0))
+    search.change(500, np.inf)
+    for plan in (search.plans[0], search.plans[-1]):
+        verify(problem.schedule(plan))
 
 
 @pytest.mark.parametrize(
