@@ -40,6 +40,11 @@ class CompiledOnce(FunctionCache):
 
     kept = True
 
+    def __init__(self, function: Any, made_from: Any) -> None:
+        """What is on disk counts only if it was made from the same."""
+        super().__init__(function)
+        self._cache_file._source_stamp = made_from  # noqa: SLF001 (numba's is that of one file)
+
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return what is on disk; None where it is this process's to compile, and to save."""
         found = super().load_overload(sig, target_context)

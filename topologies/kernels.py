@@ -18,7 +18,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from types import CodeType
+from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -246,8 +247,29 @@ def _kept(dispatcher: Any) -> Any:
     from topologies.compiled_once import CompiledOnce
 
     with contextlib.suppress(RuntimeError):  # of numba: there is none
-        dispatcher._cache = CompiledOnce(dispatcher.py_func)  # noqa: SLF001 (as its own `enable_caching` does)
+        function = dispatcher.py_func
+        dispatcher._cache = CompiledOnce(function, _made_from(function))  # noqa: SLF001 (as `enable_caching` does)
     return dispatcher
+
+
+def _made_from(function: Callable[..., Any]) -> tuple[Any, ...]:
+    """Return what a kernel is made from: its files and its callees', with their times, and numbers.
+
+    numba looks at the kernel's own file alone.
+    """
+    todo, seen, files, numbers = [function], {function}, set(), set()
+    for one in todo:
+        files.add(one.__code__.co_filename)
+        for name in set(_names(one.__code__)):
+            value = one.__globals__.get(name)
+            callee = getattr(value, "__wrapped__", None)
+            if isinstance(callee, FunctionType) and callee not in seen:
+                seen.add(callee)
+                todo.append(callee)
+            elif isinstance(value, int | float | np.number):
+                numbers.add((name, repr(value)))
+    stats = [(path.name, path.stat()) for path in map(Path, files) if path.exists()]
+    return (*sorted((file, at.st_mtime, at.st_size) for file, at in stats), *sorted(numbers))
 
 
 def intrinsic(function: Callable[..., Any]) -> Any:

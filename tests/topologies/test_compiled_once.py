@@ -74,6 +74,27 @@ def test_processes_that_start_at_once_compile_each_kernel_once(module):
     assert sum(in_processes(3, lambda: compilations(module))) == 2
 
 
+def test_what_calls_a_kernel_of_a_changed_file_is_compiled_again(tmp_path, monkeypatch):
+    """What is kept of `outer` has the old `inner` in it, though its own file is as it was."""
+    monkeypatch.syspath_prepend(tmp_path)
+    head = "from topologies.kernels import kernel\n"
+    (tmp_path / "outer_of.py").write_text(
+        f"{head}from inner_of import STEP, inner\n@kernel\ndef outer(x):\n    return inner(x) + STEP\n"
+    )
+
+    def answer():
+        before = COMPILATION.kernels
+        found = importlib.import_module("outer_of").outer(1)
+        return found, COMPILATION.kernels - before
+
+    for factor, step, compiled in ((2, 0, 2), (2, 0, 0), (30, 0, 2), (30, 4, 2)):
+        text = f"{head}STEP = {step}\n@kernel\ndef inner(x):\n    return {factor} * x\n"
+        if compiled:
+            (tmp_path / "inner_of.py").write_text(text)
+            os.utime(tmp_path / "inner_of.py", ns=(0, factor * 10**12 + step * 10**9))
+        assert in_processes(1, answer) == [(factor + step, compiled)]
+
+
 def test_a_process_that_is_killed_leaves_its_claim_to_others(module):
     def killed():
         module.outer.compiled._cache._claim()
@@ -119,7 +140,7 @@ def test_where_nothing_can_be_locked_each_compiles_for_itself(module, monkeypatc
 
 
 def test_without_a_folder_to_write_to_kernels_are_compiled_and_not_kept(module, monkeypatch):
-    def nowhere(function):
+    def nowhere(*_):
         raise RuntimeError("cannot cache function: no locator available")
 
     monkeypatch.setattr(compiled_once, "CompiledOnce", nowhere)

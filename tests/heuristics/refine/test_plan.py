@@ -93,7 +93,8 @@ def test_parcels_of_an_item_may_have_several_roots():
     followed = of_schedule(problem, start)
     assert followed is not None
     roots = followed.parcels.root.reshape(-1, 4)
-    assert (roots[:, 2:] == roots[:, :2]).all() and (roots[:, 0] != np.arange(9)).any()
+    assert (roots[:, 2:] == roots[:, :2]).all()
+    assert (roots[:, 0] != np.arange(9)).any()
     search = Search(problem, followed, np.random.default_rng(0))
     search.change(500, np.inf)
     for plan in (search.plans[0], search.plans[-1]):
