@@ -52,17 +52,21 @@ QUICK = (
     *("torus_rings", "shifted_ring", "ring", "recursive_doubling", "rhd", "swing", "bruck", "pairwise"),
     *("stepwise", "one_shot", "walks", "direct", "hierarchical", "sharp", "birkhoff", "dbt", "nccl_like"),
     *("nccl", "rails", "bfb", "expansion"),
-    *("blueconnect", "themis", "ccube", "multitree", "forestcoll", "mcf", "tacos"),
 )
+BY_SIZE = ("blueconnect", "themis", "ccube", "multitree", "forestcoll", "mcf", "tacos")
 FEW_MESSAGES = ("rounds", "postal", "hybrid", "message_flow", "refined")
 LITTLE_DATA = ("allreduce_trees", "allreduce_epochs", "listed", "allreduce_lp", "blink", "tto")
 SEARCHED = ("few_sums", "sccl", "taccl")
-ORDER = (*QUICK, *FEW_MESSAGES, *LITTLE_DATA, *SEARCHED, "refined")
+ORDER = (*QUICK, *BY_SIZE, *FEW_MESSAGES, *LITTLE_DATA, *SEARCHED, "refined")
 """Quick ones first, then those that take what time they get; what improves the fastest comes twice."""
-ORDER_OF_LONG = (*QUICK, *LITTLE_DATA, *FEW_MESSAGES, *SEARCHED)
+ORDER_OF_LONG = (*QUICK, *BY_SIZE, *LITTLE_DATA, *FEW_MESSAGES, *SEARCHED)
 """All but the last where α is little: little data on the links matters more than few messages."""
+ORDER_OF_SHORT = (*QUICK, "rounds", *BY_SIZE, *FEW_MESSAGES[1:], *LITTLE_DATA, *SEARCHED)
+"""All but the last of an allreduce behind switches, which hold their ports for it, where it is not."""
 LONG = 100
 """So many of the largest α, if the proven bound takes them, are little."""
+EARLY = {*QUICK, *BY_SIZE, "rounds"}
+"""After these an allreduce is composed of its halves."""
 VARIANTS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "rhd": ({"distance": "halving"},),
     "swing": ({"version": "latency"},),
@@ -177,11 +181,13 @@ def fastest(
     """
     budget, compiling = options.seconds, COMPILATION.seconds
     search = _Search(problem, options.gap, budget)
-    if not options.methods and search.bound > LONG * float(max(problem.topology.alpha)):
-        order = ORDER_OF_LONG.index
+    long = search.bound > LONG * float(max(problem.topology.alpha))
+    summed = problem.collective.kind is Kind.ALLREDUCE and problem.topology.num_switches > 0
+    if not options.methods and (long or summed):
+        order = (ORDER_OF_LONG if long else ORDER_OF_SHORT).index
         entries = [*sorted(entries[:-1], key=lambda entry: order(entry.method.name)), entries[-1]]
     search.attempt_parts(entries, rng)
-    slow = next((entry for entry in entries if entry.method.name not in QUICK), None)
+    slow = next((entry for entry in entries if entry.method.name not in EARLY), None)
     for entry in entries:
         if entry is slow:
             search.attempt_halves(entries, rng)

@@ -10,10 +10,10 @@ to one for every two ranks. What is fastest when simulated at the problem's size
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations, cycle, islice, takewhile
 from typing import Annotated, ClassVar, NamedTuple, TypeVar
 
@@ -115,29 +115,49 @@ def synthesize(problem: Problem, options: RoundsOptions, rng: np.random.Generato
     if what.kind in (Kind.ALL_TO_ALL, Kind.ALLGATHER):
         return forwards.fastest(what, size)
     backwards = Synthesizer(transpose(topology), options.variants, rng, until)
-
-    def scattered(of: Collective, size: Fraction, most: int = len(FURTHER)) -> Schedule:
-        return reverse(backwards.fastest(of.with_kind(Kind.ALLGATHER), size, most), topology)
-
     if what.kind is Kind.REDUCE_SCATTER:
-        return scattered(what, size)
+        return _scattered(backwards, topology, what, size)
     found = list(forwards.sums(problem))
     if found and topology.num_ranks > MANY and _is_short(topology, size):
         return found[0]
-    gather = what.with_kind(Kind.ALLGATHER)
-    found.append(compose_allreduce(scattered(what, size), forwards.fastest(gather, size)))
-    everyone = collective(Kind.REDUCE_SCATTER, what.num_ranks)
-    for clusters in forwards.clusterings() if what.groups is None else ():
-        if now() > until:
+    ways = list(_allreduces(forwards, backwards, what, size))
+    for left, way in zip(range(len(ways), 0, -1), ways, strict=True):
+        if found and now() > until:
             break
-        count, members = clusters.shape
-        scatter = scattered(everyone, size * count, FEW)
-        spread = None
+        forwards.until = backwards.until = now() + (until - now()) / left
+        found.append(way())
+    return min(found, key=lambda schedule: simulate(schedule, size).time)
+
+
+def _scattered(
+    backwards: Synthesizer, topology: Topology, what: Collective, size: Fraction, most: int | None = None
+) -> Schedule:
+    """Return a reduce-scatter: an allgather on the transposed network, backwards."""
+    gather = what.with_kind(Kind.ALLGATHER)
+    return reverse(backwards.fastest(gather, size, most or len(FURTHER)), topology)
+
+
+def _allreduces(
+    forwards: Synthesizer, backwards: Synthesizer, what: Collective, size: Fraction
+) -> Iterator[Callable[[], Schedule]]:
+    """Yield what makes an allreduce in clusters of each size, first of single ranks, and in halves."""
+    everyone, topology = collective(Kind.REDUCE_SCATTER, what.num_ranks), forwards.topology
+
+    def in_clusters(members: int) -> Schedule:
+        clusters, spread = forwards.clusters(members), None
+        scatter = _scattered(backwards, topology, everyone, size * len(clusters), FEW)
         if members > 1:
             groups = collective(Kind.ALLGATHER, what.num_ranks, groups=clusters.tolist())
             spread = forwards.fastest(groups, size, FEW)
-        found.append(allreduce_in_clusters(what, clusters, scatter, spread))
-    return min(found, key=lambda schedule: simulate(schedule, size).time)
+        return allreduce_in_clusters(what, clusters, scatter, spread)
+
+    def in_halves() -> Schedule:
+        gather = forwards.fastest(what.with_kind(Kind.ALLGATHER), size)
+        return compose_allreduce(_scattered(backwards, topology, what, size), gather)
+
+    if what.groups is None:
+        yield from (partial(in_clusters, members) for members in forwards.cluster_sizes())
+    yield in_halves
 
 
 class Synthesizer:
@@ -210,16 +230,19 @@ class Synthesizer:
         """Yield things while there is time."""
         return takewhile(lambda thing: now() <= self.until, things)
 
-    def clusterings(self) -> Iterator[Int64Array]:
-        """Yield clusters of each size: ranks in a row, or equally far apart if these know all sooner."""
+    def cluster_sizes(self) -> list[int]:
+        """Return the sizes of clusters in which an allreduce may be done."""
         ranks = self.topology.num_ranks
         if ranks > MANY and self._network is not None:
-            return
-        rank = np.arange(ranks)
-        for size in (size for size in range(1, ranks) if ranks % size == 0):
-            if ranks * ranks * (ranks // size) <= MOST_TRANSFERS:
-                ways = [rank.reshape(-1, size), rank.reshape(size, -1).T]
-                yield min(ways, key=self._until) if size > 1 else ways[0]
+            return []
+        sizes = (size for size in range(1, ranks) if ranks % size == 0)
+        return [size for size in sizes if ranks * ranks * (ranks // size) <= MOST_TRANSFERS]
+
+    def clusters(self, size: int) -> Int64Array:
+        """Return clusters of a size: ranks in a row, or equally far apart if these know all sooner."""
+        rank = np.arange(self.topology.num_ranks)
+        ways = [rank.reshape(-1, size), rank.reshape(size, -1).T]
+        return min(ways, key=self._until) if size > 1 else ways[0]
 
     def _until(self, clusters: Int64Array) -> int:
         groups = collective(Kind.ALLGATHER, self.topology.num_ranks, groups=clusters.tolist())

@@ -26,7 +26,7 @@ KINDS = ("allgather", "reduce-scatter", "allreduce", "broadcast", "reduce", "all
 @pytest.fixture(autouse=True)
 def alone(monkeypatch):
     """Without the bound that takes longest."""
-    monkeypatch.setattr("models.bounds.report.messages_bound", lambda *given: None)
+    monkeypatch.setattr("models.bounds.report.messages_bound", lambda *_, **__: None)
 
 
 def growth(topology, kind="allgather", **details):

@@ -160,7 +160,7 @@ def all_distances(topology):
 @pytest.fixture
 def without_messages(monkeypatch):
     """The bound that takes longest, where others are looked at."""
-    monkeypatch.setattr("models.bounds.report.messages_bound", lambda *given: None)
+    monkeypatch.setattr("models.bounds.report.messages_bound", lambda *_, **__: None)
 
 
 @pytest.mark.usefixtures("without_messages")
