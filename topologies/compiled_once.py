@@ -17,7 +17,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from numba.core.caching import FunctionCache
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 from topologies.progress import tell
 
@@ -43,7 +43,7 @@ class CompiledOnce(FunctionCache):
     def __init__(self, function: Any, made_from: Any) -> None:
         """What is on disk counts only if it was made from the same."""
         super().__init__(function)
-        self._cache_file._source_stamp = made_from  # noqa: SLF001 (numba's is that of one file)
+        self._cache_file = IndexDataCacheFile(self._cache_path, self._impl.filename_base, made_from)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return what is on disk; None where it is this process's to compile, and to save."""

@@ -53,19 +53,19 @@ QUICK = (
     *("stepwise", "one_shot", "walks", "direct", "hierarchical", "sharp", "birkhoff", "dbt", "nccl_like"),
     *("nccl", "rails", "bfb", "expansion"),
 )
-BY_SIZE = ("blueconnect", "themis", "ccube", "multitree", "forestcoll", "mcf", "tacos")
+TREES_AND_FLOWS = ("blueconnect", "themis", "ccube", "multitree", "forestcoll", "mcf", "tacos")
 FEW_MESSAGES = ("rounds", "postal", "hybrid", "message_flow", "refined")
 LITTLE_DATA = ("allreduce_trees", "allreduce_epochs", "listed", "allreduce_lp", "blink", "tto")
 SEARCHED = ("few_sums", "sccl", "taccl")
-ORDER = (*QUICK, *BY_SIZE, *FEW_MESSAGES, *LITTLE_DATA, *SEARCHED, "refined")
+ORDER = (*QUICK, *TREES_AND_FLOWS, *FEW_MESSAGES, *LITTLE_DATA, *SEARCHED, "refined")
 """Quick ones first, then those that take what time they get; what improves the fastest comes twice."""
-ORDER_OF_LONG = (*QUICK, *BY_SIZE, *LITTLE_DATA, *FEW_MESSAGES, *SEARCHED)
+ORDER_OF_LONG = (*QUICK, *TREES_AND_FLOWS, *LITTLE_DATA, *FEW_MESSAGES, *SEARCHED)
 """All but the last where α is little: little data on the links matters more than few messages."""
-ORDER_OF_SHORT = (*QUICK, "rounds", *BY_SIZE, *FEW_MESSAGES[1:], *LITTLE_DATA, *SEARCHED)
+ORDER_OF_SHORT = (*QUICK, "rounds", *TREES_AND_FLOWS, *FEW_MESSAGES, *LITTLE_DATA, *SEARCHED)
 """All but the last of an allreduce behind switches, which hold their ports for it, where it is not."""
 LONG = 100
 """So many of the largest α, if the proven bound takes them, are little."""
-EARLY = {*QUICK, *BY_SIZE, "rounds"}
+EARLY = {*QUICK, *TREES_AND_FLOWS, "rounds"}
 """After these an allreduce is composed of its halves."""
 VARIANTS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "rhd": ({"distance": "halving"},),

@@ -120,7 +120,7 @@ def synthesize(problem: Problem, options: RoundsOptions, rng: np.random.Generato
     found = list(forwards.sums(problem))
     if found and topology.num_ranks > MANY and _is_short(topology, size):
         return found[0]
-    ways = list(_allreduces(forwards, backwards, what, size))
+    ways = _allreduces(forwards, backwards, what, size)
     for left, way in zip(range(len(ways), 0, -1), ways, strict=True):
         if found and now() > until:
             break
@@ -130,17 +130,16 @@ def synthesize(problem: Problem, options: RoundsOptions, rng: np.random.Generato
 
 
 def _scattered(
-    backwards: Synthesizer, topology: Topology, what: Collective, size: Fraction, most: int | None = None
+    backwards: Synthesizer, topology: Topology, what: Collective, size: Fraction, most: int = len(FURTHER)
 ) -> Schedule:
     """Return a reduce-scatter: an allgather on the transposed network, backwards."""
-    gather = what.with_kind(Kind.ALLGATHER)
-    return reverse(backwards.fastest(gather, size, most or len(FURTHER)), topology)
+    return reverse(backwards.fastest(what.with_kind(Kind.ALLGATHER), size, most), topology)
 
 
 def _allreduces(
     forwards: Synthesizer, backwards: Synthesizer, what: Collective, size: Fraction
-) -> Iterator[Callable[[], Schedule]]:
-    """Yield what makes an allreduce in clusters of each size, first of single ranks, and in halves."""
+) -> list[Callable[[], Schedule]]:
+    """Return what makes an allreduce in clusters of each size, first of single ranks, and in halves."""
     everyone, topology = collective(Kind.REDUCE_SCATTER, what.num_ranks), forwards.topology
 
     def in_clusters(members: int) -> Schedule:
@@ -155,9 +154,8 @@ def _allreduces(
         gather = forwards.fastest(what.with_kind(Kind.ALLGATHER), size)
         return compose_allreduce(_scattered(backwards, topology, what, size), gather)
 
-    if what.groups is None:
-        yield from (partial(in_clusters, members) for members in forwards.cluster_sizes())
-    yield in_halves
+    sizes = forwards.cluster_sizes() if what.groups is None else []
+    return [*(partial(in_clusters, members) for members in sizes), in_halves]
 
 
 class Synthesizer:
