@@ -18,7 +18,7 @@ from topologies.topology import Topology
 
 MOST_COLUMNS, MOST_TICKS, MOST_PARTS = 2**13, 256, 64
 """Of prices; of a time; and of the least α."""
-MOST_WORK = 2**26
+MOST_WORK = 2**27
 """Ticks, three times, times arcs: a message begins, lasts and goes on at each."""
 MOST_SECONDS = 600
 """After so many, what is proven has to do."""

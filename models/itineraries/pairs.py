@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,6 +27,26 @@ MOST_PLACES = 2**19
 """Pairs times nodes, of the networks that are looked at."""
 MOST_ELEMENTS = 2**10
 """Symmetries that are looked at one by one where not all generators keep the data."""
+
+
+class Sorts(NamedTuple):
+    """Data, in sorts of those that have pairs with equal prices at two nodes.
+
+    Parameters
+    ----------
+    datum, data, entries
+        int64, shape (sorts,): one of each, how many there are, and with how many entries.
+    rows
+        int64, shape (2, entries): rows of prices, sort by sort.
+    pairs
+        int64, shape (entries,): how many of each datum have these.
+    """
+
+    datum: Int64Array
+    data: Int64Array
+    entries: Int64Array
+    rows: Int64Array
+    pairs: Int64Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +100,7 @@ class Pairs:
         if not first[-1]:
             return None
         start, end = np.array([pair for each in pairs for pair in each]).T
-        group = _keeping(automorphisms(topology), data)
+        group = _keeping(automorphisms(topology, whole=True), data)
         able = topology.multicast | topology.aggregate
         sent = [2 * (len(ends) - 1) if starts == ends and not able else 0 for starts, ends in data]
         return cls(topology, backwards, data, group, start, end, first, np.array(sent))
@@ -134,9 +155,27 @@ class Pairs:
             spot = np.argsort(own)[spot]
             ends = np.stack([spot[topology.source], spot[topology.target], self.kind])
             link = np.unique(ends, axis=1, return_index=True)[1]
-            arcs.append(np.stack([*ends[:2, link], link], axis=1))
+            arcs.append(ends[:, link].T)
         width = int((node >= 0).sum(axis=1).max())
         return node[:, :width].copy(), np.concatenate(arcs), offsets_of([len(each) for each in arcs])
+
+    def sorts(self, sender: int, node: int) -> Sorts:
+        """Return the data that look alike from a node to another."""
+        words = self.row[:, sender].astype(np.int64) * (int(self.row.max()) + 1) + self.row[:, node]
+        words, word = np.unique(words, return_inverse=True)
+        entry, pairs = np.unique(self.datum * len(words) + word, return_counts=True)
+        datum, word = np.divmod(entry, len(words))
+        entries = np.bincount(datum, minlength=len(self.data))
+        place = np.arange(len(entry)) - offsets_of(entries)[datum]
+        alike = np.full((len(self.data), int(entries.max()) + 1), NONE)
+        alike[datum, place] = word * (int(pairs.max()) + 1) + pairs
+        alike[:, -1] = np.unique([*self.data.values()], return_inverse=True)[1] * 2 + (self.transfers > 0)
+        one, data = np.unique(alike, axis=0, return_index=True, return_counts=True)[1:]
+        order = np.argsort(one)
+        one, data = one[order], data[order]
+        kept = np.isin(datum, one)
+        rows = np.stack(np.divmod(words[word[kept]], int(self.row.max()) + 1))
+        return Sorts(one, data, entries[one], rows, pairs[kept])
 
     @property
     def partial(self) -> bool:

@@ -30,7 +30,7 @@ import numpy as np
 from models.itineraries.pairs import Pairs
 from models.itineraries.travel import Asked, Most, Network, broken, terms
 from models.solvers import HighsOptions, solve
-from models.solvers.rows import Rows, normalized
+from models.solvers.rows import NONE, Rows, normalized
 from topologies.exact import BoolArray, FloatArray, Int64Array, offsets_of
 from topologies.graphs.shortest_paths import length_distances
 from topologies.kernels import now
@@ -52,6 +52,8 @@ TIDY, LOOSE = 4, 0.1
 """How often rows are dropped, in rounds, and by how much those are loose, relatively to the largest rent."""
 UNIT = 2**16
 """Speeds are in this part of the largest bandwidth, upwards."""
+NEVER = 2**40
+"""More than any number of ticks."""
 GREATEST, COUNTED = 2**30, 2**60
 """Of whole numbers; and of what a message is worth, or pays, in `UNIT`: the check adds in 64 bits."""
 
@@ -125,13 +127,12 @@ class Program:
     @cached_property
     def network(self) -> Network:
         """For kernels."""
-        topology = self.pairs.topology
-        rates = list(topology.bandwidth)
+        topology, first = self.pairs.topology, np.unique(self.pairs.kind, return_index=True)[1]
+        rates = [topology.bandwidth[link] for link in first.tolist()]
         speeds = sorted(set(rates))
         return Network(
             *self.pairs.spots,
-            kind=self.pairs.kind.astype(np.int64),
-            alpha=self.alpha,
+            alpha=self.alpha[first],
             speed=np.array([math.ceil(speed / speeds[-1] * UNIT) / UNIT for speed in speeds]),
             part=np.array([[_part(speed, rate) for rate in rates] for speed in speeds]),
             holds=topology.holders,
@@ -140,11 +141,23 @@ class Program:
     @cached_property
     def asked(self) -> Asked:
         """For kernels."""
-        pairs = self.pairs
-        apart = length_distances(pairs.topology, self.alpha)
+        pairs, network, (come, left) = self.pairs, self.network, self._window
+        own = network.node[:, :1]
+        spots = (network.node != NONE) & (network.node != own) & network.holds[network.node]
+        found = [
+            pairs.sorts(own[sender, 0], network.node[sender, spot]) for sender, spot in np.argwhere(spots)
+        ]
+        many = np.zeros(spots.size, dtype=np.int64)
+        many[spots.ravel()] = [len(sorts.datum) for sorts in found]
+        datum, data, entries, (here, there), count = (
+            np.concatenate(each, axis=-1) for each in zip(*found, strict=True)
+        )
         return Asked(
-            *(pairs.row, pairs.first, pairs.transfers > 0, self.most),
-            *(apart[pairs.start].astype(np.int64), apart[:, pairs.end].T.astype(np.int64)),
+            sorts=offsets_of(many),
+            sums=pairs.transfers[datum] > 0,
+            most=self.most[datum] * data,
+            first=offsets_of(entries),
+            entry=np.stack([here, there, come[here], left[there], count], axis=1),
         )
 
     @cached_property
@@ -159,14 +172,17 @@ class Program:
 
     @cached_property
     def _window(self) -> tuple[Int64Array, Int64Array]:
-        """Ticks of each row of prices from the start of its pair, and to its end."""
-        first = np.unique(self.pairs.row, return_index=True)[1]
-        return self.asked.come.ravel()[first], self.asked.left.ravel()[first]
+        """Ticks of each row of prices from the start of its pair, and to its end; `NEVER` for never."""
+        pairs, apart = self.pairs, length_distances(self.pairs.topology, self.alpha)
+        pair, node = np.divmod(np.unique(pairs.row, return_index=True)[1], pairs.topology.num_nodes)
+        ticks = np.stack([apart[pairs.start[pair], node], apart[node, pairs.end[pair]]]).astype(np.int64)
+        come, left = np.where(ticks < 0, NEVER, ticks)
+        return come, left
 
     def _columns(self, ticks: int) -> Int64Array:
         """Return the columns of φ, shape (classes, ticks): a window's are equally many ticks each."""
         come, left = self._window
-        first, last = np.maximum(come, 0), np.where(left < 0, 0, ticks - left)
+        first, last = np.where(come == NEVER, 0, come), np.where(left == NEVER, 0, ticks - left)
         open_ = np.maximum(last - first, 1)
         many = np.minimum(open_, max(self.columns // len(open_), 1))
         place = np.clip(np.arange(ticks) - first[:, None], 0, open_[:, None] - 1)

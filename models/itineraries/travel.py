@@ -3,7 +3,8 @@
 A message of L ticks takes so long on the slowest link of its route, besides α. It holds faster ones, too, for
 α and a part of L; these it may enter later after that one than it must, as far as it arrives no later.
 Nodes that look alike from its sender are one *spot*, and links between spots one *arc*. A place is a spot and
-a moment by which the message can be there, before or after its slowest link.
+a moment by which the message can be there, before or after its slowest link. From a sender to a spot, pairs
+that have equal prices at both are one *entry*, and data with equal entries one *sort*.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array
+from topologies.exact import BoolArray, FloatArray, Int64Array
 from topologies.kernels import kernel
 
 FAR = 1e300
@@ -50,18 +51,16 @@ class Network(NamedTuple):
     node
         int64, shape (senders, spots): one of each spot, first the sender itself; -1: there are fewer.
     arc
-        int64, shape (arcs, 3): from which spot to which, and one of the links, sender by sender.
+        int64, shape (arcs, 3): from which spot to which, and the class of its links, sender by sender.
     first
         int64, shape (senders + 1,): where the arcs of each sender begin.
-    kind
-        int64, shape (links,): classes, which have rows of rents.
     alpha
-        int64, shape (links,): ticks.
+        int64, shape (classes,): ticks.
     speed
         float64, shape (speeds,): all bandwidths, in parts of the largest.
     part
-        float64, shape (speeds, links): what part of L a message holds a link whose slowest has a speed; more
-        than 1 where that is not the slowest.
+        float64, shape (speeds, classes): what part of L a message holds a link whose slowest has a speed;
+        more than 1 where that is not the slowest.
     holds
         bool, shape (nodes,): whether messages begin and end there.
     """
@@ -69,7 +68,6 @@ class Network(NamedTuple):
     node: Int64Array
     arc: Int64Array
     first: Int64Array
-    kind: Int64Array
     alpha: Int64Array
     speed: FloatArray
     part: FloatArray
@@ -77,68 +75,83 @@ class Network(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What pairs ask for, as kernels take it.
+    """What is asked for between each sender and spot, as kernels take it.
 
     Parameters
     ----------
-    row
-        int32, shape (pairs, nodes): rows of prices.
-    first
-        int64, shape (data + 1,): where the pairs of each datum begin.
+    sorts
+        int64, shape (senders × spots + 1,): where the sorts of data of each begin.
     sums
-        bool, shape (data,): whether each byte has a price for being sent.
+        bool, shape (sorts,): whether each byte has a price for being sent.
     most
-        float64, shape (data,): bytes of each, of which the fastest link moves one in a tick.
-    come, left
-        int64, shapes (pairs, nodes): ticks from the start to each node, and from each to the end; -1: never.
+        float64, shape (sorts,): bytes of all its data, of which the fastest link moves one in a tick.
+    first
+        int64, shape (sorts + 1,): where the entries of each begin.
+    entry
+        int64, shape (entries, 5): rows of prices at the sender and at the spot, ticks from the pairs' start
+        to the sender and from the spot to their end, and how many pairs of each datum.
     """
 
-    row: Int32Array
-    first: Int64Array
+    sorts: Int64Array
     sums: BoolArray
     most: FloatArray
-    come: Int64Array
-    left: Int64Array
+    first: Int64Array
+    entry: Int64Array
+
+
+class Fares(NamedTuple):
+    """The rents that messages of a length and slowest speed pay for links, by moment of their head.
+
+    Parameters
+    ----------
+    paid
+        float64, shape (2, classes, moments): before the slowest link and after it, the least; FAR: too late.
+    entry
+        int64, of that shape: when the link is held from then.
+    held
+        int64, shape (classes,): for how many ticks; -1: it is slower.
+    """
+
+    paid: FloatArray
+    entry: Int64Array
+    held: Int64Array
 
 
 @kernel
-def _gains(
-    asked: Asked, price: FloatArray, transfer: float, sender: int, begin: int, node: int
-) -> FloatArray:
-    """Return what a byte of each datum is worth from a sender and a moment to a node, by moment.
+def _gains(asked: Asked, price: FloatArray, transfer: float, place: int, begin: int) -> FloatArray:
+    """Return what a byte of each sort is worth from a sender at a moment to a spot, by moment.
 
-    Shape (ticks + 1, data).
+    Shape (ticks + 1, sorts).
     """
-    ticks, data = price.shape[1], len(asked.sums)
-    total = np.zeros((ticks + 1, data))
-    for datum in range(data):
-        if asked.sums[datum]:
-            total[begin + 1 :, datum] = transfer
-        for pair in range(asked.first[datum], asked.first[datum + 1]):
-            come, left = asked.come[pair, sender], asked.left[pair, node]
-            if come < 0 or come > begin or left < 0:
+    ticks, before, after = price.shape[1], asked.sorts[place], asked.sorts[place + 1]
+    total = np.zeros((ticks + 1, after - before))
+    for sort in range(before, after):
+        if asked.sums[sort]:
+            total[begin + 1 :, sort - before] = transfer
+        for start, there, come, left, many in asked.entry[asked.first[sort] : asked.first[sort + 1]]:
+            if come > begin:
                 continue
-            there, here = asked.row[pair, node], price[asked.row[pair, sender], begin]
+            here = price[start, begin]
             for end in range(begin + 1, ticks + 1 - left):
                 gain = price[there, end - 1] - here
                 if gain <= 0.0:  # prices do not rise
                     break
-                total[end, datum] += gain
+                total[end, sort - before] += many * gain
     return total
 
 
 @kernel
 def _dearest(gains: FloatArray) -> Int64Array:
-    """Return the data that are worth anything, the dearest first."""
+    """Return the sorts that are worth anything, the dearest first."""
     worth = np.flatnonzero(gains > 0.0)
     return worth[np.argsort(-gains[worth], kind="mergesort")]
 
 
 @kernel
 def _loaded(most: FloatArray, dearest: Int64Array, long: int, each: float, load: FloatArray) -> None:
-    """Write how many bytes of the dearest data a message has that takes so many ticks of `each` bytes.
+    """Write how many bytes of the dearest sorts a message has that takes so many ticks of `each` bytes.
 
-    The last tick's are all of the datum with which it begins.
+    The last tick's are all of the sort with which it begins.
     """
     load[: len(dearest)] = 0.0
     left, place = (long - 1) * each, 0
@@ -170,28 +183,67 @@ def _worths(most: FloatArray, dearest: Int64Array, gains: FloatArray, each: floa
 
 
 @kernel
-def travelled(
-    network: Network, rent: FloatArray, message: Message, cost: FloatArray, way: Int64Array
-) -> None:
+def fares_of(network: Network, rent: FloatArray, long: int, speed: int) -> Fares:
+    """Return the rents of messages of so many ticks whose slowest link has a speed.
+
+    That is held for all of these, from the moment it is reached. A faster one after it may be entered later,
+    or a moment sooner.
+    """
+    classes, moments = rent.shape
+    paid = np.full((2, classes, moments), FAR)
+    entry, holds = np.zeros((2, classes, moments), dtype=np.int64), np.full(classes, -1)
+    for one in range(classes):
+        part = network.part[speed, one]
+        if part > 1.0:
+            continue
+        slowest = part == 1.0
+        held = network.alpha[one]
+        held += long if slowest else int(part * max(0, long - SLACK) * (1.0 - ROUNDING))
+        holds[one] = held
+        later = 0 if slowest else 2 + int((1.0 - part) * (long + SLACK))
+        for passed in range(2):
+            for now in range(moments - held):
+                first, last = now, now
+                if passed and not slowest:
+                    first, last = max(0, now - 1), min(now + later, moments - 1 - held)
+                for at in range(first, last + 1):
+                    rise = rent[one, at + held] - rent[one, at]
+                    if rise < paid[passed, one, now]:
+                        paid[passed, one, now], entry[passed, one, now] = rise, at
+    return Fares(paid, entry, holds)
+
+
+@kernel
+def travelled(network: Network, fares: Fares, message: Message, cost: FloatArray, way: Int64Array) -> None:
     """Write the least rent of each place (ticks + 1, 2, spots), and the last arc on the way to it.
 
-    `way` has shape (ticks + 1, 2, spots, 5), or no rows, and then it is not written: the arc, from and until
-    when it is held, and the place before it, as whether its slowest link was passed, and a moment.
+    `way` has shape (ticks + 1, 2, spots, 3), or no rows, and then it is not written: the arc, and the place
+    before it, as whether its slowest link was passed, and a moment.
     """
-    last = len(cost) - 1 - message.long
+    last, paid, held = len(cost) - 1 - message.long, fares.paid, fares.held
+    arcs, alpha, part = network.arc, network.alpha, network.part[message.speed]
     cost[message.begin :] = FAR
     cost[message.begin, 0, 0] = 0.0
-    arcs = range(network.first[message.sender], network.first[message.sender + 1])
     for now in range(message.begin, last + 1):
         if now > message.begin:
             _wait(cost, way, now)
         again = True
         while again:  # more than once where links have no α
             again = False
-            for arc in arcs:
-                link = network.arc[arc, 2]
-                if network.part[message.speed, link] <= 1.0 and now + network.alpha[link] <= last:
-                    again |= _goes_on(network, rent, message, arc, now, cost, way)
+            for arc in range(network.first[message.sender], network.first[message.sender + 1]):
+                tail, head, one = arcs[arc, 0], arcs[arc, 1], arcs[arc, 2]
+                there = now + alpha[one]
+                if held[one] < 0 or there > last:
+                    continue
+                for passed in range(2):
+                    later = 1 if part[one] == 1.0 else passed
+                    total = cost[now, passed, tail] + paid[passed, one, now]
+                    if total < cost[there, later, head]:
+                        cost[there, later, head] = total
+                        again |= there == now
+                        if len(way):
+                            step = way[there, later, head]
+                            step[0], step[1], step[2] = arc, passed, now
 
 
 @kernel
@@ -203,56 +255,6 @@ def _wait(cost: FloatArray, way: Int64Array, now: int) -> None:
                 cost[now, passed, spot] = cost[now - 1, passed, spot]
                 if len(way):
                     way[now, passed, spot] = way[now - 1, passed, spot]
-
-
-@kernel
-def _goes_on(
-    network: Network,
-    rent: FloatArray,
-    message: Message,
-    arc: int,
-    now: int,
-    cost: FloatArray,
-    way: Int64Array,
-) -> bool:
-    """Write the places at an arc's end, and return whether one of them is now."""
-    tail, head, link = network.arc[arc]
-    there = now + network.alpha[link]
-    changed = False
-    for passed in range(2):
-        if cost[now, passed, tail] >= FAR:
-            continue
-        later, held, first, last = _held(network, message, link, passed, now)
-        paid, entry = _cheapest(rent[network.kind[link]], held, first, last)
-        if cost[now, passed, tail] + paid < cost[there, later, head]:
-            cost[there, later, head] = cost[now, passed, tail] + paid
-            changed = changed or there == now
-            if len(way):
-                step = way[there, later, head]
-                step[0], step[1], step[2], step[3], step[4] = arc, entry, entry + held, passed, now
-    return changed
-
-
-@kernel
-def _held(network: Network, message: Message, link: int, passed: int, now: int) -> tuple[int, int, int, int]:
-    """Return whether the slowest link is passed then, how long a link is held, and between which entries."""
-    part, alpha = network.part[message.speed, link], network.alpha[link]
-    if part == 1.0:
-        return 1, alpha + message.long, now, now
-    held = alpha + int(part * max(0, message.long - SLACK) * (1.0 - ROUNDING))
-    if not passed:
-        return 0, held, now, now
-    return 1, held, max(0, now - 1), now + 2 + int((1.0 - part) * (message.long + SLACK))
-
-
-@kernel
-def _cheapest(rents: FloatArray, held: int, first: int, last: int) -> tuple[float, int]:
-    """Return the least rent of a link that is entered between two moments, and when it is."""
-    paid, at = FAR, first
-    for entry in range(first, min(last, len(rents) - 1 - held) + 1):
-        if rents[entry + held] - rents[entry] < paid:
-            paid, at = rents[entry + held] - rents[entry], entry
-    return paid, at
 
 
 @kernel
@@ -270,33 +272,38 @@ def broken(
         np.zeros((senders, spots, ticks + 1)), np.zeros((senders, spots, ticks + 1, 3), dtype=np.int64)
     )
     costs = np.empty((len(network.speed), ticks + 1, ticks + 1, 2, spots))
-    way, most = np.empty((0, 2, spots, 5), dtype=np.int64), 0.0
+    way, most = np.empty((0, 2, spots, 3), dtype=np.int64), 0.0
+    speeds = range(len(network.speed))
+    fares = [[fares_of(network, rent, long, speed) for long in range(ticks + 1)] for speed in speeds]
     for sender in range(senders):
         for begin in range(ticks):
-            for speed in range(len(network.speed)):
+            least = np.full((ticks + 1, spots), FAR)
+            for speed in speeds:
                 for long in range(1, ticks - begin + 1):
                     message = Message(sender, begin, long, speed)
-                    travelled(network, rent, message, costs[speed, long], way)
+                    travelled(network, fares[speed][long], message, costs[speed, long], way)
+                    _cheapest(costs[speed, long], message, long * network.speed[speed], least)
             for spot in range(1, spots):
                 node = network.node[sender, spot]
                 if node >= 0 and network.holds[node]:
-                    gains = _gains(asked, price, transfer, network.node[sender, 0], begin, node)
-                    place = sender, begin, spot
-                    most = max(most, _compare(network, asked.most, place, gains, costs, begun, ended))
+                    number = sender * spots + spot
+                    gains = _gains(asked, price, transfer, number, begin)
+                    bytes_ = asked.most[asked.sorts[number] : asked.sorts[number + 1]]
+                    if gains.shape[1]:
+                        place = sender, begin, spot
+                        found = _compare(network, bytes_, place, gains, (least, costs), begun, ended)
+                        most = max(most, found)
     return most, begun, ended
 
 
 @kernel
-def _may_be_worth_it(
-    network: Network, place: tuple[int, int, int], end: int, gain: float, costs: FloatArray
-) -> bool:
-    """Return whether a message would be worth more than its rent if all bytes were worth as much."""
-    if gain > 0.0:
-        for speed in range(len(network.speed)):
-            for long in range(1, end - place[1] + 1):
-                if long * network.speed[speed] * gain > costs[speed, long, end - long, 1, place[2]]:
-                    return True
-    return False
+def _cheapest(cost: FloatArray, message: Message, bytes_: float, least: FloatArray) -> None:
+    """Lower the least rent of a byte, by its end and spot, if a message of so many bytes has less."""
+    for now in range(message.begin, len(cost) - message.long):
+        for spot in range(1, cost.shape[2]):
+            each = cost[now, 1, spot] / bytes_
+            if each < least[now + message.long, spot]:
+                least[now + message.long, spot] = each
 
 
 @kernel
@@ -305,18 +312,19 @@ def _compare(
     bytes_: FloatArray,
     place: tuple[int, int, int],
     gains: FloatArray,
-    costs: FloatArray,
+    rents: tuple[FloatArray, FloatArray],
     begun: Most,
     ended: Most,
 ) -> float:
     """Write where messages are worth more than all before, and return by how much at most.
 
-    They go from a sender and a moment to a spot; `bytes_` are the most of each datum.
+    They go from a sender and a moment to a spot; `bytes_` are the most of each sort, `rents` the least of a
+    byte and those of messages.
     """
-    (sender, begin, spot), ticks = place, len(gains) - 1
+    (sender, begin, spot), (each, costs), ticks = place, rents, len(gains) - 1
     most, least, worth = 0.0, network.alpha.min(), np.empty(ticks + 1)
     for end in range(begin + 1, ticks + 1):
-        if not _may_be_worth_it(network, place, end, gains[end].max(), costs):
+        if gains[end].max() <= each[end, spot]:
             continue
         dearest = _dearest(gains[end])
         for speed in range(len(network.speed)):
@@ -350,31 +358,34 @@ def terms(
     """
     ticks, spots = price.shape[1], network.node.shape[1]
     rents, prices, last = [(0, 0, 0, 0.0)], [(0, 0, 0, 0.0)], messages[:, 3].copy()
-    cost, way = np.empty((ticks + 1, 2, spots)), np.empty((ticks + 1, 2, spots, 5), dtype=np.int64)
-    sent, load = np.zeros(len(messages)), np.empty(len(asked.sums))
+    cost, way = np.empty((ticks + 1, 2, spots)), np.empty((ticks + 1, 2, spots, 3), dtype=np.int64)
+    sent, load = np.zeros(len(messages)), np.empty(int(np.diff(asked.sorts).max()))
     for number in range(len(messages)):
         index, begin, spot, end, long, speed = messages[number]
-        sender, node = network.node[index, 0], network.node[index, spot]
-        travelled(network, rent, Message(index, begin, long, speed), cost, way)
+        fares = fares_of(network, rent, long, speed)
+        travelled(network, fares, Message(index, begin, long, speed), cost, way)
         passed, at, moment = 1, spot, end - long
         while passed or at != 0 or cost[moment, 0, at] > 0.0:
-            arc, since, until, passed, moment = way[moment, passed, at]
-            at, link = network.arc[arc, 0], network.arc[arc, 2]
-            rents.append((number, network.kind[link], until, 1.0))
-            rents.append((number, network.kind[link], since, -1.0))
+            arc, passed, moment = way[moment, passed, at]
+            at, one = network.arc[arc, 0], network.arc[arc, 2]
+            since = fares.entry[passed, one, moment]
+            until = since + fares.held[one]
+            rents.append((number, one, until, 1.0))
+            rents.append((number, one, since, -1.0))
             last[number] = max(last[number], until)
-        dearest = _dearest(_gains(asked, price, transfer, sender, begin, node)[end])
-        _loaded(asked.most, dearest, long, network.speed[speed], load)
-        for place in range(len(dearest)):
-            datum, bytes_ = dearest[place], load[place]
+        place = index * spots + spot
+        dearest = _dearest(_gains(asked, price, transfer, place, begin)[end])
+        before = asked.sorts[place]
+        _loaded(asked.most[before : asked.sorts[place + 1]], dearest, long, network.speed[speed], load)
+        for turn in range(len(dearest)):
+            sort, bytes_ = before + dearest[turn], load[turn]
             if bytes_ == 0.0:
                 break
-            sent[number] += bytes_ * asked.sums[datum]
-            for pair in range(asked.first[datum], asked.first[datum + 1]):
-                if 0 <= asked.come[pair, sender] <= begin and 0 <= asked.left[pair, node] <= ticks - end:
-                    here, there = asked.row[pair, sender], asked.row[pair, node]
-                    if price[there, end - 1] > price[here, begin]:
-                        prices.append((number, int(there), end - 1, -bytes_))
-                        prices.append((number, int(here), begin, bytes_))
-                        last[number] = max(last[number], end + asked.left[pair, node])
+            sent[number] += bytes_ * asked.sums[sort]
+            for here, there, come, left, many in asked.entry[asked.first[sort] : asked.first[sort + 1]]:
+                gains = price[there, end - 1] > price[here, begin]
+                if come <= begin and left <= ticks - end and gains:
+                    prices.append((number, int(there), end - 1, -bytes_ * many))
+                    prices.append((number, int(here), begin, bytes_ * many))
+                    last[number] = max(last[number], end + left)
     return rents[1:], prices[1:], sent, last

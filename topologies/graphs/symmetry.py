@@ -268,10 +268,14 @@ class AutomorphismSearch:
         The network.
     effort
         How many links refinements may look at.
+    whole
+        Whether to search on when all nodes and links that can be alike are known to be: pairs of nodes may
+        not be.
     """
 
     topology: Topology
     effort: int
+    whole: bool = False
     nodes: list[Int32Array] = field(default_factory=list)
     links: list[Int32Array] = field(default_factory=list)
     _classes: UInt64Array = field(init=False)
@@ -320,7 +324,7 @@ class AutomorphismSearch:
         return len(np.unique(colours)), np.unique(ends, axis=1).shape[1]
 
     def _complete(self) -> bool:
-        if not self.nodes:
+        if self.whole or not self.nodes:
             return False
         sizes = ((self.nodes, self.topology.num_nodes), (self.links, self.topology.num_links))
         found = [len(np.unique(orbits_of(np.array(maps), size))) for maps, size in sizes]
@@ -476,8 +480,8 @@ def drawn_subgroup(
     return elements if found is None else found
 
 
-def automorphisms(topology: Topology, effort: int = DEFAULT_EFFORT) -> Group:
-    """Return a group of automorphisms: of all of them, as far as `effort` goes.
+def automorphisms(topology: Topology, effort: int = DEFAULT_EFFORT, *, whole: bool = False) -> Group:
+    """Return a group of automorphisms with all orbits of nodes and of links, as far as `effort` goes.
 
     The symmetries that the families are known for (shifts, reflections, exchanged dimensions, multipliers)
     are tried first, and kept where the network has them.
@@ -488,6 +492,8 @@ def automorphisms(topology: Topology, effort: int = DEFAULT_EFFORT) -> Group:
         The network.
     effort
         How many links the search may look at; 0: the families' symmetries only.
+    whole
+        Whether all automorphisms are asked for.
 
     Examples
     --------
@@ -495,7 +501,7 @@ def automorphisms(topology: Topology, effort: int = DEFAULT_EFFORT) -> Group:
     >>> automorphisms(mesh(2, 3)).node_orbits.tolist()
     [0, 1, 0, 0, 1, 0]
     """
-    search = AutomorphismSearch(topology, effort)
+    search = AutomorphismSearch(topology, effort, whole)
     search.offer(likely_symmetries(topology))
     search.run()
     nodes = np.array(search.nodes, dtype=np.int32).reshape(-1, topology.num_nodes)

@@ -129,6 +129,19 @@ def test_orbits_are_those_of_all_permutations_tried(topology, find):
     assert group.link_orbits.tolist() == least
 
 
+@for_each("topology", SMALL)
+def test_the_whole_group_has_all_permutations(topology):
+    found = automorphisms(topology, whole=True).elements(200)
+    assert {tuple(nodes) for nodes in found[0].tolist()} == set(all_automorphisms(topology))
+
+
+def test_pairs_of_nodes_of_boxes_are_alike_under_the_whole_group():
+    """Two ranks, one rank or none, of one box or two, its switch or the other's, or the adapters'."""
+    nodes = automorphisms(dgx_a100(2), whole=True).nodes
+    pairs = [(to[:, None] * len(to) + to).ravel() for to in nodes]
+    assert len(set(orbits_of(np.array(pairs), nodes.shape[1] ** 2).tolist())) == 3 + 4 + 2 + 2 + 2 + 1
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_orbits_of_a_relabelled_network_are_the_relabelled_orbits(seed):
     topology = regular(seed, 14)
