@@ -612,10 +612,27 @@ def _crossings(certificate: Certificate, topology: Topology, collective: Collect
         max(shares.values()),
         of_start=all(len(item.starts) == 1 for item in items),
         for_end=all(len(item.ends) == 1 for item in items),
+        own=_moved_alone(items, 0, shares),
+        due=_moved_alone(items, 1, shares),
     )
     if crossing.serve(sum(shares.values(), Fraction(0)), size, tick, parts, ticks):
         raise InputError(f"crossings bound: all may be served after {ticks} ticks of {tick} / {parts} s")
     return ticks * tick / parts
+
+
+def _moved_alone(
+    items: Sequence[_Item], side: int, shares: Mapping[tuple[int, int], Fraction]
+) -> dict[int, Fraction]:
+    """Return what each rank starts with (side 0) or ends with, of pairs, if that is its own."""
+    many = [
+        max(len(sides[side]) for sides in ((item.starts, item.ends) for item in items)) for side in (0, 1)
+    ]
+    found: defaultdict[int, list[Fraction]] = defaultdict(list)
+    for pair, share in shares.items() if many[side] == 1 else ():
+        found[pair[side]].append(share)
+    return {
+        rank: sum(each, Fraction(0)) if many[1 - side] == 1 else max(each) for rank, each in found.items()
+    }
 
 
 def _messages(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:

@@ -6,9 +6,10 @@ It shares no code with `models.bounds.crossings`, which finds the bound.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import ceil, lcm
 
 import numpy as np
 
@@ -42,6 +43,8 @@ class Crossing:
         What a pair has at most, in parts of M.
     of_start, for_end
         Whether what a start has is its own, and what an end gets.
+    own, due
+        What each rank starts with, and ends with, if it is its own, in parts of M.
     """
 
     topology: Topology
@@ -52,32 +55,51 @@ class Crossing:
     share: Fraction
     of_start: bool
     for_end: bool
+    own: Mapping[int, Fraction]
+    due: Mapping[int, Fraction]
 
     def serve(self, needed: Fraction, size: Fraction, tick: Fraction, parts: int, ticks: int) -> bool:
         """Return whether links can serve so many parts of M in that many ticks, cut in parts, at most."""
         most, left = -(-PARTS * self.share.numerator // self.share.denominator), int(PARTS * needed)
         total, known = 0, dict[object, int]()
+        network = self.topology, self._holders, self.distance, size
+        came, goes = _Ports(*network, into=True), _Ports(*network, into=False)
+        before = [(moment + 1) * tick / parts for moment in range(ticks + 1)]
+        after = [(ticks - moment) * tick / parts for moment in range(ticks + 1)]
         for (tail, head, alpha, bandwidth), count in self._entries().items():
             starts = [self._dependent(tail, moment // parts, tick) for moment in range(ticks + 1)]
             ends = [self._hearing(head, (ticks - moment) // parts, tick) for moment in range(ticks + 1)]
-            key = tuple(starts), tuple(ends), alpha, bandwidth
+            brought = came.most(self._holders - self.inside, tail, before, self.own)
+            passed = goes.most(self._holders, head, after, self.due)
+            moments = np.array(
+                [starts, ends, *([min(part, left) for part in each] for each in (brought, passed))]
+            )
+            key = moments.tobytes(), alpha, bandwidth
             if key not in known:
                 rate = bandwidth * PARTS / size
                 lasting = [(number * tick / parts - alpha) * rate for number in range(1, ticks + 2)]
                 room = np.array([max(0, min(left, -(-n.numerator // n.denominator))) for n in lasting])
-                known[key] = self._most(np.array(starts), np.array(ends), room, most, left)
+                known[key] = self._most(moments, room, most, left)
             total += count * known[key]
         return total >= left
 
-    def _most(self, starts: Int64Array, ends: Int64Array, room: Int64Array, most: int, left: int) -> int:
+    def _most(self, moments: Int64Array, room: Int64Array, most: int, left: int) -> int:
         """Return what messages on a link serve, from the last moment at which one begins to the first."""
-        ticks = len(room)
+        ticks, (heard, told, brought, passed) = len(room), moments
         served = np.zeros(ticks + 1, dtype=np.int64)
         for begin in range(ticks - 1, -1, -1):
-            i, o = int(starts[begin]), ends[begin:]
+            i, o, had, later = int(heard[begin]), told[begin:], int(brought[begin]), passed[begin:]
             limit = most * (i if self.of_start else 1) * (o if self.for_end else np.int64(1))
-            each = np.minimum(room[: ticks - begin], limit)
-            worth = each * (1 if self.of_start else i) * (1 if self.for_end else o)
+            n = np.minimum(room[: ticks - begin], limit)
+            n = np.minimum(n, had) if self.of_start else n
+            n = np.minimum(n, later) if self.for_end else n
+            first, last = np.minimum(n, had), np.minimum(n, later)
+            # bytes of others and for others, of others alone, for others alone, and neither
+            kinds = np.minimum(first, last), first - last, last - first, n - np.maximum(first, last)
+            of, to = np.array(1 if self.of_start else i), np.array(1) if self.for_end else o
+            values = of * to, of, to, np.array(1)
+            each = [kind * value for kind, value in zip(kinds, values, strict=True)]
+            worth = np.where((i > 0) & (o > 0), np.sum(each, axis=0), 0)
             together = np.where(worth > 0, np.minimum(left, worth + served[begin:ticks]), 0)
             served[begin] = max(served[begin + 1], int(together.max()))
         return int(served[0])
@@ -112,3 +134,51 @@ class Crossing:
         """Return the whole ticks of the way from node to node; -1 for none."""
         away = self.distance[tail][head]
         return int(away / (tick * self.topology.alpha.denominator)) if away >= 0 else -1
+
+
+@dataclass(frozen=True, eq=False)
+class _Ports:
+    """What nodes that hold data can have been brought, or pass on (if not `into`), by time."""
+
+    topology: Topology
+    holders: frozenset[int]
+    distance: Sequence[Sequence[int]]
+    size: Fraction
+    into: bool
+
+    def most(
+        self, nodes: Iterable[int], end: int, moments: Sequence[Fraction], own: Mapping[int, Fraction]
+    ) -> Sequence[int]:
+        """Return the most parts that one of the nodes can have for a link at `end`, by moments."""
+        unit = Fraction(1, lcm(self.topology.alpha.denominator, *(moment.denominator for moment in moments)))
+        times, known = np.array([int(moment / unit) for moment in moments], dtype=object), set[object]()
+        most = np.zeros(len(times), dtype=object)  # as they may be larger than 64 bits
+        for node in nodes:
+            away, links = self._apart(node, end), sorted(self._links(node))
+            key = away, own.get(node), *links
+            if away is None or key in known:
+                continue
+            known.add(key)
+            moved = np.full(len(times), PARTS * own.get(node, Fraction(0)), dtype=object)
+            for lag, bandwidth in links:
+                late = int((away + lag) / unit)
+                moved = moved + np.maximum(times - late, 0) * (bandwidth * unit * PARTS / self.size)
+            most = np.maximum(most, [ceil(part) for part in moved])
+        found: list[int] = most.tolist()
+        return found
+
+    def _apart(self, first: int, last: int) -> Fraction | None:
+        """Return α from node to node, in seconds, or the other way; None for never."""
+        away = self.distance[first][last] if self.into else self.distance[last][first]
+        return Fraction(away, self.topology.alpha.denominator) if away >= 0 else None
+
+    def _links(self, node: int) -> Iterator[tuple[Fraction, Fraction]]:
+        """Yield the α of the shortest way over each link of a node to another, and the link's bandwidth."""
+        source, target = self.topology.source.tolist(), self.topology.target.tolist()
+        ends = zip(*((target, source) if self.into else (source, target)), strict=True)
+        for link, (own, far) in enumerate(ends):
+            if own == node:
+                ways = [self._apart(other, far) for other in self.holders - {node}]
+                reached = [way for way in ways if way is not None]
+                if reached:
+                    yield self.topology.alpha[link] + min(reached), self.topology.bandwidth[link]

@@ -2,23 +2,26 @@ r"""The bound that counts pairs over a cut: a message tells of as many ranks as 
 
 Let S be a set of nodes, A the ranks outside and C those inside. Over a link e into S let I(e, t) be the most
 ranks of A that a message entering e at t can depend on, and O(e, t) the most ranks of C that hear within t of
-what has left e, both by the count of `growth`. A message from s to q brings n ≤ b(e) (q - s - α(e)) bytes,
-which serve, with i = I(e, s) and o = O(e, T - q), at most
+what has left e, both by the count of `growth`. A message from s to q brings n ≤ b(e) (q - s - α(e)) bytes.
+Its sender was brought f(s) bytes at most by then, and its end can pass on g(T - q). With i = I(e, s), o =
+O(e, T - q) and m what a pair has, the message serves at most
 
-    all-to-all       min(n, i o m)        bytes of pairs, each of which has m of its own,
-    allgather        min(n, i m) o        as what one starts with is for all,
-    reduce-scatter   min(n, o m) i        as what one ends with is of all,
-    allreduce        min(n, m) i o        as any byte is of all and for all.
+    all-to-all       n                      where n ≤ i o m, f + the sender's own, g + what is for the end,
+    allgather        n + min(n, g) (o - 1)  where n ≤ i m, f + the sender's own,
+    reduce-scatter   n + min(n, f) (i - 1)  where n ≤ o m, g + what is for the end,
+    allreduce        n + Σ over the first n bytes of (i if it is one of f) (o if it is one of g) - 1, n ≤ m
 
-The most that disjoint messages on e serve until T is a recursion over s and q. If that of all links is less
-than what all pairs of a rank in A and one in C need, T is a bound: a message either waits for more to tell,
-or tells less, or others have to be told later on. Proof: `models.bounds.check`.
+pairs' bytes: only what is passed on is for others than the end, and only what came is of others than the
+sender. The most that disjoint messages on e serve until T is a recursion over s and q. If that of all links
+is less than what all pairs of a rank in A and one in C need, T is a bound: a message either waits for more to
+tell, or tells less, or others have to be told later on. Proof: `models.bounds.check`.
 
 Time is in ticks; a message may be up to a tick longer, so that no sum is too small.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -36,6 +39,7 @@ from models.bounds.traffic import Traffic
 from topologies.exact import BoolArray, Int32Array, Int64Array, json_number
 from topologies.kernels import kernel
 from topologies.topology import Topology
+from topologies.transforms import transpose
 
 UNITS = 2**40
 """M in the unit that bytes are counted in; upwards, where they are no whole number of it."""
@@ -50,6 +54,8 @@ REACH = 2
 MOST_RANKS = 1024
 """So that the sums fit 64 bits."""
 MOST_CUTS = 8
+MOST_MOVED = 2**50
+"""Parts of M, more than any message has."""
 
 
 def crossings_bound(
@@ -165,6 +171,20 @@ class _Share(NamedTuple):
         most = Fraction(int(share.max()), traffic.denominator)
         return cls(members, most, share, traffic.denominator, single or spread, single or collect)
 
+    @property
+    def turned(self) -> _Share:
+        """What it is if all goes backwards."""
+        return self._replace(pairs=self.pairs.T, of_start=self.for_end, for_end=self.of_start)
+
+    def alone(self, starts: Int32Array, ends: Int32Array) -> list[int]:
+        """Return what each rank starts with for others, in parts of M, where it is its own; 0 elsewhere."""
+        found = [0] * len(self.pairs)
+        for start in starts.tolist() if self.of_start else ():
+            pairs = self.pairs[start, ends].tolist()
+            moved = sum(pairs) if self.for_end else max(pairs)
+            found[start] = -(-moved * UNITS // self.denominator)
+        return found
+
 
 class _Way(NamedTuple):
     """Links of a cut that are alike.
@@ -173,6 +193,9 @@ class _Way(NamedTuple):
     ----------
     heard, told
         int64, shape (whole ticks,): I and O.
+    had, passed
+        int64, shape (ticks,): what a sender can have been brought in so many ticks, with its own where that
+        counts, and what an end can pass on, with what is for it.
     room
         int64, shape (ticks,): what a message brings that holds the link for so many ticks, or one more.
     number
@@ -181,6 +204,8 @@ class _Way(NamedTuple):
 
     heard: Int64Array
     told: Int64Array
+    had: Int64Array
+    passed: Int64Array
     room: Int64Array
     number: int
 
@@ -228,16 +253,22 @@ class _Cut:
         heard = _counts(topology, distances, outer, outward=False)
         told = _counts(topology, distances, inner, outward=True)
         senders, ends = np.flatnonzero(topology.holders & ~inside), np.flatnonzero(topology.holders)
+        tick = Fraction(whole, topology.alpha.denominator * parts)
+        came = _Ports.of(topology, distances.nodes, tick, size)
+        goes = _Ports.of(transpose(topology), distances.nodes.T, tick, size)
+        own, due = share.alone(outer, inner), share.turned.alone(inner, outer)
         known: dict[bytes, _Way] = {}
         for link in entering.tolist():
             tail, head = int(topology.source[link]), int(topology.target[link])
             i = _nearest(heard[:, senders], away[senders, tail])
             o = _nearest(told[:, ends], away[head, ends])
             alpha, bandwidth = topology.alpha[link], topology.bandwidth[link]
-            key = b"".join([i.tobytes(), o.tobytes(), f"{alpha} {bandwidth}".encode()])
+            had, passed = came.brought(senders, tail, own), goes.brought(ends, head, due)
+            key = b"".join(
+                [*(each.tobytes() for each in (i, o, had, passed)), f"{alpha} {bandwidth}".encode()]
+            )
             if key not in known:
-                tick = Fraction(whole, topology.alpha.denominator * parts)
-                known[key] = _Way(i, o, _room(alpha, bandwidth, tick, size, needed), 0)
+                known[key] = _Way(i, o, had, passed, _room(alpha, bandwidth, tick, size, needed), 0)
             known[key] = known[key]._replace(number=known[key].number + 1)
         return cls(list(known.values()), share, needed, parts)
 
@@ -261,6 +292,8 @@ class _Cut:
                 _most_served(
                     way.heard[np.minimum(moment, MOST_WHOLE - 1)],
                     way.told[np.minimum(moment, MOST_WHOLE - 1)],
+                    way.had[1:],
+                    way.passed,
                     way.room,
                     most,
                     share.of_start,
@@ -270,6 +303,62 @@ class _Cut:
             )
             for way in self.ways
         )
+
+
+class _Port(NamedTuple):
+    """A link of a node: for how many ticks nothing comes over it, and how much in one then."""
+
+    lag: int
+    each: int
+
+
+class _Ports(NamedTuple):
+    """What nodes that hold data can have been brought, or pass on, over their own links.
+
+    Parameters
+    ----------
+    apart
+        int64, shape (nodes, nodes): whole ticks of α from each node to each, `MOST_TICKS` for never.
+    ports
+        The links into each node; of the network reversed, those out of it.
+    """
+
+    apart: Int64Array
+    ports: Sequence[Sequence[_Port]]
+
+    @classmethod
+    def of(cls, topology: Topology, apart: Int64Array, tick: Fraction, size: Fraction) -> _Ports:
+        """Return them; `apart` is over α's denominator, and a part of M takes 1 / `UNITS` of the size."""
+        unit = tick * topology.alpha.denominator
+        ticks = apart.astype(np.int64) * unit.denominator // unit.numerator
+        ticks = np.where(apart < 0, MOST_TICKS, ticks)
+        ports: list[list[_Port]] = [[] for _ in range(topology.num_nodes)]
+        for link, (tail, head) in enumerate(zip(topology.source, topology.target, strict=True)):
+            others = topology.holders.copy()
+            others[head] = False
+            first = int(ticks[others, tail].min(initial=MOST_TICKS))
+            each = topology.bandwidth[link] * tick / size * UNITS
+            ports[head].append(_Port(first + int(topology.alpha[link] / tick), math.ceil(each)))
+        return cls(ticks, ports)
+
+    def brought(self, nodes: Int64Array, end: int, own: Sequence[int]) -> Int64Array:
+        """Return the most that one of some nodes can have, in parts of M, for a link at `end`, by ticks.
+
+        Shape (`MOST_TICKS` + 2,); `own` is what each rank has before.
+        """
+        most, ticks = np.zeros(MOST_TICKS + 2, dtype=np.int64), np.arange(MOST_TICKS + 2)
+        for node in nodes.tolist():
+            away = self.apart[node, end]
+            come = (_at_rate(np.maximum(ticks - away - port.lag, 0), port.each) for port in self.ports[node])
+            before = own[node] if node < len(own) else 0
+            most = np.maximum(most, np.where(ticks >= away, sum(come, np.minimum(before, MOST_MOVED)), 0))
+        return np.minimum(most, MOST_MOVED)
+
+
+def _at_rate(ticks: Int64Array, each: int) -> Int64Array:
+    """Return so much for every tick, as far as it may matter."""
+    many: Int64Array = np.where(ticks > MOST_MOVED // each, MOST_MOVED, ticks * min(each, MOST_MOVED))
+    return many
 
 
 def _counts(topology: Topology, distances: AlphaDistances, members: Int32Array, outward: bool) -> Int64Array:
@@ -307,9 +396,18 @@ def _room(alpha: Fraction, bandwidth: Fraction, tick: Fraction, size: Fraction, 
 
 
 @kernel
+def _pairs(n: int, f: int, g: int, i: int, o: int) -> int:
+    """Return how many pairs n bytes serve, f of which are of i and g for o, if no more can be."""
+    both = min(f, g)
+    return both * i * o + (f - both) * i + (g - both) * o + n - max(f, g)
+
+
+@kernel
 def _most_served(
     heard: Int64Array,
     told: Int64Array,
+    had: Int64Array,
+    passed: Int64Array,
     room: Int64Array,
     most: int,
     of_start: bool,
@@ -326,10 +424,12 @@ def _most_served(
         o = told[ticks - 1 - end]
         if o == 0:
             continue
+        g = passed[ticks - 1 - end]
         for start in range(end - shortest + 1):
-            i = heard[start]
-            limit = most * (i if of_start else 1) * (o if for_end else 1)
-            value = min(room[end - start], limit) * (1 if of_start else i) * (1 if for_end else o)
+            i, f = heard[start], had[start]
+            n = min(room[end - start], most * (i if of_start else 1) * (o if for_end else 1))
+            n = min(n, f if of_start else n, g if for_end else n)
+            value = min(i, 1) * _pairs(n, min(n, f), min(n, g), 1 if of_start else i, 1 if for_end else o)
             best = max(best, min(needed, served[start] + value))
         served[end] = best
     return int(served[-1])

@@ -23,12 +23,12 @@ KINDS = ("allgather", "reduce-scatter", "allreduce", "all-to-all")
 SECOND = Fraction(1)
 TICK = Fraction(1, 200)
 """Of α: so much is lost with each message, and one in the search."""
+PORTS = [(0, 4), (1, 4), (2, 5), (3, 5)]
 
 
 def two_pairs(bandwidth=Fraction(10), links=1):
     """Ranks 0 and 1 on switch 4, 2 and 3 on switch 5, and links between the switches; α is 1 s."""
-    ends = [(0, 4), (1, 4), (2, 5), (3, 5)]
-    near = [Link(*way, Fraction(10**6), SECOND) for a, b in ends for way in ((a, b), (b, a))]
+    near = [Link(*way, Fraction(10**6), SECOND) for a, b in PORTS for way in ((a, b), (b, a))]
     across = [Link(*way, bandwidth, SECOND) for way in ((4, 5), (5, 4))] * links
     return Topology.from_links("two pairs", 4, near + across, num_switches=2)
 
@@ -67,6 +67,28 @@ def crossings(topology, kind, size, cuts, least=Fraction(1, 100), **details):
 )
 def test_by_hand(kind, size, links, exact):
     network = two_pairs(links=links)
+    bound = crossings(network, kind, size, right_side(network), least=exact / 2)
+    assert exact - 4 * TICK <= bound.value <= exact
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "exact"),
+    [
+        # One message of all, as two take 2 α. A byte takes 0.1 s over a rank's links, which have no α.
+        (
+            "all-to-all",
+            4,
+            Fraction("1.4"),
+        ),  # two bytes of the other rank before it, and two for the other after
+        ("allgather", 4, Fraction("1.3")),  # one before it, as each has one of its own, and two after
+        ("reduce-scatter", 4, Fraction("1.3")),
+        ("allreduce", 2, Fraction("1.4")),
+    ],
+)
+def test_a_message_waits_until_bytes_of_others_are_there_and_for_those_it_passes_on(kind, size, exact):
+    near = [Link(a, b, Fraction(10), Fraction(0)) for x, y in PORTS for a, b in ((x, y), (y, x))]
+    across = [Link(*way, Fraction(10**9), SECOND) for way in ((4, 5), (5, 4))]
+    network = Topology.from_links("slow ports", 4, near + across, num_switches=2)
     bound = crossings(network, kind, size, right_side(network), least=exact / 2)
     assert exact - 4 * TICK <= bound.value <= exact
 

@@ -373,3 +373,15 @@ def test_prices_are_as_large_as_can_be_counted(monkeypatch):
     monkeypatch.setattr(program, "GREATEST", 2**50)
     topology = parse_topology("complete:6")
     checked(topology, "allreduce", bound_of(topology, "allreduce", 100_000))
+
+
+def test_pairs_and_nodes_of_two_boxes_are_seen_in_fourteen_ways():
+    """A pair of one box or two; a node is an end, one more of a box, a box's switch or the adapters'."""
+    assert Pairs.of(parse_topology("dgx_a100:2"), collective("allgather", 16), 1).row.max() + 1 == 14
+
+
+@pytest.mark.parametrize("kind", ["allgather", "reduce-scatter"])
+def test_a_port_into_a_switch_takes_a_few_messages(kind):
+    """Each GPU hears of the 7 others through one port: at 1 MB all others prove 3.0 us."""
+    topology = parse_topology("dgx_h100:1")
+    assert checked(topology, kind, bound_of(topology, kind, 10**6)) > Fraction(31, 10) * MICRO
