@@ -95,7 +95,8 @@ class Crossing:
             n = np.minimum(n, later) if self.for_end else n
             first, last = np.minimum(n, had), np.minimum(n, later)
             # bytes of others and for others, of others alone, for others alone, and neither
-            kinds = np.minimum(first, last), first - last, last - first, n - np.maximum(first, last)
+            both = np.minimum(first, last)
+            kinds = both, first - both, last - both, n - np.maximum(first, last)
             of, to = np.array(1 if self.of_start else i), np.array(1) if self.for_end else o
             values = of * to, of, to, np.array(1)
             each = [kind * value for kind, value in zip(kinds, values, strict=True)]
