@@ -381,7 +381,9 @@ def test_pairs_and_nodes_of_two_boxes_are_seen_in_fourteen_ways():
 
 
 @pytest.mark.parametrize("kind", ["allgather", "reduce-scatter"])
-def test_a_port_into_a_switch_takes_a_few_messages(kind):
-    """Each GPU hears of the 7 others through one port: at 1 MB all others prove 3.0 us."""
-    topology = parse_topology("dgx_h100:1")
-    assert checked(topology, kind, bound_of(topology, kind, 10**6)) > Fraction(31, 10) * MICRO
+def test_it_is_the_largest_on_boxes_whose_ports_take_many_messages(monkeypatch, kind):
+    """What eight others have comes over each GPU's port in few messages; `messages` proves 3.4 us."""
+    monkeypatch.setattr(itineraries, "MOST_TICKS", 24)
+    topology = parse_topology("dgx_h100:2")
+    others = max(bound.time(10**6) for bound in lower_bounds(topology, what_of(topology, kind), 10**6))
+    assert checked(topology, kind, bound_of(topology, kind, 10**6)) > others * Fraction(21, 20)
