@@ -121,6 +121,14 @@ crossings
     use, each to O pairs; if what one ends with is of all, O m, each to I; if all is of all and for all, m,
     each to I O. Messages on e are disjoint in time. So if the most that all links into S so can serve until T
     is less than the bytes of all pairs of A and C, T is a bound.
+    Bytes that have to do with others than u came over u's links before, no more than f: each link brought
+    at most b bytes a second since its α and that of the shortest way to it from another node that holds data
+    had passed, until the message left u. Likewise v passes on no more than g. So for a start other than u the
+    message has at most f bytes, and for an end other than v at most g, and if both are others the less of
+    these: n bytes serve at most n + F (I - 1) + G (O - 1) + min(F, G) (I - 1) (O - 1) pairs' bytes, F and G
+    being f and g, but no more than n, and I or O being 1 where each byte has one start or one end. Where what
+    one starts with is its own, n itself is at most f and what u starts with for ends in C; where what one
+    ends with is its own, at most g and what v ends with from A.
     Time is in ticks, those of ``growth`` cut in parts, no longer than any α(e), so that no message begins and
     ends in one tick. One from tick j to a later tick k is shorter than k + 1 - j, found what there was in
     tick j, and leaves T - k, as far as X goes; and the next on e begins in tick k or later.

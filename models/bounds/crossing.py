@@ -5,10 +5,11 @@ It shares no code with `models.bounds.crossings`, which finds the bound.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from math import ceil, lcm
 
 import numpy as np
@@ -155,7 +156,7 @@ class _Ports:
         times, known = np.array([int(moment / unit) for moment in moments], dtype=object), set[object]()
         most = np.zeros(len(times), dtype=object)  # as they may be larger than 64 bits
         for node in nodes:
-            away, links = self._apart(node, end), sorted(self._links(node))
+            away, links = self._apart(node, end), self._links.get(node, [])
             key = away, own.get(node), *links
             if away is None or key in known:
                 continue
@@ -164,7 +165,10 @@ class _Ports:
             for lag, bandwidth in links:
                 late = int((away + lag) / unit)
                 moved = moved + np.maximum(times - late, 0) * (bandwidth * unit * PARTS / self.size)
-            most = np.maximum(most, [ceil(part) for part in moved])
+            there = times >= int(away / unit)
+            most = np.maximum(
+                most, [ceil(part) if here else 0 for part, here in zip(moved, there, strict=True)]
+            )
         found: list[int] = most.tolist()
         return found
 
@@ -173,13 +177,15 @@ class _Ports:
         away = self.distance[first][last] if self.into else self.distance[last][first]
         return Fraction(away, self.topology.alpha.denominator) if away >= 0 else None
 
-    def _links(self, node: int) -> Iterator[tuple[Fraction, Fraction]]:
-        """Yield the α of the shortest way over each link of a node to another, and the link's bandwidth."""
+    @cached_property
+    def _links(self) -> Mapping[int, Sequence[tuple[Fraction, Fraction]]]:
+        """By node the α of the shortest way over each of its links to another, and the link's bandwidth."""
         source, target = self.topology.source.tolist(), self.topology.target.tolist()
         ends = zip(*((target, source) if self.into else (source, target)), strict=True)
+        found: defaultdict[int, list[tuple[Fraction, Fraction]]] = defaultdict(list)
         for link, (own, far) in enumerate(ends):
-            if own == node:
-                ways = [self._apart(other, far) for other in self.holders - {node}]
-                reached = [way for way in ways if way is not None]
-                if reached:
-                    yield self.topology.alpha[link] + min(reached), self.topology.bandwidth[link]
+            ways = [self._apart(other, far) for other in self.holders - {own}]
+            reached = [way for way in ways if way is not None]
+            if reached:
+                found[own].append((self.topology.alpha[link] + min(reached), self.topology.bandwidth[link]))
+        return {node: sorted(links) for node, links in found.items()}

@@ -100,7 +100,7 @@ class Pairs:
         if not first[-1]:
             return None
         start, end = np.array([pair for each in pairs for pair in each]).T
-        group = _keeping(automorphisms(topology, whole=True), data)
+        group = _keeping(topology, data)
         able = topology.multicast | topology.aggregate
         sent = [2 * (len(ends) - 1) if starts == ends and not able else 0 for starts, ends in data]
         return cls(topology, backwards, data, group, start, end, first, np.array(sent))
@@ -213,14 +213,17 @@ def _image(datum: Datum, nodes: Int32Array) -> Datum:
     return starts, ends
 
 
-def _keeping(group: Group, data: dict[Datum, Fraction]) -> Group:
+def _keeping(topology: Topology, data: dict[Datum, Fraction]) -> Group:
     """Return symmetries that take each datum to one of the same share."""
-    nodes, links = group.nodes, group.links
+    whole = automorphisms(topology, whole=True)
+    nodes, links = whole.nodes, whole.links
     kept = _kept(nodes, data)
-    if not all(kept) and (elements := group.elements(MOST_ELEMENTS)):
-        nodes, links = elements
-        kept = _kept(nodes, data)
-    return Group(group.topology, nodes[kept], links[kept])
+    if not all(kept):
+        elements = whole.elements(MOST_ELEMENTS) or automorphisms(topology).elements(MOST_ELEMENTS)
+        if elements:
+            nodes, links = elements
+            kept = _kept(nodes, data)
+    return Group(topology, nodes[kept], links[kept])
 
 
 def _kept(nodes: Int32Array, data: dict[Datum, Fraction]) -> list[bool]:

@@ -17,6 +17,8 @@ from topologies.exact import BoolArray, FloatArray, Int64Array
 from topologies.kernels import kernel
 
 FAR = 1e300
+MOST_FARES = 2**25
+"""Moments of all classes, lengths and speeds, up to which their fares are kept, not found again each time."""
 SLACK = 2
 """Ticks by which a message may be shorter or longer if all its moments stay in the same ticks."""
 ROUNDING = 1e-12
@@ -106,14 +108,14 @@ class Fares(NamedTuple):
     ----------
     paid
         float64, shape (2, classes, moments): before the slowest link and after it, the least; FAR: too late.
-    entry
-        int64, of that shape: when the link is held from then.
+    since
+        int64, of that shape: from when the link is held then.
     held
         int64, shape (classes,): for how many ticks; -1: it is slower.
     """
 
     paid: FloatArray
-    entry: Int64Array
+    since: Int64Array
     held: Int64Array
 
 
@@ -191,7 +193,7 @@ def fares_of(network: Network, rent: FloatArray, long: int, speed: int) -> Fares
     """
     classes, moments = rent.shape
     paid = np.full((2, classes, moments), FAR)
-    entry, holds = np.zeros((2, classes, moments), dtype=np.int64), np.full(classes, -1)
+    since, holds = np.zeros((2, classes, moments), dtype=np.int64), np.full(classes, -1)
     for one in range(classes):
         part = network.part[speed, one]
         if part > 1.0:
@@ -209,8 +211,8 @@ def fares_of(network: Network, rent: FloatArray, long: int, speed: int) -> Fares
                 for at in range(first, last + 1):
                     rise = rent[one, at + held] - rent[one, at]
                     if rise < paid[passed, one, now]:
-                        paid[passed, one, now], entry[passed, one, now] = rise, at
-    return Fares(paid, entry, holds)
+                        paid[passed, one, now], since[passed, one, now] = rise, at
+    return Fares(paid, since, holds)
 
 
 @kernel
@@ -274,15 +276,18 @@ def broken(
     costs = np.empty((len(network.speed), ticks + 1, ticks + 1, 2, spots))
     way, most = np.empty((0, 2, spots, 3), dtype=np.int64), 0.0
     speeds = range(len(network.speed))
-    fares = [[fares_of(network, rent, long, speed) for long in range(ticks + 1)] for speed in speeds]
+    kept = len(speeds) * rent.size * (ticks + 1) <= MOST_FARES
+    lengths = range(ticks + 1 if kept else 0)
+    known = [[fares_of(network, rent, long, speed) for long in lengths] for speed in speeds]
     for sender in range(senders):
         for begin in range(ticks):
             least = np.full((ticks + 1, spots), FAR)
             for speed in speeds:
                 for long in range(1, ticks - begin + 1):
                     message = Message(sender, begin, long, speed)
-                    travelled(network, fares[speed][long], message, costs[speed, long], way)
-                    _cheapest(costs[speed, long], message, long * network.speed[speed], least)
+                    fares = known[speed][long] if kept else fares_of(network, rent, long, speed)
+                    travelled(network, fares, message, costs[speed, long], way)
+                    _lower(costs[speed, long], message, long * network.speed[speed], least)
             for spot in range(1, spots):
                 node = network.node[sender, spot]
                 if node >= 0 and network.holds[node]:
@@ -297,7 +302,7 @@ def broken(
 
 
 @kernel
-def _cheapest(cost: FloatArray, message: Message, bytes_: float, least: FloatArray) -> None:
+def _lower(cost: FloatArray, message: Message, bytes_: float, least: FloatArray) -> None:
     """Lower the least rent of a byte, by its end and spot, if a message of so many bytes has less."""
     for now in range(message.begin, len(cost) - message.long):
         for spot in range(1, cost.shape[2]):
@@ -368,7 +373,7 @@ def terms(
         while passed or at != 0 or cost[moment, 0, at] > 0.0:
             arc, passed, moment = way[moment, passed, at]
             at, one = network.arc[arc, 0], network.arc[arc, 2]
-            since = fares.entry[passed, one, moment]
+            since = fares.since[passed, one, moment]
             until = since + fares.held[one]
             rents.append((number, one, until, 1.0))
             rents.append((number, one, since, -1.0))

@@ -294,7 +294,8 @@ class AutomorphismSearch:
         self._root = self._refined(kinds)
         self._least = self._fewest_orbits(self._root)
         base = [] if self._complete() else self._base(self._root)
-        for depth in range(len(base)):
+        depths = range(len(base))
+        for depth in reversed(depths) if self.whole else depths:  # what fixes most serves the levels before
             if not self._complete():
                 self._images_at(base, depth)
 

@@ -93,6 +93,17 @@ def test_a_message_waits_until_bytes_of_others_are_there_and_for_those_it_passes
     assert exact - 4 * TICK <= bound.value <= exact
 
 
+@pytest.mark.parametrize("kind", ["allgather", "reduce-scatter"])
+def test_what_a_far_rank_starts_with_is_not_there_at_once(kind):
+    """The search and the check agree on it: `crossings` checks what it finds."""
+    alpha = [SECOND, 2 * SECOND, SECOND, SECOND]
+    near = [Link(*way, Fraction(1000), alpha[a]) for a, b in PORTS for way in ((a, b), (b, a))]
+    across = [Link(*way, Fraction(1000), SECOND) for way in ((4, 5), (5, 4))]
+    network = Topology.from_links("far", 4, near + across, num_switches=2)
+    cut = right_side(network)[0] ^ (kind == "reduce-scatter")
+    assert crossings(network, kind, 1000, [cut], least=2 * SECOND, shards=[1, 20, 1, 1]) is not None
+
+
 def test_bytes_that_take_no_time_leave_the_alphas():
     """5 s by messages of no length, as above; four messages of one for one each would take 6 s."""
     network = two_pairs(bandwidth=Fraction(10**9))

@@ -380,6 +380,12 @@ def test_pairs_and_nodes_of_two_boxes_are_seen_in_fourteen_ways():
     assert Pairs.of(parse_topology("dgx_a100:2"), collective("allgather", 16), 1).row.max() + 1 == 14
 
 
+def test_ranks_with_equal_shards_look_alike():
+    """Of all symmetries of two boxes too many are left to look for those that keep the shards."""
+    what = collective("allgather", 16, shards=[1, 2] * 8)
+    assert len(Pairs.of(parse_topology("dgx_a100:2"), what, 1).senders) == 2
+
+
 @pytest.mark.parametrize("kind", ["allgather", "reduce-scatter"])
 def test_it_is_the_largest_on_boxes_whose_ports_take_many_messages(monkeypatch, kind):
     """What eight others have comes over each GPU's port in few messages; `messages` proves 3.4 us."""

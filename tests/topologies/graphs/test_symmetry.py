@@ -142,6 +142,13 @@ def test_pairs_of_nodes_of_boxes_are_alike_under_the_whole_group():
     assert len(set(orbits_of(np.array(pairs), nodes.shape[1] ** 2).tolist())) == 3 + 4 + 2 + 2 + 2 + 1
 
 
+@for_each("topology", [complete(32), parse_topology("fat_tree:1,32")])
+def test_the_whole_group_has_few_generators(topology):
+    """No more than nodes, besides the family's; of all that fix more and more nodes there would be hundreds."""
+    family = len(automorphisms(topology, 0).nodes)
+    assert len(automorphisms(topology, whole=True).nodes) <= family + topology.num_nodes
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_orbits_of_a_relabelled_network_are_the_relabelled_orbits(seed):
     topology = regular(seed, 14)
