@@ -144,7 +144,7 @@ def test_pairs_of_nodes_of_boxes_are_alike_under_the_whole_group():
 
 @for_each("topology", [complete(32), parse_topology("fat_tree:1,32")])
 def test_the_whole_group_has_few_generators(topology):
-    """No more than nodes, besides the family's; of all that fix more and more nodes there would be hundreds."""
+    """No more than nodes, besides the family's; from the other end of the base there would be hundreds."""
     family = len(automorphisms(topology, 0).nodes)
     assert len(automorphisms(topology, whole=True).nodes) <= family + topology.num_nodes
 
