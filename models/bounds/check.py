@@ -611,6 +611,8 @@ def _crossings(certificate: Certificate, topology: Topology, collective: Collect
     known = _all_distances(topology)
     heard = Reachability.of(topology, list(zip(*known, strict=True)), outer, tick, outward=False)
     told = Reachability.of(topology, known, inner, tick, outward=True)
+    of_start = all(len(item.starts) == 1 for item in items)
+    for_end = all(len(item.ends) == 1 for item in items)
     crossing = Crossing(
         topology,
         known,
@@ -618,29 +620,22 @@ def _crossings(certificate: Certificate, topology: Topology, collective: Collect
         lambda now: heard.until(now + 1),
         lambda now: told.until(now + 1),
         max(shares.values()),
-        of_start=all(len(item.starts) == 1 for item in items),
-        for_end=all(len(item.ends) == 1 for item in items),
-        own=_moved_alone(items, 0, shares),
-        due=_moved_alone(items, 1, shares),
+        of_start,
+        for_end,
+        own=_alone(shares, 0, summed=for_end) if of_start else {},
+        due=_alone(shares, 1, summed=of_start) if for_end else {},
     )
     if crossing.serve(sum(shares.values(), Fraction(0)), size, tick, parts, ticks):
         raise InputError(f"crossings bound: all may be served after {ticks} ticks of {tick} / {parts} s")
     return ticks * tick / parts
 
 
-def _moved_alone(
-    items: Sequence[_Item], side: int, shares: Mapping[tuple[int, int], Fraction]
-) -> dict[int, Fraction]:
-    """Return what each rank starts with (side 0) or ends with, of pairs, if that is its own."""
-    many = [
-        max(len(sides[side]) for sides in ((item.starts, item.ends) for item in items)) for side in (0, 1)
-    ]
+def _alone(shares: Mapping[tuple[int, int], Fraction], side: int, *, summed: bool) -> dict[int, Fraction]:
+    """Return what each rank starts with (side 0) or ends with: for each other its own, if summed, or one."""
     found: defaultdict[int, list[Fraction]] = defaultdict(list)
-    for pair, share in shares.items() if many[side] == 1 else ():
+    for pair, share in shares.items():
         found[pair[side]].append(share)
-    return {
-        rank: sum(each, Fraction(0)) if many[1 - side] == 1 else max(each) for rank, each in found.items()
-    }
+    return {rank: sum(each, Fraction(0)) if summed else max(each) for rank, each in found.items()}
 
 
 def _messages(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:

@@ -13,6 +13,7 @@ from functools import cached_property
 from math import ceil, lcm
 
 import numpy as np
+import numpy.typing as npt
 
 from topologies.exact import Int64Array
 from topologies.topology import Topology
@@ -64,14 +65,14 @@ class Crossing:
         most, left = -(-PARTS * self.share.numerator // self.share.denominator), int(PARTS * needed)
         total, known = 0, dict[object, int]()
         network = self.topology, self._holders, self.distance, size
-        came, goes = _Ports(*network, into=True), _Ports(*network, into=False)
         before = [(moment + 1) * tick / parts for moment in range(ticks + 1)]
         after = [(ticks - moment) * tick / parts for moment in range(ticks + 1)]
+        came, goes = _Ports(*network, before, into=True), _Ports(*network, after, into=False)
         for (tail, head, alpha, bandwidth), count in self._entries().items():
             starts = [self._dependent(tail, moment // parts, tick) for moment in range(ticks + 1)]
             ends = [self._hearing(head, (ticks - moment) // parts, tick) for moment in range(ticks + 1)]
-            brought = came.most(self._holders - self.inside, tail, before, self.own)
-            passed = goes.most(self._holders, head, after, self.due)
+            brought = came.most(self._holders - self.inside, tail, self.own)
+            passed = goes.most(self._holders, head, self.due)
             moments = np.array(
                 [starts, ends, *([min(part, left) for part in each] for each in (brought, passed))]
             )
@@ -140,20 +141,28 @@ class Crossing:
 
 @dataclass(frozen=True, eq=False)
 class _Ports:
-    """What nodes that hold data can have been brought, or pass on (if not `into`), by time."""
+    """What nodes that hold data can have been brought, or pass on (if not `into`), by some moments."""
 
     topology: Topology
     holders: frozenset[int]
     distance: Sequence[Sequence[int]]
     size: Fraction
+    moments: Sequence[Fraction]
     into: bool
 
-    def most(
-        self, nodes: Iterable[int], end: int, moments: Sequence[Fraction], own: Mapping[int, Fraction]
-    ) -> Sequence[int]:
+    @cached_property
+    def _unit(self) -> Fraction:
+        """A part of a second of which α and moments are whole numbers."""
+        return Fraction(1, lcm(self.topology.alpha.denominator, *(one.denominator for one in self.moments)))
+
+    @cached_property
+    def _times(self) -> npt.NDArray[np.object_]:
+        """The moments in these."""
+        return np.array([int(moment / self._unit) for moment in self.moments], dtype=object)
+
+    def most(self, nodes: Iterable[int], end: int, own: Mapping[int, Fraction]) -> Sequence[int]:
         """Return the most parts that one of the nodes can have for a link at `end`, by moments."""
-        unit = Fraction(1, lcm(self.topology.alpha.denominator, *(moment.denominator for moment in moments)))
-        times, known = np.array([int(moment / unit) for moment in moments], dtype=object), set[object]()
+        unit, times, known = self._unit, self._times, set[object]()
         most = np.zeros(len(times), dtype=object)  # as they may be larger than 64 bits
         for node in nodes:
             away, links = self._apart(node, end), self._links.get(node, [])

@@ -9,7 +9,7 @@ O(e, T - q) and m what a pair has, the message serves at most
     all-to-all       n                      where n ≤ i o m, f + the sender's own, g + what is for the end,
     allgather        n + min(n, g) (o - 1)  where n ≤ i m, f + the sender's own,
     reduce-scatter   n + min(n, f) (i - 1)  where n ≤ o m, g + what is for the end,
-    allreduce        n + Σ over the first n bytes of (i if it is one of f) (o if it is one of g) - 1, n ≤ m
+    allreduce        n + min(n, f) (i - 1) + min(n, g) (o - 1) + min(n, f, g) (i - 1) (o - 1)  where n ≤ m
 
 pairs' bytes: only what is passed on is for others than the end, and only what came is of others than the
 sender. The most that disjoint messages on e serve until T is a recursion over s and q. If that of all links
@@ -254,16 +254,17 @@ class _Cut:
         told = _counts(topology, distances, inner, outward=True)
         senders, ends = np.flatnonzero(topology.holders & ~inside), np.flatnonzero(topology.holders)
         tick = Fraction(whole, topology.alpha.denominator * parts)
-        came = _Ports.of(topology, distances.nodes, tick, size)
-        goes = _Ports.of(transpose(topology), distances.nodes.T, tick, size)
-        own, due = share.alone(outer, inner), share.turned.alone(inner, outer)
+        ticks = np.where(distances.nodes < 0, MOST_TICKS + 2, distances.nodes * parts // whole)
+        came = _moved(topology, ticks, tick, size, share.alone(outer, inner))
+        goes = _moved(transpose(topology), ticks.T, tick, size, share.turned.alone(inner, outer))
         known: dict[bytes, _Way] = {}
         for link in entering.tolist():
             tail, head = int(topology.source[link]), int(topology.target[link])
             i = _nearest(heard[:, senders], away[senders, tail])
             o = _nearest(told[:, ends], away[head, ends])
             alpha, bandwidth = topology.alpha[link], topology.bandwidth[link]
-            had, passed = came.brought(senders, tail, own), goes.brought(ends, head, due)
+            had = _nearest(came[:, senders], ticks[senders, tail])
+            passed = _nearest(goes[:, ends], ticks[head, ends])
             key = b"".join(
                 [*(each.tobytes() for each in (i, o, had, passed)), f"{alpha} {bandwidth}".encode()]
             )
@@ -305,54 +306,23 @@ class _Cut:
         )
 
 
-class _Port(NamedTuple):
-    """A link of a node: for how many ticks nothing comes over it, and how much in one then."""
+def _moved(
+    topology: Topology, ticks: Int64Array, tick: Fraction, size: Fraction, own: Sequence[int]
+) -> Int64Array:
+    """Return the most that nodes can have been brought over their links, in parts of M, by ticks.
 
-    lag: int
-    each: int
-
-
-class _Ports(NamedTuple):
-    """What nodes that hold data can have been brought, or pass on, over their own links.
-
-    Parameters
-    ----------
-    apart
-        int64, shape (nodes, nodes): whole ticks of α from each node to each, `MOST_TICKS` for never.
-    ports
-        The links into each node; of the network reversed, those out of it.
+    Shape (`MOST_TICKS` + 2, nodes). `ticks` are from each node to each, and `own` what each rank has before.
     """
-
-    apart: Int64Array
-    ports: Sequence[Sequence[_Port]]
-
-    @classmethod
-    def of(cls, topology: Topology, apart: Int64Array, tick: Fraction, size: Fraction) -> _Ports:
-        """Return them; `apart` is over α's denominator, and a part of M takes 1 / `UNITS` of the size."""
-        unit = tick * topology.alpha.denominator
-        ticks = apart.astype(np.int64) * unit.denominator // unit.numerator
-        ticks = np.where(apart < 0, MOST_TICKS, ticks)
-        ports: list[list[_Port]] = [[] for _ in range(topology.num_nodes)]
-        for link, (tail, head) in enumerate(zip(topology.source, topology.target, strict=True)):
-            others = topology.holders.copy()
-            others[head] = False
-            first = int(ticks[others, tail].min(initial=MOST_TICKS))
-            each = topology.bandwidth[link] * tick / size * UNITS
-            ports[head].append(_Port(first + int(topology.alpha[link] / tick), math.ceil(each)))
-        return cls(ticks, ports)
-
-    def brought(self, nodes: Int64Array, end: int, own: Sequence[int]) -> Int64Array:
-        """Return the most that one of some nodes can have, in parts of M, for a link at `end`, by ticks.
-
-        Shape (`MOST_TICKS` + 2,); `own` is what each rank has before.
-        """
-        most, ticks = np.zeros(MOST_TICKS + 2, dtype=np.int64), np.arange(MOST_TICKS + 2)
-        for node in nodes.tolist():
-            away = self.apart[node, end]
-            come = (_at_rate(np.maximum(ticks - away - port.lag, 0), port.each) for port in self.ports[node])
-            before = own[node] if node < len(own) else 0
-            most = np.maximum(most, np.where(ticks >= away, sum(come, np.minimum(before, MOST_MOVED)), 0))
-        return np.minimum(most, MOST_MOVED)
+    moments = np.arange(MOST_TICKS + 2)
+    most = np.zeros((len(moments), topology.num_nodes), dtype=np.int64)
+    most[:, : topology.num_ranks] = np.minimum(own, MOST_MOVED)
+    for link, (tail, head) in enumerate(zip(topology.source, topology.target, strict=True)):
+        others = topology.holders.copy()
+        others[head] = False
+        lag = int(ticks[others, tail].min(initial=MOST_TICKS)) + int(topology.alpha[link] / tick)
+        each = math.ceil(topology.bandwidth[link] * tick / size * UNITS)
+        most[:, head] += _at_rate(np.maximum(moments - lag, 0), each)
+    return np.minimum(most, MOST_MOVED)
 
 
 def _at_rate(ticks: Int64Array, each: int) -> Int64Array:
@@ -396,13 +366,6 @@ def _room(alpha: Fraction, bandwidth: Fraction, tick: Fraction, size: Fraction, 
 
 
 @kernel
-def _pairs(n: int, f: int, g: int, i: int, o: int) -> int:
-    """Return how many pairs n bytes serve, f of which are of i and g for o, if no more can be."""
-    both = min(f, g)
-    return both * i * o + (f - both) * i + (g - both) * o + n - max(f, g)
-
-
-@kernel
 def _most_served(
     heard: Int64Array,
     told: Int64Array,
@@ -429,7 +392,9 @@ def _most_served(
             i, f = heard[start], had[start]
             n = min(room[end - start], most * (i if of_start else 1) * (o if for_end else 1))
             n = min(n, f if of_start else n, g if for_end else n)
-            value = min(i, 1) * _pairs(n, min(n, f), min(n, g), 1 if of_start else i, 1 if for_end else o)
+            more, further = 0 if of_start else i - 1, 0 if for_end else o - 1
+            value = n + min(n, f) * more + min(n, g) * further + min(n, f, g) * more * further
+            value = value if i else 0
             best = max(best, min(needed, served[start] + value))
         served[end] = best
     return int(served[-1])

@@ -135,15 +135,15 @@ class Program:
             alpha=self.alpha[first],
             speed=np.array([math.ceil(speed / speeds[-1] * UNIT) / UNIT for speed in speeds]),
             part=np.array([[_part(speed, rate) for rate in rates] for speed in speeds]),
-            holds=topology.holders,
         )
 
     @cached_property
     def asked(self) -> Asked:
         """For kernels."""
         pairs, network, (come, left) = self.pairs, self.network, self._window
+        holders = pairs.topology.holders
         own = network.node[:, :1]
-        spots = (network.node != NONE) & (network.node != own) & network.holds[network.node]
+        spots = (network.node != NONE) & (network.node != own) & holders[network.node]
         found = [
             pairs.sorts(own[sender, 0], network.node[sender, spot]) for sender, spot in np.argwhere(spots)
         ]

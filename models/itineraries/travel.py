@@ -63,8 +63,6 @@ class Network(NamedTuple):
     part
         float64, shape (speeds, classes): what part of L a message holds a link whose slowest has a speed;
         more than 1 where that is not the slowest.
-    holds
-        bool, shape (nodes,): whether messages begin and end there.
     """
 
     node: Int64Array
@@ -73,7 +71,6 @@ class Network(NamedTuple):
     alpha: Int64Array
     speed: FloatArray
     part: FloatArray
-    holds: BoolArray
 
 
 class Asked(NamedTuple):
@@ -82,7 +79,7 @@ class Asked(NamedTuple):
     Parameters
     ----------
     sorts
-        int64, shape (senders × spots + 1,): where the sorts of data of each begin.
+        int64, shape (senders × spots + 1,): where the sorts of data of each begin; none where none is held.
     sums
         bool, shape (sorts,): whether each byte has a price for being sent.
     most
@@ -289,15 +286,12 @@ def broken(
                     travelled(network, fares, message, costs[speed, long], way)
                     _lower(costs[speed, long], message, long * network.speed[speed], least)
             for spot in range(1, spots):
-                node = network.node[sender, spot]
-                if node >= 0 and network.holds[node]:
-                    number = sender * spots + spot
-                    gains = _gains(asked, price, transfer, number, begin)
-                    bytes_ = asked.most[asked.sorts[number] : asked.sorts[number + 1]]
-                    if gains.shape[1]:
-                        place = sender, begin, spot
-                        found = _compare(network, bytes_, place, gains, (least, costs), begun, ended)
-                        most = max(most, found)
+                number = sender * spots + spot
+                bytes_ = asked.most[asked.sorts[number] : asked.sorts[number + 1]]
+                if len(bytes_):
+                    gains, place = _gains(asked, price, transfer, number, begin), (sender, begin, spot)
+                    found = _compare(network, bytes_, place, gains, (least, costs), begun, ended)
+                    most = max(most, found)
     return most, begun, ended
 
 

@@ -75,12 +75,9 @@ def test_by_hand(kind, size, links, exact):
     ("kind", "size", "exact"),
     [
         # One message of all, as two take 2 α. A byte takes 0.1 s over a rank's links, which have no α.
-        (
-            "all-to-all",
-            4,
-            Fraction("1.4"),
-        ),  # two bytes of the other rank before it, and two for the other after
-        ("allgather", 4, Fraction("1.3")),  # one before it, as each has one of its own, and two after
+        # Two bytes of the other rank before it and two for the other after, or one, as each has its own.
+        ("all-to-all", 4, Fraction("1.4")),
+        ("allgather", 4, Fraction("1.3")),
         ("reduce-scatter", 4, Fraction("1.3")),
         ("allreduce", 2, Fraction("1.4")),
     ],
