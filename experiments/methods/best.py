@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar
@@ -23,7 +24,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from experiments.methods.calling import CallingOptions
-from models.bounds import Bound, best_bound, own_bounds
+from models.bounds import Bound, each_bound, own_bounds
 from schedules.by_groups import by_groups, limited
 from schedules.collective import Kind
 from schedules.compose import from_allgather
@@ -42,6 +43,8 @@ from topologies.units import duration
 DEFAULT_SECONDS, DEFAULT_GAP = "60s", 5e-3
 SHARE = 0.5
 """Of the time left, what a method gets at most once there is a schedule."""
+PROVING = 0.1
+"""Of the time, what bounds get at most, of which those that take long come last."""
 LEAST_SECONDS = 0.1
 """Of the time there is always so much left."""
 GRACE_SECONDS = 0.5
@@ -50,32 +53,34 @@ LAST_SHARE = 0.95
 """Of the time left, what the last method gets: if it is ended, all that it found is lost."""
 QUICK = (
     *("torus_rings", "shifted_ring", "ring", "recursive_doubling", "rhd", "swing", "bruck", "pairwise"),
-    *("stepwise", "one_shot", "walks", "direct", "hierarchical", "sharp", "birkhoff", "dbt", "nccl_like"),
-    *("nccl", "rails", "bfb", "expansion"),
+    *("stepwise", "one_shot", "walks", "direct", "hierarchical", "sharp", "birkhoff", "nccl", "rails", "bfb"),
+    "expansion",
 )
 TREES_AND_FLOWS = ("blueconnect", "themis", "ccube", "multitree", "forestcoll", "mcf", "tacos")
 FEW_MESSAGES = ("rounds", "postal", "hybrid", "message_flow", "refined")
 LITTLE_DATA = ("allreduce_trees", "allreduce_epochs", "listed", "allreduce_lp", "blink", "tto")
-SEARCHED = ("few_sums", "sccl", "taccl")
-ORDER = (*QUICK, *TREES_AND_FLOWS, *FEW_MESSAGES, *LITTLE_DATA, *SEARCHED, "refined")
+LAST = ("dbt", "nccl_like", "few_sums", "sccl", "taccl")
+"""Those that take long or are seldom the fastest."""
+ORDER = (*QUICK, *TREES_AND_FLOWS, *FEW_MESSAGES, *LITTLE_DATA, *LAST, "refined")
 """Quick ones first, then those that take what time they get; what improves the fastest comes twice."""
-ORDER_OF_LONG = (*QUICK, *TREES_AND_FLOWS, *LITTLE_DATA, *FEW_MESSAGES, *SEARCHED)
+ORDER_OF_LONG = (*QUICK, *TREES_AND_FLOWS, *LITTLE_DATA, *FEW_MESSAGES, *LAST)
 """All but the last where α is little: little data on the links matters more than few messages."""
-ORDER_OF_SHORT = (*QUICK, "rounds", *TREES_AND_FLOWS, *FEW_MESSAGES, *LITTLE_DATA, *SEARCHED)
-"""All but the last of an allreduce behind switches, which hold their ports for it, where it is not."""
+ORDER_OF_SHORT = (*QUICK, "rounds", *TREES_AND_FLOWS, *FEW_MESSAGES, *LITTLE_DATA, *LAST)
+"""All but the last behind switches, where messages hold ports for α, if it is not."""
 LONG = 100
 """So many of the largest α, if the proven bound takes them, are little."""
 EARLY = {*QUICK, *TREES_AND_FLOWS, "rounds"}
 """After these an allreduce is composed of its halves."""
 VARIANTS: Mapping[str, Sequence[Mapping[str, Any]]] = {
-    "rhd": ({"distance": "halving"},),
-    "swing": ({"version": "latency"},),
-    "nccl": ({"algorithm": "nvls"}, {"algorithm": "nvls_tree"}),
-    "forestcoll": ({"trees": 1},),
-    "tacos": ({"chunks": 4},),
-    "taccl": ({"sketch": "ndv2-sk-1"}, {"sketch": "dgx2-sk-1"}),
+    "rhd": ({}, {"distance": "halving"}),
+    "swing": ({}, {"version": "latency"}),
+    "stepwise": ({"chunks": 1, "effort": 0}, {}),
+    "nccl": ({}, {"algorithm": "nvls"}, {"algorithm": "nvls_tree"}),
+    "forestcoll": ({}, {"trees": 1}),
+    "tacos": ({}, {"chunks": 4}),
+    "taccl": ({}, {"sketch": "ndv2-sk-1"}, {"sketch": "dgx2-sk-1"}),
 }
-"""Options besides a method's defaults that are tried after them."""
+"""Options besides a method's defaults with which it is tried, in this order; {}: these alone."""
 LOST = 0.2
 """Of its time, spent on compiling, from which on that is said."""
 PARTS, HALVES = "the best of each part", "the best of both halves"
@@ -182,8 +187,7 @@ def fastest(
     budget, compiling = options.seconds, COMPILATION.seconds
     search = _Search(problem, options.gap, budget)
     long = search.bound > LONG * float(max(problem.topology.alpha))
-    summed = problem.collective.kind is Kind.ALLREDUCE and problem.topology.num_switches > 0
-    if not options.methods and (long or summed):
+    if not options.methods and (long or problem.topology.num_switches):
         order = (ORDER_OF_LONG if long else ORDER_OF_SHORT).index
         entries = [*sorted(entries[:-1], key=lambda entry: order(entry.method.name)), entries[-1]]
     search.attempt_parts(entries, rng)
@@ -214,7 +218,10 @@ class _Search:
         self.problem = problem
         self.size = problem.size or Fraction(1)
         self.enough = 1 + max(gap, ROUNDING)
-        self.bound = float(best_bound(problem.topology, problem.collective, self.size).time(self.size))
+        self.bound = 0.0
+        with suppress(OutOfTime), within(max(PROVING * budget, LEAST_SECONDS)):
+            for bound in each_bound(problem.topology, problem.collective, self.size):
+                self.bound = max(self.bound, float(bound.time(self.size)))
         self.best: Schedule | None = None
         self.seconds = math.inf
         self.bounds: list[Bound] = []
@@ -354,6 +361,6 @@ def _chosen(methods: Mapping[str, Method], options: BestOptions) -> list[Entry]:
     """Return the methods to try, in order, each with its variants."""
     chosen = options.chosen(methods) or [methods[name] for name in ORDER if name in methods]
     entries = [
-        Entry(by_groups(method), given) for method in chosen for given in ({}, *VARIANTS.get(method.name, ()))
+        Entry(by_groups(method), given) for method in chosen for given in VARIANTS.get(method.name, ({},))
     ]
     return [*entries[:-1], replace(entries[-1], last=True)]

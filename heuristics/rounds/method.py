@@ -186,13 +186,16 @@ class Synthesizer:
             schedule = loaded(Problem(self.topology, what, size), *variant.messages(further))
             return simulate(schedule, size).time, schedule
 
-        alike = list(self._alike(what, size, -(-2 * self.variants * most // len(FURTHER))))
-        if alike and self.topology.num_ranks > MANY:
+        searches, many = -(-2 * self.variants * most // len(FURTHER)), self.topology.num_ranks > MANY
+        alike = list(self._alike(what, size, searches)) if many else []
+        if alike:
             return alike[0][1]
         if self.topology.num_ranks > MOST_RANKS:
             raise _too_many(self.topology)
         first, *others = self.fewest(wanted_of(what))
-        found = [(*made(first, 0), first), *((*made(one, 0), one) for one in self._in_time(others))]
+        found = [(*made(first, 0), first)]
+        alike += [] if many else self._alike(what, size, searches)
+        found += ((*made(one, 0), one) for one in self._in_time(others))
         time, schedule, variant = min(found, key=lambda one: one[0])
         longest = WORK // (self.topology.num_links * len(what.items))
         further = (rounds for rounds in FURTHER[:most] if rounds <= longest)

@@ -69,8 +69,10 @@ class Crossing:
         after = [(ticks - moment) * tick / parts for moment in range(ticks + 1)]
         came, goes = _Ports(*network, before, into=True), _Ports(*network, after, into=False)
         for (tail, head, alpha, bandwidth), count in self._entries().items():
-            starts = [self._dependent(tail, moment // parts, tick) for moment in range(ticks + 1)]
-            ends = [self._hearing(head, (ticks - moment) // parts, tick) for moment in range(ticks + 1)]
+            depend = [self._dependent(tail, now, tick) for now in range(ticks // parts + 1)]
+            hear = [self._hearing(head, until, tick) for until in range(ticks // parts + 1)]
+            starts = [depend[moment // parts] for moment in range(ticks + 1)]
+            ends = [hear[(ticks - moment) // parts] for moment in range(ticks + 1)]
             brought = came.most(self._holders - self.inside, tail, self.own)
             passed = goes.most(self._holders, head, self.due)
             moments = np.array(

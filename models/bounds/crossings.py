@@ -361,8 +361,9 @@ def _nearest(counts: Int64Array, away: Int64Array) -> Int64Array:
 def _room(alpha: Fraction, bandwidth: Fraction, tick: Fraction, size: Fraction, most: int) -> Int64Array:
     """Return what a message brings that takes less than 1, 2, ... ticks, in parts of M, `most` at most."""
     unit = bandwidth / size * UNITS
-    room = [(ticks * tick - alpha) * unit for ticks in range(1, MOST_TICKS + 2)]
-    return np.array([min(most, max(0, -(-part.numerator // part.denominator))) for part in room])
+    whole = math.lcm((tick * unit).denominator, (alpha * unit).denominator)
+    each, lost = int(tick * unit * whole), int(alpha * unit * whole)
+    return np.array([min(most, max(0, -((lost - t * each) // whole))) for t in range(1, MOST_TICKS + 2)])
 
 
 @kernel

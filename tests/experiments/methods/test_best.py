@@ -209,6 +209,17 @@ def test_a_method_that_takes_too_long_is_ended_and_the_next_one_tried():
     assert time.monotonic() - began < 2
 
 
+def test_bounds_that_take_too_long_are_ended(monkeypatch):
+    def proving(topology, what, size):
+        yield best_bound(topology, what, size)
+        while True:
+            time.sleep(0.01)
+
+    monkeypatch.setattr("experiments.methods.best.each_bound", proving)
+    found = best(problem("ring:6", "allgather", 2**30), methods=("direct", "bfb", "ring"), time_limit="1s")
+    assert [one.why for one in found.stats["tried"]] == ["", "", "near enough to the proven bound"]
+
+
 def test_a_budget_that_is_over_still_lets_the_first_that_is_able_make_a_schedule():
     task, methods = problem("ring:5", "allreduce", 2**10), ("rhd", "ring", "direct")
     tried = best(task, methods=methods, time_limit="1ns").stats["tried"]
@@ -233,7 +244,7 @@ def test_a_method_with_a_time_limit_gets_no_more_than_is_left(name, left, given)
 def test_trees_are_listed_where_that_is_faster():
     """Slices of equal length take 2 sqrt(α T / 2) = 3.2 % longer than T there; a list schedule does not."""
     task = problem("dragonfly:4x5?bandwidth=400GB/s,200GB/s", "allgather", 10**9)
-    chosen = best(task, methods=("multitree", "listed"))
+    chosen = best(task, methods=("multitree", "listed"), time_limit="8s")
     verify(chosen)
     assert chosen.stats["algorithm"] == "listed"
     bound = best_bound(task.topology, task.collective, task.size)
