@@ -30,6 +30,9 @@ from topologies.units import duration, format_size, short, throughput
 WIDE = 0.1
 """Gaps above which a larger bound is worth minutes."""
 MICRO = 10**6
+OUT_OF_TIME = {"out of time", "no time left"}
+NEAR_ENOUGH = {"near enough to the proven bound", "the proven bound is met"}
+"""As `best` says why it has no time of a method."""
 TRAFFIC = tuple(
     f"{name}{suffix}"
     for name in ("rank_egress", "rank_ingress", "link_traffic")
@@ -340,8 +343,11 @@ def _tried(document: Mapping[str, Any]) -> str | None:
         return None
     timed = sorted((one for one in document["tried"] if "why" not in one), key=lambda one: one["time_us"])
     others = [f"{one['method']} {duration(one['time_us'])}" for one in timed[1:]]
-    without = len(document["tried"]) - len(timed)
-    return "; ".join([*others, f"{without} have no schedule or were not tried (--json says why)"])
+    why = [one["why"] for one in document["tried"] if "why" in one]
+    late, spared = (sum(each in reasons for each in why) for reasons in (OUT_OF_TIME, NEAR_ENOUGH))
+    counts = {"without a schedule": len(why) - late - spared, "out of time": late, "not needed": spared}
+    without = ", ".join(f"{count} {words}" for words, count in counts.items() if count)
+    return "; ".join([*others, *([f"{without} (--json says why)"] if without else [])])
 
 
 def _instead(document: Mapping[str, Any]) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import signal
 import threading
 from collections.abc import Iterator
@@ -12,6 +11,8 @@ from types import FrameType
 from topologies.interruption import raise_in
 from topologies.kernels import COMPILATION, now
 
+FOREVER = 1e9
+"""More than the system's timers know."""
 AGAIN_SECONDS = 0.02
 """Until the next look, where a call can't be ended yet."""
 
@@ -33,7 +34,7 @@ def within(seconds: float) -> Iterator[None]:
     seconds
         Above 0, on a clock that stands still while kernels are compiled; infinite for no limit.
     """
-    if math.isinf(seconds) or threading.current_thread() is not threading.main_thread():
+    if seconds > FOREVER or threading.current_thread() is not threading.main_thread():
         yield
         return
 

@@ -20,7 +20,7 @@ CALLED = (
     "<frozen importlib",
 )
 """Of files with functions that compiled code calls, and of those that import."""
-GONE = "on_disposal"
+GONE = ("on_disposal", "_on_type_disposal")
 """How numba calls what hears that an object is gone, which may be between any two instructions as well."""
 NAMED_TUPLE = "namedtuple_"
 """How the module is called in which `collections.namedtuple` makes a constructor."""
@@ -52,4 +52,4 @@ def raise_in(frame: FrameType | None, error: BaseException) -> None:
 
 def _is_called(frame: FrameType) -> bool:
     made = str(frame.f_globals.get("__name__", "")).startswith(NAMED_TUPLE)
-    return made or frame.f_code.co_name == GONE or any(file in frame.f_code.co_filename for file in CALLED)
+    return made or frame.f_code.co_name in GONE or any(file in frame.f_code.co_filename for file in CALLED)

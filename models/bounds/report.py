@@ -6,6 +6,7 @@ and looked up when they are first asked for, so that nothing here depends on tho
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import cache, partial
@@ -116,10 +117,13 @@ def each_bound(
     traffic = Traffic.of(collective)
     cut, partition = cut_bound(topology, traffic), partition_bound(topology, traffic)
     exact = None if size is None else Fraction(size)
-    further = (kind.bound(topology, collective, exact) for kind in FURTHER.values())
-    found = (partition, _finder("mcf")(topology, collective, asked=lp), *further)
-    bounds = [cut, degree_bound(topology, traffic), *(bound for bound in found if bound)]
+    bounds = [bound for bound in (cut, degree_bound(topology, traffic), partition) if bound]
     yield from bounds
+    further = (kind.bound(topology, collective, exact) for kind in FURTHER.values())
+    for bound in itertools.chain([_finder("mcf")(topology, collective, asked=lp)], further):
+        if bound:
+            bounds.append(bound)
+            yield bound
     if exact is None:
         return
     inside = np.zeros(topology.num_nodes, dtype=bool)

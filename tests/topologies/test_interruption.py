@@ -66,13 +66,16 @@ def test_of_what_compiled_code_calls_it_is_raised_in_the_caller():
     assert kept == ["made"]
 
 
-def test_of_what_is_called_when_an_object_is_gone_it_is_raised_in_who_let_it_go():
+@pytest.mark.parametrize("name", ["on_disposal", "_on_type_disposal"])
+def test_of_what_is_called_when_an_object_is_gone_it_is_raised_in_who_let_it_go(name):
     """As numba's own does it; what is raised in such a function is printed, and lost."""
     kept = []
 
     def on_disposal(gone):
         raise_in(sys._getframe(), KeyboardInterrupt())
         kept.append("heard")
+
+    on_disposal.__code__ = on_disposal.__code__.replace(co_name=name)
 
     def interrupted():
         thing = frozenset([1])

@@ -149,10 +149,14 @@ def test_the_portfolio_says_whose_schedule_it_is_and_what_the_others_take(tutti)
     asked += ["--option", "methods=ring,rhd,direct"]
     _, out, _ = tutti(*asked)
     assert re.search(r"fastest +direct *\n", out)
-    assert re.search(r"slower +ring 21 us; 2 have no schedule or were not tried \(--json says why\)", out)
+    assert re.search(r"slower +ring 21 us; 2 without a schedule \(--json says why\)", out)
     document = json.loads(tutti(*asked, "--json")[1])
     assert document["algorithm"] == "direct"
     assert [one["method"] for one in document["tried"]] == ["ring", "rhd", "rhd distance=halving", "direct"]
+    _, out, _ = tutti(*asked[:-1], "methods=rhd,direct,ring")
+    assert re.search(r"slower +2 without a schedule, 1 not needed \(--json says why\)", out)
+    _, out, _ = tutti(*asked[:-1], "methods=rhd,ring,direct", "--option", "time_limit=1ns")
+    assert re.search(r"slower +2 without a schedule, 1 out of time \(--json says why\)", out)
     assert "power of two" in document["tried"][1]["why"]
 
 

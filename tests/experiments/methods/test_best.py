@@ -363,5 +363,5 @@ def test_time_that_compiling_took_is_told(compiled, said):
     method = portfolio({"slow": slow})
     options = method.options(time_limit="10s", methods=("slow",))
     made = method.synthesize(problem("ring:5", "allgather", 2**20), options, np.random.default_rng(0))
-    note = "compiling kernels took 3 s, which happens only once; run it again to try more methods"
+    note = "compiling kernels took 3 s, each only once; run it again to try more methods"
     assert made.stats.get("note") == (note if said else None)
