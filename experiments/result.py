@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from experiments.methods.best import NEAR_ENOUGH, OUT_OF_TIME
 from experiments.printable import printable
 from experiments.runner.judge import Cost, ProvenBound, notes, time_columns
 from experiments.runner.options import build_options
@@ -30,9 +31,6 @@ from topologies.units import duration, format_size, short, throughput
 WIDE = 0.1
 """Gaps above which a larger bound is worth minutes."""
 MICRO = 10**6
-OUT_OF_TIME = {"out of time", "no time left"}
-NEAR_ENOUGH = {"near enough to the proven bound", "the proven bound is met"}
-"""As `best` says why it has no time of a method."""
 TRAFFIC = tuple(
     f"{name}{suffix}"
     for name in ("rank_egress", "rank_ingress", "link_traffic")
@@ -347,7 +345,7 @@ def _tried(document: Mapping[str, Any]) -> str | None:
     late, spared = (sum(each in reasons for each in why) for reasons in (OUT_OF_TIME, NEAR_ENOUGH))
     counts = {"without a schedule": len(why) - late - spared, "out of time": late, "not needed": spared}
     without = ", ".join(f"{count} {words}" for words, count in counts.items() if count)
-    return "; ".join([*others, *([f"{without} (--json says why)"] if without else [])])
+    return "; ".join([*others, f"{without} (--json says why)"] if without else others)
 
 
 def _instead(document: Mapping[str, Any]) -> str | None:

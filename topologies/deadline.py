@@ -32,7 +32,7 @@ def within(seconds: float) -> Iterator[None]:
     Parameters
     ----------
     seconds
-        Above 0, on a clock that stands still while kernels are compiled; infinite for no limit.
+        Above 0, on a clock that stands still while kernels are compiled; beyond `FOREVER` there is no limit.
     """
     if seconds > FOREVER or threading.current_thread() is not threading.main_thread():
         yield

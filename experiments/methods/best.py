@@ -59,13 +59,13 @@ QUICK = (
 TREES_AND_FLOWS = ("blueconnect", "themis", "ccube", "multitree", "forestcoll", "mcf", "tacos")
 FEW_MESSAGES = ("rounds", "postal", "hybrid", "message_flow", "refined")
 LITTLE_DATA = ("allreduce_trees", "allreduce_epochs", "listed", "allreduce_lp", "blink", "tto")
-LAST = ("dbt", "nccl_like", "few_sums", "sccl", "taccl")
+SELDOM = ("dbt", "nccl_like", "few_sums", "sccl", "taccl")
 """Those that take long or are seldom the fastest."""
-ORDER = (*QUICK, *TREES_AND_FLOWS, *FEW_MESSAGES, *LITTLE_DATA, *LAST, "refined")
+ORDER = (*QUICK, *TREES_AND_FLOWS, *FEW_MESSAGES, *LITTLE_DATA, *SELDOM, "refined")
 """Quick ones first, then those that take what time they get; what improves the fastest comes twice."""
-ORDER_OF_LONG = (*QUICK, *TREES_AND_FLOWS, *LITTLE_DATA, *FEW_MESSAGES, *LAST)
+ORDER_OF_LONG = (*QUICK, *TREES_AND_FLOWS, *LITTLE_DATA, *FEW_MESSAGES, *SELDOM)
 """All but the last where α is little: little data on the links matters more than few messages."""
-ORDER_OF_SHORT = (*QUICK, "rounds", *TREES_AND_FLOWS, *FEW_MESSAGES, *LITTLE_DATA, *LAST)
+ORDER_OF_SHORT = (*QUICK, "rounds", *TREES_AND_FLOWS, *FEW_MESSAGES, *LITTLE_DATA, *SELDOM)
 """All but the last behind switches, where messages hold ports for α, if it is not."""
 LONG = 100
 """So many of the largest α, if the proven bound takes them, are little."""
@@ -81,6 +81,9 @@ VARIANTS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "taccl": ({}, {"sketch": "ndv2-sk-1"}, {"sketch": "dgx2-sk-1"}),
 }
 """Options besides a method's defaults with which it is tried, in this order; {}: these alone."""
+OUT_OF_TIME = ENDED, LATE = "out of time", "no time left"
+NEAR_ENOUGH = MET, NEAR = "the proven bound is met", "near enough to the proven bound"
+"""Why a method has no time of its own: it got none left, or was not needed."""
 LOST = 0.2
 """Of its time, spent on compiling, from which on that is said."""
 PARTS, HALVES = "the best of each part", "the best of both halves"
@@ -300,7 +303,7 @@ class _Search:
         try:
             seconds = run()
         except OutOfTime:
-            why = "out of time"
+            why = ENDED
         except Exception as error:  # noqa: BLE001 (one attempt's fault is not the others')
             why = _told(error)
         self.tried.append(Tried(label, seconds, time.monotonic() - began, why))
@@ -320,10 +323,9 @@ class _Search:
     def _over(self) -> str:
         """Return why no other method is tried; empty: one is."""
         if self.met:
-            met = self.seconds <= self.bound * (1 + ROUNDING)
-            return "the proven bound is met" if met else "near enough to the proven bound"
+            return MET if self.seconds <= self.bound * (1 + ROUNDING) else NEAR
         late = (self.best is not None or self.ended) and time.monotonic() > self.until
-        return "no time left" if late else ""
+        return LATE if late else ""
 
     def _within_budget(self, entry: Entry, left: float) -> tuple[Any, float]:
         """Return a method's options, and when it is ended: what keeps a limit itself gets time to do so."""

@@ -93,15 +93,16 @@ def test_behind_a_switch_a_port_gets_one_message_at_a_time():
 @for_each("network", ["ring:6", "uniring:4", "dgx_h100:2", "ndv2:2"])
 def test_no_schedule_is_faster(network):
     topology = parse_topology(network)
-    for kind, size in (("allgather", 10**4), ("allreduce", 10**6), ("scatter", 10**4), ("allgather", 10**6)):
+    for kind in ("allgather", "allreduce", "scatter"):
         what = collective(kind, topology.num_ranks)
-        bound = messages(topology, kind, size)
-        if bound is None:
-            continue
-        bound.check(topology, what)
-        names = ("bfb", "postal", "stepwise", "multitree", "mcf", "direct")
-        for name, time in times_of(names, Problem(topology, what, Fraction(size)), size, 1):
-            assert time >= float(bound.value) * (1 - 1e-9), name
+        for size in (10_000, 10**6):
+            bound = messages(topology, kind, size)
+            if bound is None:
+                continue
+            bound.check(topology, what)
+            names = ("bfb", "postal", "stepwise", "multitree", "mcf", "direct")
+            for name, time in times_of(names, Problem(topology, what, Fraction(size)), size, 1):
+                assert time >= float(bound.value) * (1 - 1e-9), name
 
 
 @pytest.mark.parametrize("kind", ["allreduce", "all-to-all"])

@@ -472,14 +472,11 @@ def test_the_cut_is_the_worst_host_where_others_send_less():
 DEAD = [[], [(1, 3)], [(3, 1)], [(1, 3), (3, 1)], [(3, 4), (4, 3), (4, 1)], [(1, 3), (3, 4), (4, 3)]]
 
 
-@for_each("dead", DEAD)
-@for_each("able", [[], [3]])
+@for_each(("dead", "able"), [*((dead, []) for dead in DEAD), *((dead, [3]) for dead in DEAD[3:])])
 def test_a_switch_that_leads_nowhere_does_not_matter(dead, able):
     """A ring of three in one direction; switches to which no rank leads, or that lead to none, or back."""
     ring, alpha = [(0, 1), (1, 2), (2, 0)], Fraction(1, 10**6)
     links = [Link(a, b, Fraction(10**9), alpha) for a, b in (*ring, *dead)]
-    if able and not {3} <= {a for a, _ in dead} & {b for _, b in dead}:
-        return  # it must have links both ways
     topology = Topology.from_links("dead", 3, links, num_switches=2, multicast=able, aggregate=able)
     alone = Topology.from_links("ring", 3, links[:3])
     for kind in KINDS:

@@ -81,7 +81,7 @@ def test_a_message_has_no_more_of_a_datum_than_there_is(monkeypatch, text, kind,
     assert more * MICRO < value <= most * MICRO
 
 
-@for_each("case", [case for case in OPTIMA if case[1] in KINDS][::2])
+@for_each("case", [case for case in OPTIMA if case[1] in KINDS])
 def test_no_true_optimum_is_less(case):
     text, kind, size = case
     topology = parse_topology(text)
@@ -90,9 +90,9 @@ def test_no_true_optimum_is_less(case):
         assert checked(topology, kind, bound) * 10**6 <= OPTIMA[case] + LAST_DIGIT
 
 
-@for_each("seed", range(8))
+@for_each("seed", range(16))
 def test_no_schedule_is_faster(seed):
-    topology, kind, size = network_of(seed), KINDS[seed % 8], Fraction((1500, 9000)[seed % 2])
+    topology, kind, size = network_of(seed), KINDS[seed % 8], Fraction((1500, 9000)[seed // 8])
     bound = bound_of(topology, kind, size)
     if bound is None:
         return
@@ -101,7 +101,7 @@ def test_no_schedule_is_faster(seed):
         assert value <= time * (1 + 1e-9), name
 
 
-@for_each("seed", range(8))
+@for_each("seed", range(12))
 def test_no_message_at_any_moment_is_worth_more_than_its_rent(seed):
     """Whole ticks are not all moments: here messages begin, wait and end when they like, on links unlike."""
     topology, kind = network_of(seed), KINDS[seed % 8]
