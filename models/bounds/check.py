@@ -34,9 +34,10 @@ neighbours
     in messages that hold it for α and their bytes over b, so b (T - α) at most. If none of it came to x over
     another link, it is no more than x has itself. Else a message with such data began no sooner than the
     least α of a link into x has passed: until then the link idled, or it had another message and paid α
-    twice. So it brought at most b (T - α - the lesser of both α's). If all links at their most bring no more
-    than v needs until T, then T is a bound (``in``). For what a rank must send, to one end each, reverse
-    links and time (``out``): what does not end at the other side of a link must go on from there.
+    twice. So it brought at most b (T - α - the lesser of both α's). If all links at their most bring less
+    than v needs by every moment before T, then T is a bound (``in``). By T itself they may bring just what v
+    needs, if some link brings less just before. For what a rank must send, to one end each, reverse links
+    and time (``out``): what does not end at the other side of a link must go on from there.
 transfers
     The transfers of `partition`, with messages that cost α, the least on a link that leaves or enters a part.
     A link that is used is held for α besides its bytes, so T ≥ α + M · transfers / capacity. Say that a
@@ -446,14 +447,17 @@ def _neighbours(certificate: Certificate, topology: Topology, collective: Collec
             starts[next(iter(sides[0]))] += size * item.share
     ways = transpose(topology) if outward else topology
     links = list(zip(ways.source.tolist(), ways.target.tolist(), ways.bandwidth, ways.alpha, strict=True))
-    brought = Fraction(0)
+    brought, rises = Fraction(0), False
     for tail, head, bandwidth, alpha in links:
         if head == node:
-            own = min(starts[tail], bandwidth * (time - alpha))
+            first, own = bandwidth * (time - alpha), starts[tail]
             before = min((least for _, other, _, least in links if other == tail), default=alpha)
-            brought += max(own, bandwidth * (time - alpha - min(alpha, before)), Fraction(0))
-    if not 0 < brought <= sum(starts.values(), Fraction(0)):
-        raise InputError(f"neighbours bound: rank {node} may have all before, or needs nothing")
+            most = max(min(own, first), first - bandwidth * min(alpha, before), Fraction(0))
+            brought += most
+            rises |= most > (own if first > own else 0)  # just before `time` the link may bring less
+    needed = sum(starts.values(), Fraction(0))
+    if brought > needed or (brought == needed and not rises):
+        raise InputError(f"neighbours bound: rank {node} may have all before {time} s, or needs nothing")
     return time
 
 

@@ -259,10 +259,15 @@ class Program:
         return broken(self.network, self.asked, point.price, float(point.transfer[0]), point.rent)
 
     def _raised(self, point: Point, over: float) -> tuple[Fraction, Prices]:
-        """Return prices whose rents are raised so that no message is worth more, and their value."""
+        """Return prices whose rents are raised so that no message is worth more, and their value.
+
+        The value is 0 if the raised rents are too large for the checker, which adds in 64 bits.
+        """
         price, transfer, rent = (one.astype(np.int64) for one in point)
-        prices = Prices(price, int(transfer[0]), rent + (int(np.ceil(over)) + 1) * np.arange(rent.shape[1]))
-        return self.value(prices), prices
+        raised = rent + (int(np.ceil(over)) + 1) * np.arange(rent.shape[1])
+        prices = Prices(price, int(transfer[0]), raised)
+        sums = int(raised.max()) * UNIT * self.pairs.topology.num_nodes * raised.shape[1]
+        return self.value(prices) if sums <= COUNTED else Fraction(0), prices
 
     def _optimum(self, ticks: int, pool: list[Messages], *, prune: bool) -> tuple[float, Point] | None:
         """Return the maximum under these messages' rows, and where it is."""

@@ -94,7 +94,7 @@ def test_it_is_below_schedules_on_random_networks():
 def test_a_later_time_is_not_proven():
     topology, what, bound = neighbours("torus:4x4", "allgather", 10**6)
     later = {**bound.certificate, "time": str(bound.value * Fraction(10**9 + 1, 10**9))}
-    with pytest.raises(InputError, match="rank 0 may have all before, or needs nothing"):
+    with pytest.raises(InputError, match=r"rank 0 may have all before .* s, or needs nothing"):
         replace(bound, certificate=later, value=Fraction(later["time"])).check(topology, what)
 
 
