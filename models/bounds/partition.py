@@ -12,8 +12,9 @@ the parts into which the strength of the whole network falls, switches included.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
+from itertools import chain
 
 import numpy as np
 
@@ -37,21 +38,20 @@ ROUNDED = 1e-12
 Parts = list[list[int]]
 
 
-def partition_bound(topology: Topology, traffic: Traffic) -> Bound | None:
-    """Return the largest bound 2(k - 1) / capacity between k parts that is found, or None.
+def partition_bounds(topology: Topology, traffic: Traffic) -> list[Bound]:
+    """Return the bounds 2(k - 1) / capacity between k parts that are looked at, the largest first.
 
     ``maximum`` in the certificate says whether no partition gives more: of all ranks in one group, without
-    switches. None if no item is everyone's to everyone, or a switch outside the parts can multicast or
+    switches. Empty if no item is everyone's to everyone, or a switch outside the parts can multicast or
     aggregate.
     """
     if not traffic.both.any():
-        return None
-    weakest = _weakest(topology)
-    exact = weakest is not None and not topology.num_switches and _of_all(traffic)
-    others = [] if exact else _families(topology, traffic)
-    partitions = [*others, *([weakest] if weakest else [])]
-    found = [bound for parts in partitions for bound in _bounds(topology, traffic, parts, exact)]
-    return max(found, key=lambda bound: bound.value, default=None)
+        return []
+    parted = (_bounds(topology, traffic, parts, maximum=False) for parts in _families(topology, traffic))
+    found, weakest = [*chain.from_iterable(parted)], _weakest(topology)
+    if weakest:
+        found += _bounds(topology, traffic, weakest, not topology.num_switches and _of_all(traffic))
+    return sorted(found, key=lambda bound: (bound.value, bound.certificate["maximum"]), reverse=True)
 
 
 def _of_all(traffic: Traffic) -> bool:
@@ -129,25 +129,29 @@ def _bounds(topology: Topology, traffic: Traffic, parts: Parts, maximum: bool) -
 
 
 def transfers_bound(
-    topology: Topology, traffic: Traffic, partition: Bound | None, size: Fraction
+    topology: Topology, traffic: Traffic, partitions: Iterable[Bound], size: Fraction
 ) -> Bound | None:
-    """Return the partition bound with what its transfers pay in α; None without one, or without α.
+    """Return the largest partition bound with what its transfers pay in α; None without one, or without α.
 
     All transfers but `SINGLE` a byte wait for another, or another waits for them: with α the least on a link
     between parts, C the capacity and n, m the transfers of both sorts, M n / (T - 2α) + M m / (T - α) ≤ C.
-    None, too, where no allreduce is between parts: then no message need pay that α.
+    None, too, where no allreduce is between parts: then no message need pay that α. Parts between which α is
+    large may prove more than those that are best without α.
 
     Parameters
     ----------
     topology, traffic
         The problem.
-    partition
-        What `partition_bound` returned.
+    partitions
+        What `partition_bounds` returned.
     size
         M, bytes.
     """
-    if partition is None:
-        return None
+    found = (_transfers(topology, traffic, partition, size) for partition in partitions)
+    return max((bound for bound in found if bound), key=lambda bound: bound.value, default=None)
+
+
+def _transfers(topology: Topology, traffic: Traffic, partition: Bound, size: Fraction) -> Bound | None:
     parts: Parts = partition.certificate["parts"]
     part_of = np.full(topology.num_nodes, -1)
     for index, part in enumerate(parts):
@@ -163,9 +167,7 @@ def transfers_bound(
         return None
     single = size * sum(share * min(SINGLE, count) for share, count in zip(shares, counts, strict=True))
     capacity = exact_number(str(partition.certificate["capacity"]))
-    time = every / capacity + alpha
-    if time >= WAITING * alpha:
-        time = max(time, _with_waits(every / capacity, single / capacity, alpha))
+    time = with_waits(every / capacity, single / capacity, alpha)
     certificate = {
         **{name: partition.certificate[name] for name in ("parts", "direction")},
         "size_bytes": json_number(size),
@@ -174,8 +176,21 @@ def transfers_bound(
     return Bound("transfers", time, SECONDS, certificate)
 
 
-def _with_waits(every: Fraction, single: Fraction, alpha: Fraction) -> Fraction:
-    """Return T, hardly less than where (every - single) / (T - 2α) + single / (T - α) is 1."""
+def with_waits(every: Fraction, single: Fraction, alpha: Fraction) -> Fraction:
+    """Return the seconds that transfers between parts take, whose bytes take `every` over all links.
+
+    Parameters
+    ----------
+    every
+        Seconds for the bytes of all transfers.
+    single
+        Seconds, among these, for the transfers of which some neither wait nor are waited for (`SINGLE`).
+    alpha
+        The least α of a link between parts, seconds.
+    """
+    if every < (WAITING - 1) * alpha:
+        return every + alpha
+    # Hardly less than T where (every - single) / (T - 2α) + single / (T - α) is 1
     middle, both = every + 3 * alpha, every + single + 2 * alpha
     root = math.sqrt(middle**2 - 4 * alpha * both)
-    return Fraction((float(middle) + root) / 2 * (1 - ROUNDED))
+    return max(every + alpha, Fraction((float(middle) + root) / 2 * (1 - ROUNDED)))

@@ -24,7 +24,7 @@ from models.bounds.growth import growth_bound
 from models.bounds.latency import AlphaDistances, combined_bound, distance_bound
 from models.bounds.messages import messages_bound
 from models.bounds.neighbours import neighbours_bound
-from models.bounds.partition import partition_bound, transfers_bound
+from models.bounds.partition import partition_bounds, transfers_bound
 from models.bounds.traffic import Traffic
 from schedules.collective import Collective
 from schedules.files.document import collective_document
@@ -115,9 +115,9 @@ def each_bound(
         raise InputError(f"size {size} bytes; it must be positive")
 
     traffic = Traffic.of(collective)
-    cut, partition = cut_bound(topology, traffic), partition_bound(topology, traffic)
+    cut, partitions = cut_bound(topology, traffic), partition_bounds(topology, traffic)
     exact = None if size is None else Fraction(size)
-    bounds = [bound for bound in (cut, degree_bound(topology, traffic), partition) if bound]
+    bounds = [cut, degree_bound(topology, traffic), *partitions[:1]]
     yield from bounds
     further = (kind.bound(topology, collective, exact) for kind in FURTHER.values())
     for bound in itertools.chain([_finder("mcf")(topology, collective, asked=lp)], further):
@@ -134,7 +134,7 @@ def each_bound(
         combined_bound(topology, traffic, distances, exact, inside),
         growth_bound(topology, traffic, distances),
         neighbours_bound(topology, traffic, exact),
-        transfers_bound(topology, traffic, partition, exact),
+        transfers_bound(topology, traffic, partitions, exact),
     )
     least = max(bound.time(exact) for bound in (*bounds, *known) if bound)
     yield from (bound for bound in known if bound)
