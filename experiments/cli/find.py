@@ -15,6 +15,7 @@ from expansions.finder import Candidate, Finder, bandwidth_factor
 from experiments.cli.output import console, print_json, print_table
 from experiments.cli.run import FAILED, INTERRUPTED, OK, stopped
 from experiments.growth.baselines import Workload, least_hops
+from experiments.growth.bounds import all_to_all_bound, allreduce_bound
 from experiments.growth.report import write_page
 from experiments.growth.study import FIRST_NODES, Growth, study_of
 from experiments.printable import say
@@ -31,6 +32,10 @@ from topologies.units import parse_time
 
 OLD = "frontiers.csv"
 """The table of earlier versions, which had no runner."""
+ALLREDUCE_OF = "a reduce-scatter and then an allgather in steps, 2 (T_L alpha + T_B)"
+"""What the times of allreduces are, by which networks are ranked."""
+ALL_TO_ALL_OF = "the best flow, without alpha"
+"""What the times of all-to-alls are."""
 GAP = 1e-4
 """Relative; an all-to-all interval as narrow as this is not made narrower."""
 
@@ -112,6 +117,14 @@ class _Asked:
         share = self.mix or 0.0
         return (1 - share) * allreduce_us + share * all_to_all_us
 
+    def any_schedule(self, nodes: int, degree: int) -> dict[str, float]:
+        """Return what no schedule on any network is below."""
+        us = self.workload.microseconds
+        least = {"any_allreduce_us": us(allreduce_bound(nodes, degree, self.workload))}
+        if self.all_to_all:
+            least["any_all_to_all_us"] = us(all_to_all_bound(nodes, degree, self.workload))
+        return least
+
 
 def _document(candidate: Candidate, asked: _Asked) -> dict[str, Any]:
     cost = candidate.cost
@@ -128,11 +141,12 @@ def _document(candidate: Candidate, asked: _Asked) -> dict[str, Any]:
         document |= _built(candidate)
     tb = Fraction(document["tb_factor"])
     document["allreduce_us"] = asked.workload.allreduce_us(document["tl_steps"], tb)
+    document["allreduce_of"] = ALLREDUCE_OF
     if asked.all_to_all:
-        document |= _all_to_all(candidate, asked)
+        document |= _all_to_all(candidate, asked) | {"all_to_all_of": ALL_TO_ALL_OF}
     if asked.mix is not None:
         document["mix_us"] = asked.mixed(document["allreduce_us"], document["all_to_all_us"])
-    return document
+    return document | asked.any_schedule(cost.nodes, cost.degree)
 
 
 def _built(candidate: Candidate) -> dict[str, Any]:
@@ -176,6 +190,9 @@ def _all_to_all(candidate: Candidate, asked: _Asked) -> dict[str, Any]:
     }
 
 
+ANY_SCHEDULE = "any schedule, at least"
+"""The row of the table that bounds all schedules on all networks."""
+
 _COLUMNS = {
     "topology": "topology",
     "tl_steps": "T_L",
@@ -191,11 +208,26 @@ _COLUMNS = {
 
 def _print(documents: Sequence[Mapping[str, Any]], arguments: argparse.Namespace, asked: _Asked) -> None:
     nodes, degree = arguments.nodes, arguments.degree
+    shown = [name for name in _COLUMNS if name in documents[0]]
+    listed = (*documents, _least_steps(nodes, degree, asked), _least(nodes, degree, asked))
+    rows = [[_cell(document, name) for name in shown] for document in listed]
+    title = f"{nodes} nodes of degree {degree}; {arguments.size} at {arguments.bandwidth} a node"
+    mix = "" if asked.mix is None else f"; all-to-all {asked.mix:g} of the collectives, the rest allreduce"
+    names = [_COLUMNS[name] for name in shown]
+    print_table(f"{title}, alpha {arguments.alpha}{mix}", names, rows)
+    say(f"allreduce us: {ALLREDUCE_OF}; other schedules may be faster")
+    if asked.all_to_all:
+        say(f"all-to-all us: {ALL_TO_ALL_OF}; schedules take longer")
+    say(f"{ANY_SCHEDULE}: no schedule on any network of {nodes} nodes and degree {degree} takes less")
+
+
+def _least_steps(nodes: int, degree: int, asked: _Asked) -> dict[str, Any]:
+    """Return the row of the least T_L and T_B of any network, and what times they give."""
     steps, factor = moore_optimal_steps(nodes, degree), bandwidth_factor(nodes)
     allreduce = asked.workload.allreduce_us(steps, factor)
     all_to_all = asked.workload.all_to_all_us(least_hops(nodes, degree), nodes)
-    least = {
-        "topology": "no network is below",
+    return {
+        "topology": "least T_L and T_B",
         "tl_steps": steps,
         "tb_factor": str(factor),
         "exact": True,
@@ -203,17 +235,23 @@ def _print(documents: Sequence[Mapping[str, Any]], arguments: argparse.Namespace
         "all_to_all_us": all_to_all,
         "mix_us": asked.mixed(allreduce, all_to_all),
     }
-    shown = [name for name in _COLUMNS if name in documents[0]]
-    rows = [[_cell(document, name) for name in shown] for document in (*documents, least)]
-    title = f"{nodes} nodes of degree {degree}; {arguments.size} at {arguments.bandwidth} a node"
-    mix = "" if asked.mix is None else f"; all-to-all {asked.mix:g} of the collectives, the rest allreduce"
-    names = [_COLUMNS[name] for name in shown]
-    print_table(f"{title}, alpha {arguments.alpha}{mix}", names, rows)
+
+
+def _least(nodes: int, degree: int, asked: _Asked) -> dict[str, Any]:
+    """Return the row of what any schedule takes."""
+    least = asked.any_schedule(nodes, degree)
+    allreduce, all_to_all = least["any_allreduce_us"], least.get("any_all_to_all_us")
+    return {
+        "topology": ANY_SCHEDULE,
+        "allreduce_us": allreduce,
+        "all_to_all_us": all_to_all,
+        "mix_us": asked.mixed(allreduce, all_to_all or 0.0),
+    }
 
 
 def _cell(document: Mapping[str, Any], name: str) -> object:
     value = document.get(name)
-    if name == "tb_factor":
+    if name == "tb_factor" and value is not None:
         return f"{'' if document['exact'] else '<= '}{float(Fraction(document[name])):.4f}"
     if name == "best":
         return "least" if value else ""
