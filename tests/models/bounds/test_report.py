@@ -489,3 +489,27 @@ def test_a_switch_that_leads_nowhere_does_not_matter(dead, able):
         for bound in lower_bounds(topology, what, 3000):
             bound.check(topology, what)
             assert all(float(bound.time(3000)) <= time * (1 + 1e-9) for _, time in schedules)
+
+
+def random_hosts(seed):
+    """Two hosts of some ranks on a switch each, and one switch between all: ranks, links, and the rest."""
+    rng = np.random.default_rng(seed)
+    hosts, each = 2, int(rng.integers(2, 4))
+    ranks, links = hosts * each, []
+    for switch in range(hosts + 1):
+        inside = range(ranks) if switch == hosts else range(switch * each, (switch + 1) * each)
+        speed = Fraction(int(rng.integers(5, 400)) * 10**9), Fraction(int(rng.integers(1, 20)), 20 * 10**6)
+        links += [Link(*ends, *speed) for r in inside for ends in ((r, ranks + switch), (ranks + switch, r))]
+    own = [rank // each for rank in range(ranks)]
+    return ranks, links, {"num_switches": hosts + 1, "hosts": [*own, *range(hosts), -1]}
+
+
+@for_each(("seed", "kind"), [*product(range(2), ("allreduce", "all-to-all"))])
+def test_what_no_schedule_beats_where_switches_add_none_beats_where_they_do_less(seed, kind):
+    ranks, links, switches = random_hosts(seed)
+    inner = range(ranks, ranks + switches["num_switches"] - 1)
+    abilities = ({"multicast": inner, "aggregate": inner}, {"multicast": inner}, {})
+    networks = [Topology.from_links("hosts", ranks, links, **switches, **able) for able in abilities]
+    for size in (10**3, 16 * 10**6):
+        times = [best_bound(network, collective(kind, ranks), size).time(size) for network in networks]
+        assert times == sorted(times)
