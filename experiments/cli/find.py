@@ -217,7 +217,7 @@ def _print(documents: Sequence[Mapping[str, Any]], arguments: argparse.Namespace
     print_table(f"{title}, alpha {arguments.alpha}{mix}", names, rows)
     say(f"allreduce us: {ALLREDUCE_OF}; other schedules may be faster")
     if asked.all_to_all:
-        say(f"all-to-all us: {ALL_TO_ALL_OF}; schedules take longer")
+        say(f"all-to-all us: {ALL_TO_ALL_OF}; a schedule pays alpha too")
     say(f"{ANY_SCHEDULE}: no schedule on any network of {nodes} nodes and degree {degree} takes less")
 
 
