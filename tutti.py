@@ -38,7 +38,7 @@ from schedules.schedule import Schedule
 from schedules.simulation.simulate import Simulation, SimulationOptions
 from schedules.simulation.simulate import simulate as simulated
 from schedules.verify import verify as replay
-from topologies.errors import InputError, suggestion
+from topologies.errors import InputError, Interrupted, suggestion
 from topologies.files import from_networkx
 from topologies.graphs.grid_structure import check_hosts
 from topologies.text import parse_topology
@@ -55,6 +55,7 @@ FIRST = ("topology", "collective", "size_bytes", "method", "options", "status", 
 """Columns of `compare` that stand before the others."""
 
 __all__ = [
+    "Interrupted",
     "LowerBound",
     "Result",
     "Schedule",
@@ -184,6 +185,9 @@ def synthesize(
         For what makes no sense; the message says what does.
     Unsupported, NoSchedule
         Where the method does not do that, or finds nothing.
+    Interrupted
+        A KeyboardInterrupt, if Ctrl-C stopped it when there was a schedule. The result for the best one is in
+        ``found``.
     """
     where, how = topology(network), find_method(method)
     what = collective(kind, where, root=root, shards=shards, groups=groups, matrix=matrix)
@@ -193,7 +197,10 @@ def synthesize(
     problem = Problem(where, what)
     if how.size_dependent(problem, chosen):
         problem = replace(problem, size=count)
-    made = synthesize_best(how, problem, chosen, first_seeds(how, seeds), count)
+    try:
+        made = synthesize_best(how, problem, chosen, first_seeds(how, seeds), count)
+    except Interrupted as stop:
+        raise Interrupted(Result.of(stop.found, count, method, options_text(given))) from stop
     return Result.of(made, count, method, options_text(given))
 
 

@@ -1,33 +1,118 @@
-"""A time limit for calls that have none of their own: when it is over, they end by an exception."""
+"""Time limits and Ctrl-C inside this process, raised only where an exception can do no harm.
+
+Python runs a signal's handler between any two instructions of the main thread, so also in a Python function
+that compiled code has called. If an exception is raised there, that code may take the missing result for an
+object. numba does so when a kernel is handed a `numpy.random.Generator`: it calls ``ctypes.cast`` and reads
+an attribute of what that returned, and if it returned nothing the process ends by SIGSEGV at address 8. It
+does so, too, with the constructor of a named tuple that a kernel returns. Elsewhere the exception is printed
+and lost (finalizers, callbacks of weak references, of ctypes and of llvmlite), or taken for a failed import.
+No list of such places can be complete.
+
+So here it is the other way round: an exception is raised only in *own* code, and everywhere else the handler
+returns and looks again after `AGAIN_SECONDS`. Own code is Python from a file, of this project or of whoever
+calls it: outside the standard library and outside of installed packages. What calls own code is Python, or C
+code that checks for errors, since kernels call none and nobody installs own code as a finalizer. Functions of
+the standard library that wait (`WAITS`) count as own code, or a wait could not be ended. While a module is
+imported or numba is at work further out on the stack, nothing is raised either. So no exception ever passes
+through code that does not expect one, and the worst that happens is a delay: until a kernel, a solver or an
+import is done. What must not be delayed is called in a process that can be killed (`topologies.apart`).
+"""
 
 from __future__ import annotations
 
+import math
+import os
 import signal
+import sysconfig
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from traceback import walk_stack
 from types import FrameType
 
-from topologies.interruption import raise_in
 from topologies.kernels import COMPILATION, now
 
 FOREVER = 1e9
-"""More than the system's timers know."""
-AGAIN_SECONDS = 0.02
-"""Until the next look, where a call can't be ended yet."""
+"""More seconds than the system's timers can hold: no limit."""
+AGAIN_SECONDS = 0.002
+"""Seconds until the next look, where nothing may be raised yet. A larger value ends calls later."""
+ROOT = Path(__file__).parents[1]
+OWN = tuple(
+    f"{ROOT / folder}{os.sep}"
+    for folder in ("topologies", "schedules", "models", "heuristics", "expansions", "experiments")
+)
+"""Where this project's code is, which may itself be installed."""
+LIBRARY = Path(sysconfig.get_path("stdlib"))
+INSTALLED = (str(LIBRARY), f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+"""Parts of the names of files of the standard library and of installed packages."""
+WAITS = tuple(
+    str(LIBRARY.joinpath(*parts))
+    for parts in (
+        ("selectors.py",),
+        ("subprocess.py",),
+        ("threading.py",),
+        ("multiprocessing", "connection.py"),
+        ("concurrent", "futures", "thread.py"),
+    )
+)
+"""Files of the standard library whose functions wait."""
+WHOLE = ("<frozen importlib", f"{os.sep}numba{os.sep}", f"{os.sep}llvmlite{os.sep}")
+"""Parts of files' names: nothing is raised while one of these runs, or what it has called."""
 
 
 class OutOfTime(BaseException):
     """The time is over. No `Exception`: a method that passes over others' faults does not pass over this."""
 
 
+class _Wanted:
+    """What is to be raised: `OutOfTime` at a moment of `now`, or KeyboardInterrupt as soon as possible."""
+
+    until = math.inf
+    stop = False
+
+    def look(self, number: int, frame: FrameType | None) -> None:
+        """Raise what is due, as a signal's handler, or see to it that there is another look."""
+        left = 0.0 if self.stop else self.until - now()
+        if left > 0 or (COMPILATION.under_way and not self.stop) or not may_raise(frame):
+            signal.setitimer(signal.ITIMER_REAL, min(max(left, AGAIN_SECONDS), FOREVER))
+        elif self.stop:
+            self.stop = False
+            raise KeyboardInterrupt
+        else:
+            raise OutOfTime
+
+
+_WANTED = _Wanted()
+
+
+def may_raise(frame: FrameType | None) -> bool:
+    """Return whether an exception does no harm in a frame, the one that a signal interrupted."""
+    if frame is None:
+        return False
+    file = frame.f_code.co_filename
+    theirs = not file.startswith(os.sep) or any(part in file for part in INSTALLED)
+    if theirs and not file.startswith((*OWN, *WAITS)):
+        return False
+    files = (place.f_code.co_filename for place, _ in walk_stack(frame))
+    return not any(part in each for each in files for part in WHOLE)
+
+
+def stop(frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt in a frame that a signal has interrupted, or as soon as that does no harm."""
+    _WANTED.stop = True
+    if math.isinf(_WANTED.until):
+        signal.signal(signal.SIGALRM, _WANTED.look)
+    _WANTED.look(signal.SIGALRM, frame)
+
+
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
     """Raise `OutOfTime` in the ``with`` block if it takes longer.
 
-    It is raised as soon as Python runs, so a kernel that is running ends first, and what is being compiled or
-    imported is kept whole. Blocks are not to be nested. In threads other than the main one, which alone hear
-    of signals, there is no limit.
+    It is raised where that does no harm, so a kernel that is running ends first, and what is being compiled
+    or imported is kept whole. Blocks are not to be nested. In threads other than the main one, which alone
+    hear of signals, there is no limit.
 
     Parameters
     ----------
@@ -37,20 +122,13 @@ def within(seconds: float) -> Iterator[None]:
     if seconds > FOREVER or threading.current_thread() is not threading.main_thread():
         yield
         return
-
-    until = now() + seconds
-
-    def over(number: int, frame: FrameType | None) -> None:
-        left = until - now()
-        if left <= 0 and not COMPILATION.under_way:
-            raise_in(frame, OutOfTime())
-        else:
-            signal.setitimer(signal.ITIMER_REAL, max(left, AGAIN_SECONDS))
-
-    before = signal.signal(signal.SIGALRM, over)
+    _WANTED.until = now() + seconds
+    before = signal.signal(signal.SIGALRM, _WANTED.look)
     try:
         signal.setitimer(signal.ITIMER_REAL, seconds)
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        _WANTED.until = math.inf  # a look that comes now raises nothing
+        signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS if _WANTED.stop else 0)
+        if not _WANTED.stop:
+            signal.signal(signal.SIGALRM, before)

@@ -6,6 +6,7 @@ import difflib
 import traceback
 from collections.abc import Collection, Iterable
 from pathlib import Path
+from typing import Any
 
 
 class TuttiError(Exception):
@@ -26,6 +27,20 @@ class Unsupported(TuttiError):
 
 class NoSchedule(TuttiError):
     """A method found no schedule: infeasible, or stopped by a limit."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, which comes with what had been found by then, so that it is not lost.
+
+    Parameters
+    ----------
+    found
+        A verified schedule, or what is made of it on the way to the user.
+    """
+
+    def __init__(self, found: Any) -> None:
+        super().__init__("interrupted; what was found by then is in `found`")
+        self.found = found
 
 
 def raised(error: BaseException, within: Collection[str] = ()) -> str:

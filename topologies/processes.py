@@ -173,6 +173,15 @@ class Worker:
             time.sleep(POLL_SECONDS)
         raise TuttiError("the server that forks worker processes was killed again and again")
 
+    @classmethod
+    def copied(cls, serve: Callable[[Caller], None]) -> Worker:
+        """Start a copy of this process, with all that is loaded here, that runs `serve` and then ends."""
+        with _COPYING, inherited(tracked=False):
+            mine, theirs = Pipe()
+            process = _Copy(serve, theirs)
+            theirs.close()  # under the lock: a copy that another thread makes must not keep this one's end
+        return cls(process, mine)
+
     def give(
         self,
         call: Any,
@@ -309,6 +318,51 @@ class _FreshPython:
             self._popen.wait(timeout)
 
 
+_COPYING = threading.Lock()
+_COPIES_MB: list[float] = []
+"""The most memory that each copy had resident, of those that have ended since `reset_peak_memory`."""
+
+
+class _Copy:
+    """A copy of this process, with what is needed of a `multiprocessing.Process`."""
+
+    def __init__(self, serve: Callable[[Caller], None], pipe: Connection) -> None:
+        self.exitcode: int | None = None
+        parent = os.getpid()
+        self.pid = os.fork()
+        if not self.pid:
+            status = 1
+            try:
+                _be_copy(parent)
+                serve(Caller(pipe))
+                status = 0
+            finally:
+                os._exit(status)  # it never returns into the code that made it
+
+    def join(self, timeout: float | None = None) -> None:
+        until = None if timeout is None else time.monotonic() + timeout
+        while self.exitcode is None:
+            pid, status, usage = os.wait4(self.pid, 0 if until is None else os.WNOHANG)
+            if pid:
+                self.exitcode = os.waitstatus_to_exitcode(status)
+                _COPIES_MB.append(_megabytes(usage.ru_maxrss))
+            elif until is not None and time.monotonic() > until:
+                return
+            else:
+                time.sleep(POLL_SECONDS)
+
+
+def _be_copy(parent: int) -> None:
+    """Leave signals to the parent and end with it; write, but to stderr and through streams of one's own."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    sys.stdout = sys.stderr = None
+    with contextlib.suppress(OSError):
+        os.dup2(2, 1)
+        sys.stdout = sys.stderr = open(2, "w", errors="replace", closefd=False)  # noqa: SIM115
+    _obey_parent()
+    _die_with(parent)
+
+
 @contextlib.contextmanager
 def inherited(*, tracked: bool = True) -> Iterator[None]:
     """Make what is started find our modules, and not hear a Ctrl-C before it can ignore it.
@@ -403,10 +457,16 @@ def run_fresh() -> None:
     """Be a worker started by `Worker.fresh`."""
     pipe, parent, entry = sys.argv[1:]
     _obey_parent()
+    _die_with(int(parent))
+    load(entry)(Caller(Connection(int(pipe))))
+
+
+def _die_with(parent: int) -> None:
+    """End as soon as the parent does, where the system can say so."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() == int(parent):  # else it died before we asked to be told
-        load(entry)(Caller(Connection(int(pipe))))
+    if os.getppid() != parent:  # it died before we asked to be told
+        os._exit(1)
 
 
 def _run_forked(entry: str, pipe: Connection, setting: Any) -> None:
@@ -431,25 +491,42 @@ def _end_with_parent() -> None:
 
 
 def resident_memory(pid: int) -> float:
-    """Return the memory that a process has resident, in MB (10^6 bytes); 0 if it is gone."""
+    """Return the memory in MB that a process, or the largest copy of it, has resident; 0 if it is gone."""
     try:
-        return float(psutil.Process(pid).memory_info().rss) / MEGABYTE
+        every = [psutil.Process(pid), *map(psutil.Process, _copies(pid))]
+        return max(float(process.memory_info().rss) for process in every) / MEGABYTE
     except psutil.Error:
         return 0.0
 
 
+def _copies(pid: int) -> list[int]:
+    """Return the processes that a process's main thread has forked, where the system can say so."""
+    try:
+        place = Path("/proc")
+        children = (place / f"{pid}/task/{pid}/children").read_text().split()
+        command = (place / f"{pid}/cmdline").read_bytes()
+        return [int(child) for child in children if (place / child / "cmdline").read_bytes() == command]
+    except OSError:
+        return []
+
+
 def reset_peak_memory() -> None:
     """Forget the peak so far, where the system can; elsewhere it is that of the whole process."""
+    _COPIES_MB.clear()
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")  # proc(5): the peak is what is resident now
 
 
 def peak_memory() -> float:
-    """Return the most memory resident since `reset_peak_memory`, in MB (10^6 bytes)."""
+    """Return the most memory resident since `reset_peak_memory`, here or in a copy, in MB (10^6 bytes)."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
-        kibibytes = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+        peak = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * KIBIBYTE / MEGABYTE
     except (OSError, StopIteration):
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        kibibytes = peak // KIBIBYTE if sys.platform == "darwin" else peak
-    return kibibytes * KIBIBYTE / MEGABYTE
+        peak = _megabytes(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    return max([peak, *_COPIES_MB])
+
+
+def _megabytes(most: int) -> float:
+    """Return in MB what ``getrusage`` says, which counts bytes on a Mac and KiB elsewhere."""
+    return most * (1 if sys.platform == "darwin" else KIBIBYTE) / MEGABYTE

@@ -22,3 +22,13 @@ def listening(listener: Callable[[str], None]) -> Iterator[None]:
         yield
     finally:
         _LISTENERS.remove(listener)
+
+
+@contextmanager
+def listening_alone(listener: Callable[[str], None]) -> Iterator[None]:
+    """Let a function have all that is told within the ``with`` block, and no other that has listened."""
+    before, _LISTENERS[:] = _LISTENERS[:], [listener]
+    try:
+        yield
+    finally:
+        _LISTENERS[:] = before

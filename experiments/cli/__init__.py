@@ -29,8 +29,8 @@ from types import FrameType
 from experiments import plugins
 from experiments.cli.parser import make_parser, with_negatives
 from experiments.printable import say
+from topologies.deadline import stop
 from topologies.errors import NoSchedule, TuttiError, Unsupported, raised
-from topologies.interruption import raise_in
 
 __all__ = ["main"]
 
@@ -97,9 +97,9 @@ def _stop_at_signals() -> None:
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt; the second time at once, whatever that harms."""
+    """Raise KeyboardInterrupt as soon as that does no harm; the second time at once, whatever that harms."""
     signal.signal(number, signal.default_int_handler)
-    raise_in(frame, KeyboardInterrupt())
+    stop(frame)
 
 
 def _forget_output() -> None:

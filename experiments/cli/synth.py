@@ -25,7 +25,7 @@ from experiments.runner.progress import waiting
 from experiments.runner.tasks import synthesize_best
 from schedules.files.schedule_file import check_target, is_round_file
 from schedules.method import Method, Problem
-from topologies.errors import InputError
+from topologies.errors import InputError, Interrupted
 from topologies.text import parse_topology
 from topologies.units import parse_size
 
@@ -52,8 +52,12 @@ def execute(arguments: argparse.Namespace) -> int:
             from experiments.cli import synth_rounds  # and its kernels
 
             return synth_rounds.execute(arguments, method, Problem(topology, what, size), options)
-    with _waiting(f"{method.name} on {topology.name}", arguments):
-        made = synthesize_best(method, problem, options, seeds, size)
+    stopped: Interrupted | None = None
+    try:
+        with _waiting(f"{method.name} on {topology.name}", arguments):
+            made = synthesize_best(method, problem, options, seeds, size)
+    except Interrupted as stop:
+        made, stopped = stop.found, stop
     said = (*_default_note(method, arguments), *_seeds_note(method, arguments.seeds))
     result = Result.of(made, size, method.name, options_text(given), said)
     try:
@@ -61,6 +65,8 @@ def execute(arguments: argparse.Namespace) -> int:
             result.save(arguments.output)
     finally:  # a full disk does not take the numbers along
         _say(arguments, result)
+    if stopped is not None:
+        raise stopped
     return 0
 
 

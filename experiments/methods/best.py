@@ -33,9 +33,11 @@ from schedules.schedule import Schedule
 from schedules.simulation.pipelining import best_slices
 from schedules.together import parts_of, together
 from schedules.verify import verify_answer
+from topologies.apart import Apart
 from topologies.deadline import OutOfTime, within
-from topologies.errors import InputError, NoSchedule, Unsupported
+from topologies.errors import InputError, Interrupted, NoSchedule, Unsupported
 from topologies.kernels import COMPILATION
+from topologies.processes import End
 from topologies.progress import tell
 from topologies.ranges import Duration, Names, Number
 from topologies.units import duration
@@ -84,6 +86,8 @@ VARIANTS: Mapping[str, Sequence[Mapping[str, Any]]] = {
 OUT_OF_TIME = ENDED, LATE = "out of time", "no time left"
 NEAR_ENOUGH = MET, NEAR = "the proven bound is met", "near enough to the proven bound"
 """Why a method has no time of its own: it got none left, or was not needed."""
+INTERRUPTED = "interrupted before all methods were tried"
+"""What is noted on the fastest schedule so far, if it was stopped by Ctrl-C."""
 LOST = 0.2
 """Of its time, spent on compiling, from which on that is said."""
 PARTS, HALVES = "the best of each part", "the best of both halves"
@@ -193,12 +197,7 @@ def fastest(
     if not options.methods and (long or problem.topology.num_switches):
         order = (ORDER_OF_LONG if long else ORDER_OF_SHORT).index
         entries = [*sorted(entries[:-1], key=lambda entry: order(entry.method.name)), entries[-1]]
-    search.attempt_parts(entries, rng)
-    slow = next((entry for entry in entries if entry.method.name not in EARLY), None)
-    for entry in entries:
-        if entry is slow:
-            search.attempt_halves(entries, rng)
-        search.attempt(entry, rng)
+    stopped = _stopped(search, entries, rng)
     compiling = COMPILATION.seconds - compiling
     if search.best is None:
         reasons = "; ".join(f"{one.method}: {one.why}" for one in search.tried)
@@ -210,11 +209,87 @@ def fastest(
         once = f"compiling kernels took {compiling:.0f} s, each only once"
         known = search.best.stats.get("note")
         found["note"] = f"{f'{known}; ' if known else ''}{once}; run it again to try more methods"
-    return search.best.replace(stats={**search.best.stats, **found})
+    made = search.best.replace(stats={**search.best.stats, **found})
+    if stopped is not None:
+        raise Interrupted(made) from stopped
+    return made
+
+
+def _stopped(search: _Search, entries: Sequence[Entry], rng: np.random.Generator) -> KeyboardInterrupt | None:
+    """Try all methods; return what stopped it, if there is a schedule by then."""
+    slow = next((entry for entry in entries if entry.method.name not in EARLY), None)
+    try:
+        with Apart(_Performer(search.problem, entries)) as search.apart:
+            search.attempt_parts(entries, rng)
+            for entry in entries:
+                if entry is slow:
+                    search.attempt_halves(entries, rng)
+                search.attempt(entry, rng)
+    except KeyboardInterrupt as stop:
+        if search.best is None:
+            raise
+        note = "; ".join(filter(None, [search.best.stats.get("note"), INTERRUPTED]))
+        search.best = search.best.replace(stats={**search.best.stats, "note": note})
+        return stop
+    return None
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """What a method is asked for: its label, a problem, its options, what it may improve, and randomness."""
+
+    label: str
+    problem: Problem
+    options: Mapping[str, Any]
+    given: Schedule | None
+    rng: np.random.Generator
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A verified schedule and its simulated seconds, or why there is none; and the state of randomness."""
+
+    rng: Mapping[str, Any]
+    schedule: Schedule | None = None
+    seconds: float = math.inf
+    why: str = ""
+
+
+class _Performer:
+    """Makes attempts, where `Apart` calls it. A problem that it knows is the same object each time."""
+
+    def __init__(self, problem: Problem, entries: Sequence[Entry]) -> None:
+        self.problems = [problem]
+        self.methods = {entry.label: entry.method for entry in entries}
+
+    def __call__(self, attempt: _Attempt) -> _Made:
+        """Return what became of it."""
+        problem = next((known for known in self.problems if known == attempt.problem), None)
+        if problem is None:
+            problem = attempt.problem
+            self.problems.append(problem)
+        method, rng = self.methods[attempt.label], attempt.rng
+        try:
+            schedule = verify_answer(_made(method, attempt, problem), problem, method.name)
+            seconds = best_slices(schedule, problem.size or Fraction(1))[1]
+        except Exception as error:  # noqa: BLE001 (one attempt's fault is not the others')
+            return _Made(rng.bit_generator.state, why=_told(error))
+        return _Made(rng.bit_generator.state, schedule, seconds)
+
+
+def _made(method: Method, attempt: _Attempt, problem: Problem) -> Schedule:
+    options = method.options(**attempt.options)
+    method.supports(problem, options)
+    if method.improve is not None and attempt.given is not None:
+        return method.improve(problem, attempt.given, options, attempt.rng)
+    return method.synthesize(problem, options, attempt.rng)
 
 
 class _Search:
     """The fastest schedule so far, all bounds that methods proved on the way, and what became of each."""
+
+    apart: Apart
+    """Where methods run."""
 
     def __init__(self, problem: Problem, gap: float, budget: float, *, ended: bool = False) -> None:
         self.until, self.ended = time.monotonic() + budget, ended
@@ -275,6 +350,7 @@ class _Search:
     ) -> Schedule:
         """Return the fastest schedule of a part; `ended`: even the first is given no more than the time."""
         search = _Search(problem, self.enough - 1, seconds, ended=ended)
+        search.apart = self.apart
         for entry in entries:
             search.attempt(entry, rng)
         if search.best is None:
@@ -291,9 +367,16 @@ class _Search:
 
         def run() -> float:
             options, left = self._within_budget(entry, max(self.until - time.monotonic(), LEAST_SECONDS))
-            with within(left):
-                made = verify_answer(self._made(entry.method, options, rng), self.problem, entry.method.name)
-                return self._judged(entry.label, made)
+            entry.method.supports(self.problem, options)  # most that can't, say so at once
+            attempt = _Attempt(entry.label, self.problem, dict(vars(options)), self.best, rng)
+            ended = self.apart.call(attempt, None if math.isinf(left) else left)
+            if ended.how is not End.ANSWER:
+                raise _NoAnswer(ENDED if ended.how is End.TIME else f"its process died ({ended.cause})")
+            made: _Made = ended.answer
+            rng.bit_generator.state = made.rng
+            if made.schedule is None:
+                raise _NoAnswer(made.why)
+            return self._judged(entry.label, made.schedule, made.seconds)
 
         self._attempted(entry.label, run)
 
@@ -302,8 +385,8 @@ class _Search:
         began, seconds, why = time.monotonic(), math.inf, ""
         try:
             seconds = run()
-        except OutOfTime:
-            why = ENDED
+        except _NoAnswer as error:
+            why = str(error)
         except Exception as error:  # noqa: BLE001 (one attempt's fault is not the others')
             why = _told(error)
         self.tried.append(Tried(label, seconds, time.monotonic() - began, why))
@@ -337,15 +420,10 @@ class _Search:
             return replace(own, time_limit=f"{LAST_SHARE * left:.3f}s"), left + GRACE_SECONDS
         return options, left + GRACE_SECONDS if options is not own else SHARE * left
 
-    def _made(self, method: Method, options: Any, rng: np.random.Generator) -> Schedule:
-        method.supports(self.problem, options)
-        if method.improve is not None and self.best is not None:
-            return method.improve(self.problem, self.best, options, rng)
-        return method.synthesize(self.problem, options, rng)
-
-    def _judged(self, label: str, schedule: Schedule) -> float:
+    def _judged(self, label: str, schedule: Schedule, seconds: float | None = None) -> float:
         """Keep a verified schedule if it is the fastest, and what it proves; return its seconds."""
-        _, seconds = best_slices(schedule, self.size)
+        if seconds is None:
+            seconds = best_slices(schedule, self.size)[1]
         proven = own_bounds(schedule)
         self.bounds += proven
         self.bound = max([self.bound, *(float(bound.time(self.size)) for bound in proven)])
@@ -355,6 +433,10 @@ class _Search:
             best = schedule.replace(stats={**schedule.stats, "algorithm": label})
             self.seconds, self.best = seconds, best  # at once: the time may be over in between
         return seconds
+
+
+class _NoAnswer(Exception):
+    """Why an attempt has no schedule."""
 
 
 def _told(error: Exception) -> str:

@@ -23,7 +23,7 @@ from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from schedules.simulation.pipelining import best_slices
 from schedules.verify import VerificationError, verify_answer
-from topologies.errors import InputError, NoSchedule, TuttiError, Unsupported, raised
+from topologies.errors import InputError, Interrupted, NoSchedule, TuttiError, Unsupported, raised
 from topologies.kernels import COMPILATION
 from topologies.processes import peak_memory, reset_peak_memory
 from topologies.text import parse_topology
@@ -107,25 +107,49 @@ def synthesize_best(
         If it finds no schedule.
     VerificationError
         If a schedule is not legal.
+    Interrupted
+        If it was stopped when there was a schedule: with the best so far, as it would have been returned.
     """
     synth_s = verify_s = 0.0
     best: tuple[float, int, Schedule] | None = None
     notify(SYNTHESIZE)
     method.supports(problem, options)
-    for seed in seeds:
-        schedule, seconds = _synthesize_once(method, problem, options, seed, notify)
+    for count, seed in enumerate(seeds, 1):
+        schedule, seconds, stop = _until_stopped(method, problem, options, seed, notify)
         synth_s += seconds
-        notify(JUDGE)
-        with Stopwatch() as verification:
-            verify_answer(schedule, problem, method.name)
-        verify_s += verification.seconds
-        time = best_slices(schedule, size)[1] if len(seeds) > 1 else 0.0
-        if best is None or time < best[0]:
-            best = (time, seed, schedule)
+        if schedule is not None:
+            notify(JUDGE)
+            with Stopwatch() as verification:
+                verify_answer(schedule, problem, method.name)
+            verify_s += verification.seconds
+            time = best_slices(schedule, size)[1] if len(seeds) > 1 else 0.0
+            if best is None or time < best[0]:
+                best = (time, seed, schedule)
+        if stop is not None:
+            if best is None:
+                raise stop
+            raise Interrupted(_synthesized(method, best, count, synth_s, verify_s)) from stop
     if best is None:
         raise TuttiError(f"{method.name}: no seed given; at least one is needed")
-    kept = best[1] if method.seeded else None
-    return Synthesized(best[2], kept, len(seeds), synth_s, verify_s)
+    return _synthesized(method, best, len(seeds), synth_s, verify_s)
+
+
+def _synthesized(
+    method: Method, best: tuple[float, int, Schedule], seeds: int, synth_s: float, verify_s: float
+) -> Synthesized:
+    return Synthesized(best[2], best[1] if method.seeded else None, seeds, synth_s, verify_s)
+
+
+def _until_stopped(
+    method: Method, problem: Problem, options: Any, seed: int, notify: Callable[[str], None]
+) -> tuple[Schedule | None, float, KeyboardInterrupt | None]:
+    """Return a schedule, the seconds that it took, and what stopped it, perhaps before there was one."""
+    with Stopwatch() as watch:
+        try:
+            return *_synthesize_once(method, problem, options, seed, notify), None
+        except KeyboardInterrupt as error:
+            stop = error
+    return (stop.found if isinstance(stop, Interrupted) else None), watch.seconds, stop
 
 
 def _synthesize_once(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import inspect
+import os
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -166,6 +167,7 @@ def end_idle() -> None:
 
 
 atexit.register(end_idle)
+os.register_at_fork(after_in_child=_idle.clear)  # it is the parent's
 
 
 def _helper() -> Worker:

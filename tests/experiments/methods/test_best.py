@@ -19,6 +19,7 @@ from schedules.simulation.pipelining import best_slices
 from schedules.verify import verify
 from topologies import InputError, NoSchedule, Unsupported
 from topologies.kernels import COMPILATION
+from topologies.progress import listening, tell
 from topologies.text import parse_topology
 from topologies.units import parse_time
 
@@ -59,15 +60,16 @@ def test_what_improves_schedules_is_handed_the_fastest():
     handed = []
 
     def improve(task, schedule, options, rng):
-        handed.append(schedule.stats["algorithm"])
+        tell(f"handed {schedule.stats['algorithm']}")
         return schedule
 
     polish = replace(METHODS["ring"], name="polish", improve=improve)
     entries = {"direct": METHODS["direct"], "ring": METHODS["ring"], "polish": polish}
     method = portfolio(entries)
     options = method.options(methods=("direct", "ring", "polish", "direct"), gap=0)
-    method.synthesize(problem("ring:6", "allgather", 2**30), options, np.random.default_rng(0))
-    assert handed == ["ring"]  # direct sends every shard three times as often
+    with listening(handed.append):
+        method.synthesize(problem("ring:6", "allgather", 2**30), options, np.random.default_rng(0))
+    assert [text for text in handed if "handed" in text] == ["handed ring"]  # direct sends every shard three times as often
 
 
 @pytest.mark.parametrize("size", [2**10, 2**20])
@@ -125,7 +127,7 @@ def test_sizes_switch_over():
 def test_allgather_of_a_kilobyte_is_within_a_tenth_of_its_bound(text, clock):
     task = problem(text, "allgather", 2**10)
     bound = best_bound(task.topology, task.collective, task.size)
-    assert best_slices(best(task, time_limit="3s"), task.size)[1] <= 1.1 * float(bound.time(task.size))
+    assert best_slices(best(task, time_limit="12s"), task.size)[1] <= 1.1 * float(bound.time(task.size))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,124 @@
+"""Calls that end at their time limit, whatever they do: each runs in a copy of this process, which is killed.
+
+An exception that a signal's handler raises can't end a kernel or a solver, and where it comes up in Python
+that compiled code has called it can end the process (`topologies.deadline`). A process can be killed at any
+moment, and its death is an answer: `best` goes on with its next method, also where one died of a fault.
+
+The copy is made by ``fork``, so that it has every kernel, network and method that is loaded here, and needs
+no import. It lives from one call to the next, and keeps what calls load and cache; after it was killed the
+next call makes another, in some 10 ms. So a call costs two messages, less than a millisecond and the time to
+pickle what goes in and what comes out.
+
+Why copies do no harm: a copy has one thread and never returns into the code that made it. It ends by
+``_exit``, which flushes no buffer and runs no handler of the parent's. Locks that other threads hold at the
+fork stay locked in the copy, so it must need none: it writes through its own pipe and its own streams, the
+lock of numba's compiler is held by the thread that forks, and Python and the C library see to their own. It
+ignores Ctrl-C, which is the parent's, and ends with its parent. If one should hang nevertheless, it is killed
+at its limit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from topologies import progress
+from topologies.kernels import COMPILATION
+from topologies.processes import Caller, End, Ended, Worker
+
+STARTED, FINISHED = True, False
+"""What a copy tells of compilation; texts are progress."""
+
+
+class Apart:
+    """Calls of one function in a copy of this process; use it in a ``with`` block, which ends the copy.
+
+    Parameters
+    ----------
+    perform
+        Is called there. What it is given and what it returns are pickled.
+    """
+
+    def __init__(self, perform: Callable[[Any], Any]) -> None:
+        self._perform = perform
+        self._worker: Worker | None = None
+
+    def __enter__(self) -> Apart:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Kill the copy, if there is one."""
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.end()
+
+    def call(self, value: Any, limit: float | None = None) -> Ended:
+        """Call the function, for so many seconds at most, and return how that ended (None: without a limit).
+
+        The clock stands still while kernels are compiled there, as does this process's own (`COMPILATION`).
+        """
+        if self._worker is None:
+            with _compiler_lock() or contextlib.nullcontext():
+                self._worker = Worker.copied(self._serve)
+        depth = 0
+
+        def hear(told: Any) -> None:
+            nonlocal depth
+            if isinstance(told, str):
+                progress.tell(told)
+            elif told is STARTED:
+                depth += 1
+                COMPILATION.start()
+            else:
+                depth -= 1
+                COMPILATION.end()
+
+        ended, compiling = None, COMPILATION.seconds
+        try:
+            self._worker.give(value, limit, notify=hear)
+            ended = self._worker.finish()
+        finally:
+            for _ in range(depth):
+                COMPILATION.end()
+            if ended is None or ended.exitcode is not None:
+                self.end()
+        if ended.how is not End.ANSWER:
+            return ended
+        answer, seconds = ended.answer
+        COMPILATION.seconds = compiling + seconds  # as it was measured there
+        return replace(ended, answer=answer)
+
+    def _serve(self, caller: Caller) -> None:
+        """Be the copy."""
+        lock = _compiler_lock()
+        if lock is not None:
+            lock.release()  # which this thread holds since before the fork
+
+        def before() -> None:
+            caller.pause_clock()
+            caller.tell(STARTED)
+
+        def after() -> None:
+            caller.tell(FINISHED)
+            caller.resume_clock()
+
+        def perform(value: Any) -> Any:
+            caller.start_clock()
+            compiling = COMPILATION.seconds
+            return self._perform(value), COMPILATION.seconds - compiling
+
+        COMPILATION.watchers[:] = [(before, after)]
+        with progress.listening_alone(caller.tell):
+            caller.serve(perform)
+
+
+def _compiler_lock() -> Any:
+    """Return the lock of numba's compiler; None if that is not loaded."""
+    module = sys.modules.get("numba.core.compiler_lock")
+    return None if module is None else module.global_compiler_lock._lock  # noqa: SLF001
