@@ -9,13 +9,14 @@ and lost (finalizers, callbacks of weak references, of ctypes and of llvmlite), 
 No list of such places can be complete.
 
 So here it is the other way round: an exception is raised only in *own* code, and everywhere else the handler
-returns and looks again after `AGAIN_SECONDS`. Own code is Python from a file, of this project or of whoever
+returns and looks again soon (`AGAIN_SECONDS`). Own code is Python from a file, of this project or of whoever
 calls it: outside the standard library and outside of installed packages. What calls own code is Python, or C
 code that checks for errors, since kernels call none and nobody installs own code as a finalizer. Functions of
 the standard library that wait (`WAITS`) count as own code, or a wait could not be ended. While a module is
-imported or numba is at work further out on the stack, nothing is raised either. So no exception ever passes
-through code that does not expect one, and the worst that happens is a delay: until a kernel, a solver or an
-import is done. What must not be delayed is called in a process that can be killed (`topologies.apart`).
+imported, numba is at work or a handler runs further out on the stack, nothing is raised either. So no
+exception ever passes through code that does not expect one, and the worst that happens is a delay, until a
+kernel, a solver or an import is done. What must not be delayed is called in a process that can be killed
+(`topologies.apart`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import os
 import signal
 import sysconfig
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,8 +37,12 @@ from topologies.kernels import COMPILATION, now
 
 FOREVER = 1e9
 """More seconds than the system's timers can hold: no limit."""
-AGAIN_SECONDS = 0.002
-"""Seconds until the next look, where nothing may be raised yet. A larger value ends calls later."""
+AGAIN_SECONDS, HALVINGS = 0.002, 9
+"""The longest time until the next look, where nothing may be raised yet, and how often it may be halved.
+
+Times are drawn by chance. Where kernels take all the time, a signal always comes while one runs, and is
+looked at in the constructor of what it returns: then one of the shortest finds own code between two kernels.
+"""
 ROOT = Path(__file__).parents[1]
 OWN = tuple(
     f"{ROOT / folder}{os.sep}"
@@ -75,7 +81,8 @@ class _Wanted:
         """Raise what is due, as a signal's handler, or see to it that there is another look."""
         left = 0.0 if self.stop else self.until - now()
         if left > 0 or (COMPILATION.under_way and not self.stop) or not may_raise(frame):
-            signal.setitimer(signal.ITIMER_REAL, min(max(left, AGAIN_SECONDS), FOREVER))
+            soon = AGAIN_SECONDS / 2 ** (time.perf_counter_ns() % HALVINGS)
+            signal.setitimer(signal.ITIMER_REAL, min(max(left, soon), FOREVER))
         elif self.stop:
             self.stop = False
             raise KeyboardInterrupt
@@ -94,16 +101,24 @@ def may_raise(frame: FrameType | None) -> bool:
     theirs = not file.startswith(os.sep) or any(part in file for part in INSTALLED)
     if theirs and not file.startswith((*OWN, *WAITS)):
         return False
-    files = (place.f_code.co_filename for place, _ in walk_stack(frame))
-    return not any(part in each for each in files for part in WHOLE)
+    codes = [place.f_code for place, _ in walk_stack(frame)]
+    return not any(code in _HANDLERS or part in code.co_filename for code in codes for part in WHOLE)
 
 
-def stop(frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt in a frame that a signal has interrupted, or as soon as that does no harm."""
+def stop(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt as soon as that does no harm; the second time at once, whatever that harms.
+
+    It is a handler for ``signal.signal``.
+    """
+    signal.signal(number, signal.default_int_handler)
     _WANTED.stop = True
     if math.isinf(_WANTED.until):
         signal.signal(signal.SIGALRM, _WANTED.look)
     _WANTED.look(signal.SIGALRM, frame)
+
+
+_HANDLERS = (_Wanted.look.__code__, stop.__code__)
+"""What these raise passes to the code that they interrupted, and so does what is raised in these."""
 
 
 @contextmanager

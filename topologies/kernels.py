@@ -51,12 +51,12 @@ class Compilation:
 
     def start(self) -> None:
         """Begin a stretch, perhaps within another."""
-        if not self._began:
+        self._began.append(time.perf_counter())  # first: then a time limit leaves the rest whole
+        if len(self._began) == 1:
             self._collects = gc.isenabled()
             gc.disable()  # a compiler's many live objects, searched again and again: an eighth of its time
             for before, _ in self.watchers:
                 before()
-        self._began.append(time.perf_counter())
 
     @property
     def under_way(self) -> bool:
@@ -65,13 +65,15 @@ class Compilation:
 
     def end(self) -> None:
         """End it."""
-        began = self._began.pop()
-        if not self._began:
-            self.seconds += time.perf_counter() - began
-            if self._collects:
-                gc.enable()
-            for _, after in self.watchers:
-                after()
+        try:
+            if len(self._began) == 1:
+                self.seconds += time.perf_counter() - self._began[0]
+                if self._collects:
+                    gc.enable()
+                for _, after in self.watchers:
+                    after()
+        finally:
+            self._began.pop()  # last, as it was noted first
 
 
 COMPILATION = Compilation()

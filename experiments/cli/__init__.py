@@ -24,7 +24,6 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from types import FrameType
 
 from experiments import plugins
 from experiments.cli.parser import make_parser, with_negatives
@@ -93,13 +92,7 @@ def _stop_at_signals() -> None:
     """Make SIGTERM, with which systems end what takes too long, stop a command as Ctrl-C does."""
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
-            signal.signal(number, _stop)
-
-
-def _stop(number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt as soon as that does no harm; the second time at once, whatever that harms."""
-    signal.signal(number, signal.default_int_handler)
-    stop(frame)
+            signal.signal(number, stop)
 
 
 def _forget_output() -> None:

@@ -128,7 +128,8 @@ def synthesize_best(
         if stop is not None:
             if best is None:
                 raise stop
-            raise Interrupted(_synthesized(method, best, count, synth_s, verify_s)) from stop
+            tried = count - (schedule is None)
+            raise Interrupted(_synthesized(method, best, tried, synth_s, verify_s)) from stop
     if best is None:
         raise TuttiError(f"{method.name}: no seed given; at least one is needed")
     return _synthesized(method, best, len(seeds), synth_s, verify_s)

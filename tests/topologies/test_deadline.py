@@ -1,20 +1,67 @@
-"""Calls that take too long end by an exception, but not while something is compiled or imported."""
+"""Calls that take too long end by an exception, as soon as own code runs that is not called by other code."""
 
 import contextlib
+import ctypes
 import importlib
 import math
 import signal
 import sys
 import threading
 import time
+import weakref
+from multiprocessing.connection import Pipe
+from multiprocessing.connection import wait as wait_for
+from typing import NamedTuple
 
+import numba.core.serialize
+import numpy as np
 import pytest
 
-from topologies.deadline import OutOfTime, within
-from topologies.kernels import COMPILATION
+from topologies import deadline
+from topologies.deadline import OutOfTime, stop, within
+from topologies.kernels import COMPILATION, kernel
 
+PIPE = Pipe()
 LONG = 5.0
 """Seconds: none of these tests takes so long if what it tests works."""
+
+
+class Pair(NamedTuple):
+    """What a kernel returns."""
+
+    last: int
+    count: int
+
+
+@kernel
+def spin(count: int) -> Pair:
+    """Take a while: some 20 ms for ten million."""
+    last = 0
+    for number in range(count):
+        last = (last * 1103515245 + number) % 2147483648
+    return Pair(last, count)
+
+
+@kernel
+def draw(rng):
+    """Take a generator, for which numba calls Python."""
+    return rng.random()
+
+
+def called_from(file, text):
+    """Return a function ``call(act)`` that compiles and calls it, as if it stood in a file."""
+    space = {}
+    exec(compile(f"def call(act):\n    {text}\n", file, "exec"), space)
+    return space["call"]
+
+
+def stop_in(frame):
+    """Do what Ctrl-C does there, and leave what the next one does as it is."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        stop(signal.SIGINT, frame)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def wait(seconds):
@@ -89,3 +136,107 @@ def test_other_threads_have_no_limit():
     thread.start()
     thread.join()
     assert done
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        ctypes.__file__,
+        weakref.__file__,
+        np.__file__,
+        numba.core.serialize.__file__,
+        "<string>",  # as of a named tuple's constructor
+        "<frozen importlib._bootstrap>",
+    ],
+)
+def test_in_code_of_others_nothing_is_raised_but_in_own_code_after_it(file):
+    kept = []
+    call = called_from(file, "return act(), 'whole'")
+
+    def interrupted():
+        kept.append(call(lambda: stop_in(sys._getframe(1))))
+        wait(LONG)
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert kept == [(None, "whole")]
+
+
+@pytest.mark.parametrize("file", [numba.core.serialize.__file__, "<frozen importlib._bootstrap>"])
+def test_in_own_code_that_an_import_or_numba_calls_nothing_is_raised(file):
+    kept = []
+    call = called_from(file, "return act(), 'whole'")
+
+    def interrupted():
+        kept.append(call(lambda: stop_in(sys._getframe())))
+        wait(LONG)
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert kept == [(None, "whole")]
+
+
+def test_in_what_a_handler_calls_nothing_is_raised(monkeypatch):
+    """Another signal comes before the first one's handler returns to whatever it interrupted."""
+    kept, real = [], signal.signal
+
+    def interrupted(*args):
+        kept.append(deadline.may_raise(sys._getframe()))
+        return real(*args)
+
+    assert deadline.may_raise(sys._getframe())
+    monkeypatch.setattr(signal, "signal", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        stop(signal.SIGINT, sys._getframe())
+    monkeypatch.undo()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    assert kept
+    assert not any(kept)
+
+
+def test_in_own_code_it_is_raised_at_once():
+    with pytest.raises(KeyboardInterrupt):
+        stop_in(sys._getframe())
+
+
+@pytest.mark.parametrize("waiting", [threading.Event().wait, lambda seconds: wait_for(PIPE[:1], seconds)])
+def test_a_wait_is_ended(waiting):
+    with pytest.raises(OutOfTime), within(0.05):
+        waiting(LONG)
+
+
+def test_what_numba_calls_for_a_generator_is_not_interrupted(monkeypatch):
+    """It reads an attribute of what ``ctypes.cast`` returned: where that was an exception, SIGSEGV."""
+    rng, kept = np.random.default_rng(0), []
+    draw(rng)
+    inner = called_from(ctypes.__file__, "return act()")
+    cast = ctypes.cast
+
+    def interrupted_cast(*args):
+        kept.append(args)
+        return inner(lambda: (stop_in(sys._getframe(1)), cast(*args))[1])
+
+    monkeypatch.setattr(ctypes, "cast", interrupted_cast)
+
+    def interrupted():
+        kept.append(draw(rng))
+        wait(LONG)
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert len(kept) == 4
+    assert 0 <= kept[-1] < 1
+
+
+def test_a_kernel_that_returns_a_named_tuple_is_ended_after_it():
+    """The signal comes while it runs, so that the first Python to run is that which makes the named tuple."""
+    spin(1)
+    done = []
+
+    def spin_on():
+        while True:
+            done.append(spin(10_000_000))
+
+    with pytest.raises(OutOfTime), within(0.05):
+        spin_on()
+    assert all(pair.count == 10_000_000 for pair in done)

@@ -1,13 +1,19 @@
 """``tutti synth``: what it prints, its notes, and where schedules go."""
 
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
+import time
 from fractions import Fraction
 
 import pytest
 
 from experiments import result
 from experiments.cli import main, synth
+from schedules.files.schedule_file import read_schedule
 from tests.experiments.cli.commands import SYNTH
 from topologies import InputError
 
@@ -249,3 +255,46 @@ def test_groups_that_make_no_sense_are_refused_in_a_line(tutti, given, message):
     assert (code, out) == (2, "")
     assert message in err
     assert err.count("\n") == 1
+
+
+SLOW = """
+from pathlib import Path
+import time
+from schedules.method import Method
+def synthesize(problem, options, rng):
+    Path("begun").touch()
+    time.sleep(60)
+METHOD = Method("slow", "heuristic", synthesize)
+"""
+
+
+def interrupted(folder, methods):
+    """Return exit code, output and errors of a `synth` that got Ctrl-C once the slow method had begun."""
+    (folder / "slow.py").write_text(SLOW)
+    code = "import sys; from experiments.cli import main; sys.exit(main())"
+    given = ["synth", "ring:4", "--size", "1MB", "--plugin", "slow.py", "--option", f"methods={methods}"]
+    command = [sys.executable, "-c", code, *given, "--option", "gap=0", "--method", "best", "-o", "out.json"]
+    with subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
+    ) as process:
+        until = time.monotonic() + 60
+        while not (folder / "begun").exists() and process.poll() is None and time.monotonic() < until:
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does, which sends it to all of them
+        out, err = process.communicate(timeout=30)
+    return process.returncode, out, err
+
+
+def test_ctrl_c_prints_and_writes_the_best_schedule_so_far(tmp_path):
+    code, out, err = interrupted(tmp_path, "ring,slow")
+    assert code == 130
+    assert re.search(r"^method +best", out, re.M), err
+    note, last = err.splitlines()[-2:]
+    assert note == "tutti: note: interrupted before all methods were tried"
+    assert last == "tutti: stopped"
+    assert read_schedule(tmp_path / "out.json").stats["algorithm"] == "ring"
+
+
+def test_ctrl_c_before_there_is_a_schedule_is_one_line(tmp_path):
+    assert interrupted(tmp_path, "slow,ring") == (130, "", "tutti: stopped\n")
+    assert not (tmp_path / "out.json").exists()

@@ -1,5 +1,6 @@
 """The portfolio: the fastest of the schedules that its methods make one by one, within its budget."""
 
+import signal
 import time
 from dataclasses import replace
 from fractions import Fraction
@@ -7,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+import tutti
 from experiments.methods.best import HALVES, ORDER, portfolio
 from experiments.registry import METHODS
 from experiments.runner import tasks
@@ -18,6 +20,8 @@ from schedules.method import Method
 from schedules.simulation.pipelining import best_slices
 from schedules.verify import verify
 from topologies import InputError, NoSchedule, Unsupported
+from topologies.apart import Apart
+from topologies.errors import Interrupted
 from topologies.kernels import COMPILATION
 from topologies.progress import listening, tell
 from topologies.text import parse_topology
@@ -69,7 +73,8 @@ def test_what_improves_schedules_is_handed_the_fastest():
     options = method.options(methods=("direct", "ring", "polish", "direct"), gap=0)
     with listening(handed.append):
         method.synthesize(problem("ring:6", "allgather", 2**30), options, np.random.default_rng(0))
-    assert [text for text in handed if "handed" in text] == ["handed ring"]  # direct sends every shard three times as often
+    # direct sends every shard three times as often
+    assert [text for text in handed if "handed" in text] == ["handed ring"]
 
 
 @pytest.mark.parametrize("size", [2**10, 2**20])
@@ -367,3 +372,79 @@ def test_time_that_compiling_took_is_told(compiled, said):
     made = method.synthesize(problem("ring:5", "allgather", 2**20), options, np.random.default_rng(0))
     note = "compiling kernels took 3 s, each only once; run it again to try more methods"
     assert made.stats.get("note") == (note if said else None)
+
+
+def test_ctrl_c_keeps_the_fastest_schedule_so_far(monkeypatch):
+    call = Apart.call
+
+    def stopped(self, attempt, limit=None):
+        if attempt.label == "direct":
+            raise KeyboardInterrupt
+        return call(self, attempt, limit)
+
+    task = problem("ring:6", "allgather", 2**30)
+    monkeypatch.setattr(Apart, "call", stopped)
+    with pytest.raises(Interrupted) as stop:
+        best(task, methods=("ring", "direct", "bfb"), gap=0)
+    verify(stop.value.found)
+    assert [one.method for one in stop.value.found.stats["tried"]] == ["ring"]
+    assert stop.value.found.stats["note"] == "interrupted before all methods were tried"
+    with pytest.raises(KeyboardInterrupt) as early:
+        best(task, methods=("direct", "ring"), gap=0)
+    assert not isinstance(early.value, Interrupted), "there was none yet"
+
+
+def test_in_python_ctrl_c_brings_the_result(monkeypatch):
+    """As what a method raises says; it is a KeyboardInterrupt, so that a loop over networks ends too."""
+
+    def stopped(problem, options, rng):
+        raise Interrupted(METHODS["ring"].synthesize(problem, METHODS["ring"].options(), rng))
+
+    monkeypatch.setitem(METHODS, "best", replace(METHODS["best"], synthesize=stopped))
+    with pytest.raises(KeyboardInterrupt) as stop:
+        tutti.synthesize("ring:4", "allgather", "1MB")
+    assert stop.value.found.schedule.collective.kind is Kind.ALLGATHER
+    assert stop.value.found.bound.check()
+
+
+def test_ctrl_c_keeps_the_best_of_the_seeds_so_far():
+    def synthesize(problem, options, rng):
+        if rng.random() == np.random.default_rng(2).random():
+            raise KeyboardInterrupt
+        return METHODS["ring"].synthesize(problem, METHODS["ring"].options(), rng)
+
+    method = replace(METHODS["ring"], synthesize=synthesize, seeded=True)
+    task = problem("ring:4", "allgather", 1000)
+    with pytest.raises(Interrupted) as stop:
+        tasks.synthesize_best(method, task, method.options(), range(5), Fraction(1000))
+    assert (stop.value.found.seed, stop.value.found.seeds) == (0, 2)
+
+
+def test_a_method_whose_process_dies_is_passed_over():
+    """As one that a fault in compiled code ends."""
+
+    def dies(problem, options, rng):
+        signal.raise_signal(signal.SIGKILL)
+
+    methods = {"ring": Method("ring", "heuristic", dies), "direct": METHODS["direct"]}
+    method = portfolio(methods)
+    task = problem("ring:4", "allgather", 1000)
+    found = method.synthesize(task, method.options(gap=0), np.random.default_rng(0))
+    assert found.stats["algorithm"] == "direct"
+    assert found.stats["tried"][0].why == "its process died (SIGKILL)"
+
+
+def test_what_is_random_goes_on_where_the_method_before_left_it():
+    def draws(problem, options, rng):
+        tell(f"drew {rng.random()}")
+        return METHODS["ring"].synthesize(problem, METHODS["ring"].options(), rng)
+
+    method, told = portfolio({"ring": replace(METHODS["ring"], synthesize=draws)}), []
+    with listening(told.append):
+        method.synthesize(
+            problem("ring:5", "allreduce", 1000),
+            method.options(methods=("ring", "ring"), gap=0),
+            np.random.default_rng(7),
+        )
+    rng = np.random.default_rng(7)
+    assert [text for text in told if "drew" in text] == [f"drew {rng.random()}" for _ in range(2)]

@@ -1,0 +1,138 @@
+"""Calls in a copy of the process: it is killed at a limit, its death is an answer, and it lives on if not."""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import psutil
+import pytest
+
+from topologies.apart import Apart
+from topologies.kernels import COMPILATION
+from topologies.processes import End, resident_memory
+from topologies.progress import listening, tell
+
+LIMIT = 0.2
+"""Seconds."""
+
+
+def in_c(seconds):
+    """Hold Python's lock in C: no handler of a signal runs meanwhile."""
+    ctypes.PyDLL(None).usleep(int(seconds * 1e6))
+
+
+def perform(act):
+    """Do what is asked for."""
+    what, *rest = act
+    return {
+        "pid": os.getpid,
+        "sleep": in_c,
+        "kill": signal.raise_signal,
+        "tell": tell,
+        "compile": compile_for,
+    }[what](*rest)
+
+
+def compile_for(seconds):
+    COMPILATION.start()
+    time.sleep(seconds)
+    COMPILATION.end()
+
+
+def test_what_is_stuck_in_c_is_ended_and_the_next_call_has_another_process():
+    with Apart(perform) as apart:
+        first = apart.call(("pid",)).answer
+        assert apart.call(("pid",), LIMIT).answer == first != os.getpid()
+        began = time.monotonic()
+        assert apart.call(("sleep", 30.0), LIMIT).how is End.TIME
+        assert LIMIT <= time.monotonic() - began < 10
+        second = apart.call(("pid",)).answer
+        assert second not in (first, os.getpid())
+    assert not psutil.pid_exists(first)
+    assert not psutil.pid_exists(second)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_death_is_an_answer(number):
+    with Apart(perform) as apart:
+        ended = apart.call(("kill", number))
+        assert (ended.how, ended.cause) == (End.DEATH, number.name)
+        assert apart.call(("pid",)).how is End.ANSWER
+
+
+def test_it_ignores_ctrl_c():
+    with Apart(perform) as apart:
+        assert apart.call(("kill", signal.SIGINT)).how is End.ANSWER
+
+
+def test_closures_need_not_be_pickled():
+    base = {"known": lambda: 7}
+    with Apart(lambda name: base[name]()) as apart:
+        assert apart.call("known").answer == 7
+
+
+def test_it_tells_its_progress():
+    told = []
+    with listening(told.append), Apart(perform) as apart:
+        apart.call(("tell", "half done"))
+    assert told == ["half done"]
+
+
+def test_compilation_does_not_count_and_stops_the_clock_here_as_well(monkeypatch):
+    seen, before = [], COMPILATION.seconds
+    monkeypatch.setattr(COMPILATION, "watchers", [(lambda: seen.append("on"), lambda: seen.append("off"))])
+    with Apart(perform) as apart:
+        assert apart.call(("compile", 2 * LIMIT), LIMIT).how is End.ANSWER
+    assert seen == ["on", "off"]
+    assert 2 * LIMIT <= COMPILATION.seconds - before < 10 * LIMIT
+    assert not COMPILATION.under_way
+
+
+def test_it_works_in_threads_side_by_side():
+    pids = []
+
+    def work():
+        with Apart(perform) as apart:
+            pids.append(apart.call(("pid",)).answer)
+            assert apart.call(("sleep", 30.0), LIMIT).how is End.TIME
+            pids.append(apart.call(("pid",)).answer)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(pids)) == 6
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a copy hears of its parent's death on Linux alone")
+def test_it_ends_with_its_parent():
+    code = (
+        "import os, signal, time\n"
+        "from topologies.apart import Apart\n"
+        "def perform(value):\n"
+        "    print(os.getpid(), flush=True)\n"
+        "    time.sleep(30)\n"
+        "Apart(perform).call(None)\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+    copy = psutil.Process(int(parent.stderr.readline()))
+    parent.kill()
+    parent.wait()
+    parent.stderr.close()
+    assert not psutil.wait_procs([copy], 10)[1]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a process's children are known on Linux alone")
+def test_its_memory_counts():
+    def grow(size):
+        held = bytearray(size)
+        return resident_memory(os.getppid()), resident_memory(os.getpid()), len(held)
+
+    with Apart(grow) as apart:
+        seen, own, _ = apart.call(10**8).answer
+    assert seen == pytest.approx(own, rel=0.05)
