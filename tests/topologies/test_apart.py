@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -119,7 +120,9 @@ def test_it_ends_with_its_parent():
         "    time.sleep(30)\n"
         "Apart(perform).call(None)\n"
     )
-    parent = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [sys.executable, "-c", code]
+    parent = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
     copy = psutil.Process(int(parent.stderr.readline()))
     parent.kill()
     parent.wait()
