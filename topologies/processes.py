@@ -3,9 +3,10 @@
 A solver does not always keep its limits of time and memory, and a fault in it ends its process. So what may
 misbehave runs in a `Worker`: this process watches the worker's clock and its resident memory, kills it beyond
 a limit, and learns how it died. The clock runs only where the call says so, and stands still while kernels
-are compiled. A worker ignores Ctrl-C, which is its parent's, and ends with its parent even if that was
-killed. The libraries for this do less: loky's executor has no limits and breaks when a worker dies; pebble's
-has a time limit that can't pause, no limit of memory and no word from a call under way.
+are compiled. A worker is a new Python, one that a server forks, or a copy of this process with all that is
+loaded here (`topologies.apart`). It ignores Ctrl-C, which is its parent's, and ends with its parent even if
+that was killed. The libraries for this do less: loky's executor has no limits and breaks when a worker dies;
+pebble's has a time limit that can't pause, no limit of memory and no word from a call under way.
 """
 
 from __future__ import annotations

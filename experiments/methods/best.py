@@ -7,6 +7,9 @@ and as the last all the time that is left. An allreduce through switches is also
 halves. One that does not handle the problem, or finds nothing legal, is passed over; what each did is kept in
 ``stats["tried"]``.
 
+Methods run in a copy of this process, which is killed if one exceeds its time (`topologies.apart`). Ctrl-C
+ends the search, and the fastest schedule so far is raised (`Interrupted`).
+
 The methods are no tasks of the runner, as seeds are: what one gets depends on those before it, on whether
 they are near enough to the bound, on the time that they left, and, if it improves schedules, on the fastest.
 """
@@ -367,7 +370,6 @@ class _Search:
 
         def run() -> float:
             options, left = self._within_budget(entry, max(self.until - time.monotonic(), LEAST_SECONDS))
-            entry.method.supports(self.problem, options)  # most that can't, say so at once
             attempt = _Attempt(entry.label, self.problem, dict(vars(options)), self.best, rng)
             ended = self.apart.call(attempt, None if math.isinf(left) else left)
             if ended.how is not End.ANSWER:
