@@ -1,8 +1,8 @@
 """Calls that end at their time limit, whatever they do: each runs in a copy of this process, which is killed.
 
 An exception that a signal's handler raises can't end a kernel or a solver, and where it comes up in Python
-that compiled code has called it can end the process (`topologies.deadline`). A process can be killed at any
-moment, and its death is an answer: `best` goes on with its next method, also where one died of a fault.
+that compiled code has called it can end the process (`topologies.interruption`). A process can be killed at
+any moment, and its death is an answer: `best` goes on with its next method, also where one died of a fault.
 
 The copy is made by ``fork``, so that it has every kernel, network and method that is loaded here, and needs
 no import. It lives from one call to the next, and keeps what calls load and cache; after it was killed the

@@ -28,8 +28,8 @@ from collections.abc import Sequence
 from experiments import plugins
 from experiments.cli.parser import make_parser, with_negatives
 from experiments.printable import say
-from topologies.deadline import stop
 from topologies.errors import NoSchedule, TuttiError, Unsupported, raised
+from topologies.interruption import stop
 
 __all__ = ["main"]
 

@@ -17,8 +17,9 @@ import numba.core.serialize
 import numpy as np
 import pytest
 
-from topologies import deadline
-from topologies.deadline import OutOfTime, stop, within
+from topologies import interruption
+from topologies.deadline import OutOfTime, within
+from topologies.interruption import stop
 from topologies.kernels import COMPILATION, kernel
 
 PIPE = Pipe()
@@ -181,10 +182,10 @@ def test_in_what_a_handler_calls_nothing_is_raised(monkeypatch):
     kept, real = [], signal.signal
 
     def interrupted(*args):
-        kept.append(deadline.may_raise(sys._getframe()))
+        kept.append(interruption.may_raise(sys._getframe()))
         return real(*args)
 
-    assert deadline.may_raise(sys._getframe())
+    assert interruption.may_raise(sys._getframe())
     monkeypatch.setattr(signal, "signal", interrupted)
     with pytest.raises(KeyboardInterrupt):
         stop(signal.SIGINT, sys._getframe())

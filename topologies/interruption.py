@@ -1,0 +1,139 @@
+"""Exceptions of signal handlers (Ctrl-C, time limits), raised only where they can do no harm.
+
+Python runs a signal's handler between any two instructions of the main thread, so also in a Python function
+that compiled code has called. If an exception is raised there, that code may take the missing result for an
+object. numba does so when a kernel is handed a `numpy.random.Generator`: it calls ``ctypes.cast`` and reads
+an attribute of what that returned, and if it returned nothing the process ends by SIGSEGV at address 8. It
+does so, too, with the constructor of a named tuple that a kernel returns. Elsewhere the exception is printed
+and lost (finalizers, callbacks of weak references, of ctypes and of llvmlite), or taken for a failed import.
+No list of such places can be complete.
+
+So here it is the other way round: an exception is raised only in *own* code, and everywhere else the handler
+returns and looks again soon (`AGAIN_SECONDS`). Own code is Python from a file, of this project or of whoever
+calls it: outside the standard library and outside of installed packages, or typed by hand. What calls own
+code is Python, or C code that checks for errors, since kernels call none and nobody installs own code as a
+finalizer. Functions of the standard library that wait (`WAITS`) count as own code, or a wait could not be
+ended. While a module is imported, numba is at work or a handler runs further out on the stack, nothing is
+raised either. So no exception ever passes through code that does not expect one, and the worst that happens
+is a delay, until a kernel, a solver or an import is done. What must not be delayed is called in a process
+that can be killed (`topologies.apart`).
+"""
+
+from __future__ import annotations
+
+import atexit
+import math
+import os
+import signal
+import sysconfig
+import time
+from collections.abc import Callable
+from pathlib import Path
+from traceback import walk_stack
+from types import FrameType
+
+FOREVER = 1e9
+"""More seconds than the system's timers can hold: no limit."""
+AGAIN_SECONDS, HALVINGS = 0.002, 9
+"""The longest time until the next look, where nothing may be raised yet, and how often it may be halved.
+
+Times are drawn by chance. Where kernels take all the time, a signal always comes while one runs, and is
+looked at in the constructor of what it returns: then one of the shortest finds own code between two kernels.
+"""
+ROOT = Path(__file__).parents[1]
+OWN = tuple(
+    f"{ROOT / folder}{os.sep}"
+    for folder in ("topologies", "schedules", "models", "heuristics", "expansions", "experiments")
+)
+"""Where this project's code is, which may itself be installed."""
+LIBRARY = Path(sysconfig.get_path("stdlib"))
+INSTALLED = (str(LIBRARY), f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+"""Parts of the names of files of the standard library and of installed packages."""
+WAITS = tuple(
+    str(LIBRARY.joinpath(*parts))
+    for parts in (
+        ("selectors.py",),
+        ("subprocess.py",),
+        ("threading.py",),
+        ("multiprocessing", "connection.py"),
+        ("concurrent", "futures", "thread.py"),
+    )
+)
+"""Files of the standard library whose functions wait."""
+WHOLE = ("<frozen importlib", f"{os.sep}numba{os.sep}", f"{os.sep}llvmlite{os.sep}")
+"""Parts of files' names: nothing is raised while one of these runs, or what it has called."""
+
+
+class Wanted:
+    """What is to be raised in this process, by the handler of SIGALRM.
+
+    Attributes
+    ----------
+    stop
+        Whether KeyboardInterrupt is, as soon as possible.
+    left
+        Returns the seconds until a time limit's exception is; infinite: there is no limit.
+    error
+        That exception.
+    """
+
+    def __init__(self) -> None:
+        self.stop = False
+        self.left: Callable[[], float] = _never
+        self.error: type[BaseException] = KeyboardInterrupt
+
+    def look(self, number: int, frame: FrameType | None) -> None:
+        """Raise what is due, as a signal's handler, or see to it that there is another look."""
+        left = 0.0 if self.stop else self.left()
+        if left > 0 or not may_raise(frame):
+            self.look_in(max(left, AGAIN_SECONDS / 2 ** (time.perf_counter_ns() % HALVINGS)))
+            return
+        error, self.stop = KeyboardInterrupt if self.stop else self.error, False
+        self.look_in(math.inf)
+        raise error
+
+    def look_in(self, seconds: float) -> None:
+        """Look again after so many seconds; infinite: not again."""
+        signal.setitimer(signal.ITIMER_REAL, 0 if math.isinf(seconds) else min(seconds, FOREVER))
+
+    def forget(self) -> None:
+        """Raise nothing any more: the process ends, and nobody would handle another signal."""
+        self.stop, self.left = False, _never
+        self.look_in(math.inf)
+
+
+def _never() -> float:
+    return math.inf
+
+
+WANTED = Wanted()
+
+
+def may_raise(frame: FrameType | None) -> bool:
+    """Return whether an exception does no harm in a frame, the one that a signal interrupted."""
+    if frame is None:
+        return False
+    file = frame.f_code.co_filename
+    theirs = not file.startswith(os.sep) or any(part in file for part in INSTALLED)
+    typed = frame.f_globals.get("__name__") == "__main__"
+    if theirs and not typed and not file.startswith((*OWN, *WAITS)):
+        return False
+    codes = [place.f_code for place, _ in walk_stack(frame)]
+    return not any(code in _HANDLERS or part in code.co_filename for code in codes for part in WHOLE)
+
+
+def stop(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt as soon as that does no harm; the second time at once, whatever that harms.
+
+    It is a handler for ``signal.signal``.
+    """
+    signal.signal(number, signal.default_int_handler)
+    if not WANTED.stop:
+        atexit.register(WANTED.forget)
+    WANTED.stop = True
+    signal.signal(signal.SIGALRM, WANTED.look)
+    WANTED.look(signal.SIGALRM, frame)
+
+
+_HANDLERS = (Wanted.look.__code__, stop.__code__)
+"""What these raise passes to the code that they interrupted, and so does what is raised in these."""
