@@ -33,6 +33,7 @@ from decimal import Decimal
 from fractions import Fraction
 from numbers import Number
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
@@ -173,6 +174,22 @@ def written(path: Path, content: bytes, what: str) -> Path:
     except OSError as error:
         raise InputError(f"{path}: can't write the {what}: {error.strerror}") from error
     return path
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder where no file can be written, before any work for it; it is made if it is missing.
+
+    Raises
+    ------
+    InputError
+        If it can't be made, or written in.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise InputError(f"{folder}: can't be written: {error.strerror}") from error
 
 
 def drop_drafts(directory: Path) -> None:

@@ -100,7 +100,9 @@ def _missed(targets: Sequence[Measurement], name: str) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the benchmarks asked for; 1 if an exact target is missed, 2 for an unknown name, else 0."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.bench", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.bench", description=__doc__, allow_abbrev=False
+    )
     parser.add_argument("--only", action="append", metavar="NAME", help=", ".join([*BENCHMARKS, *LARGE]))
     parser.add_argument("--large", action="store_true", help="those that need minutes and gigabytes too")
     arguments = parser.parse_args(argv)

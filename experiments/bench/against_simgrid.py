@@ -78,7 +78,7 @@ def ratios(case: Sequence[str], python: str) -> tuple[float, float, float]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.bench.against_simgrid")
+    parser = argparse.ArgumentParser(prog="python -m experiments.bench.against_simgrid", allow_abbrev=False)
     parser.add_argument("--python", default="/usr/bin/python3", help="one that can import simgrid")
     given = parser.parse_args(arguments)
     sys.stdout.write("| network | collective, method, size | ours, us | SimGrid, in turn | shared |\n")

@@ -58,7 +58,7 @@ def seconds(form: str) -> float:
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--matrices", type=int, default=1000)
     count = parser.parse_args().matrices
     gaps: dict[str, list[float]] = defaultdict(list)

@@ -161,7 +161,7 @@ def random_twisted_tori(largest: int, number: int, seed: int = 0) -> Iterator[Ca
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Check all of them and print, one line a kind, what was checked."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.bench.circulants")
+    parser = argparse.ArgumentParser(prog="python -m experiments.bench.circulants", allow_abbrev=False)
     parser.add_argument("--until", type=int, default=20_000, help="all sizes of Theorem 22 up to this one")
     parser.add_argument("--largest", type=int, default=10**6, help="the largest network sampled")
     parser.add_argument("--samples", type=int, default=1000, help="how many, of each kind")

@@ -95,7 +95,7 @@ def table(heads: list[str], rows: Iterator[list[str]]) -> None:
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--limit", default="15s", help="the portfolio's time for a case")
     limit = parser.parse_args().limit
     heads = ["M", "NCCL takes", "ring, us: model / simulated", "tree", "its choice"]

@@ -197,7 +197,7 @@ def play(document: dict[str, Any], size: int, slices: int, *, share: bool) -> fl
 
 def main() -> int:
     """Play the file that the command line names."""
-    parser = argparse.ArgumentParser(prog="simgrid_player.py")
+    parser = argparse.ArgumentParser(prog="simgrid_player.py", allow_abbrev=False)
     parser.add_argument("file", help="a schedule as JSON (tutti synth -o)")
     parser.add_argument("--bytes", type=int, required=True, help="M")
     parser.add_argument("--slices", type=int, default=1, help="of each row of a flow")

@@ -27,7 +27,7 @@ from collections.abc import Sequence
 
 from experiments import plugins
 from experiments.cli.parser import make_parser, with_negatives
-from experiments.printable import say
+from experiments.printable import complaint, say
 from topologies.errors import NoSchedule, TuttiError, Unsupported, raised
 from topologies.interruption import stop
 
@@ -132,5 +132,5 @@ def _from_outside(error: BaseException) -> bool:
 
 
 def _complain(text: str, code: int) -> int:
-    say(f"tutti: {' '.join(text.split())}", sys.stderr)
+    say(complaint(f"tutti: {text}"), sys.stderr)
     return code

@@ -19,12 +19,13 @@ import numpy as np
 
 from experiments.cli.output import console, print_json, print_table
 from experiments.cli.problem import parse_amount, parse_collective
-from experiments.printable import say
+from experiments.printable import complaint, say
 from experiments.runner.progress import waiting
-from models.bounds import Bound, BoundError, bound_document, each_bound
+from models.bounds import Bound, BoundError, bound_document, each_bound, program_bounds
 from models.bounds.bandwidth import exit_bandwidth
-from models.bounds.bound import ANY_SCHEDULE, SECONDS_PER_BYTE
-from models.bounds.report import FURTHER, best_document
+from models.bounds.bound import ANY_SCHEDULE, ASKED_SECONDS, SECONDS_PER_BYTE
+from models.bounds.report import FURTHER, PROGRAMS, best_document
+from schedules.collective import Collective, Kind
 from schedules.files.document import read_collective
 from topologies.errors import InputError
 from topologies.exact import json_number
@@ -40,6 +41,8 @@ WIDE = 40
 """Characters of a value in a certificate of a kind from outside that are printed."""
 
 Certificate = Mapping[str, Any]
+Problem = tuple[Topology, Collective, Fraction | None]
+"""A network, a collective, and M in bytes if it is given."""
 
 
 def sentence(kind: str, certificate: Certificate, topology: Topology) -> str:
@@ -264,33 +267,66 @@ def execute(arguments: argparse.Namespace) -> int:
     if not arguments.topology:
         raise InputError("tutti bound needs a topology, such as torus:4x4, or --check FILE")
     for text in arguments.topology:
-        topology = parse_topology(text)
-        what = parse_collective(arguments, topology)
-        amount = parse_amount(arguments, what)
-        found: list[Bound] = []
-        with waiting(console(sys.stderr), f"bounds on {topology.name}"):
-            stopped = _find(found, each_bound(topology, what, amount, lp=arguments.lp))
-            document = bound_document(topology, what, amount, found, lp=arguments.lp and not stopped)
-        if arguments.json:
-            print_json(document)
-        else:
-            _print(document, topology)
-        if stopped:
-            raise stopped
+        _print_bounds(text, arguments)
     if not arguments.json:
         say("s/GB: per 10^9 bytes of M; --json has the whole certificates")
     return 0
 
 
-def _find(found: list[Bound], each: Iterator[Bound]) -> KeyboardInterrupt | None:
-    """Add bounds to those found; return what stopped it, once there are some."""
-    try:
-        found.extend(each)  # what came before it was stopped stays
-    except KeyboardInterrupt as stop:
-        if not found:
-            raise
-        return stop
-    return None
+def _print_bounds(text: str, arguments: argparse.Namespace) -> None:
+    """Print the bounds on one topology; those of linear programs come after the others, but in JSON."""
+    topology = parse_topology(text)
+    what = parse_collective(arguments, topology)
+    problem = topology, what, parse_amount(arguments, what)
+    found: dict[str, Bound] = {}
+    document, stopped = _find(found, each_bound(*problem), problem)
+    programs = _programs(what, problem[-1]) if arguments.lp and not stopped else ()
+    if not arguments.json:
+        _print(document, topology)
+    if programs:
+        before = document
+        _announce(programs)
+        each = program_bounds(*problem, list(found.values()))
+        document, stopped = _find(found, each, problem, lp=True)
+        if not arguments.json:
+            _print_more(before, document, topology)
+    if arguments.json:
+        print_json(document)
+    if stopped:
+        raise stopped
+
+
+def _programs(what: Collective, size: Fraction | None) -> Sequence[str]:
+    """Return the kinds of bounds that ``--lp`` adds; without a size, say that it would add more."""
+    alone = {Kind.ALL_TO_ALL: ("mcf",), Kind.ALLREDUCE: ("lp",)}.get(what.kind, ())
+    if size is not None:
+        return (*alone, *PROGRAMS)
+    lacking = " and ".join(PROGRAMS)
+    rest = f"only {alone[0]} is computed" if alone else f"nothing is added for {what.kind}"
+    say(f"tutti: note: --lp: {lacking} need --size, such as --size 1MB; without it, {rest}", sys.stderr)
+    return alone
+
+
+def _announce(programs: Sequence[str]) -> None:
+    limit = f"at most {duration(ASKED_SECONDS * MICRO)} each"
+    say(f"tutti: linear programs for {', '.join(programs)}, {limit}; Ctrl-C keeps what is found", sys.stderr)
+
+
+def _find(
+    found: dict[str, Bound], each: Iterator[Bound], problem: Problem, *, lp: bool = False
+) -> tuple[dict[str, Any], KeyboardInterrupt | None]:
+    """Add bounds to those found, by kind; return their document, and what stopped it once there are some."""
+    stopped: KeyboardInterrupt | None = None
+    with waiting(console(sys.stderr), f"bounds on {problem[0].name}"):
+        try:
+            for bound in each:
+                found[bound.kind] = bound
+            return bound_document(*problem, [*found.values()], lp=lp), None
+        except KeyboardInterrupt as stop:
+            if not found:
+                raise
+            stopped = stop
+        return bound_document(*problem, [*found.values()]), stopped
 
 
 def _check(path: Path, given: Sequence[str]) -> int:
@@ -326,7 +362,7 @@ def _check(path: Path, given: Sequence[str]) -> int:
                 _compare(f"{bound.kind} bound", said, {"time_us": time, "holds_for": bound.scope})
             except (BoundError, InputError, TypeError, ValueError) as error:
                 each = False
-                say(f"no: {text}, {what}: {error}")
+                say(complaint(f"no: {text}, {what}: {error}"))
             else:
                 at = (
                     ""
@@ -339,7 +375,7 @@ def _check(path: Path, given: Sequence[str]) -> int:
                 _check_best(largest, bounds, size)
             except BoundError as error:
                 each = False
-                say(f"no: {text}, {what}: {error}")
+                say(complaint(f"no: {text}, {what}: {error}"))
         held = held and each
     return 0 if held else 1
 
@@ -365,6 +401,16 @@ def _bound(entry: Mapping[str, Any]) -> Bound:
     exact, per_gigabyte = exact_number(str(entry["exact"])), entry["unit"] == "s/GB"
     value, unit = (exact / GIGA, SECONDS_PER_BYTE) if per_gigabyte else (exact, str(entry["unit"]))
     return Bound(str(entry["kind"]), value, unit, entry["certificate"])
+
+
+def _print_more(before: Mapping[str, Any], after: Mapping[str, Any], topology: Topology) -> None:
+    """Print the bounds that linear programs have added or raised."""
+    known = [(bound["kind"], bound["exact"]) for bound in before["bounds"]]
+    more = [bound for bound in after["bounds"] if (bound["kind"], bound["exact"]) not in known]
+    if more:
+        _print({**after, "bounds": more}, topology)
+    else:
+        say("linear programs prove no larger bound")
 
 
 def _print(document: Mapping[str, Any], topology: Topology) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from experiments.printable import printable
+from experiments.printable import complaint
+from topologies.errors import suggestion
 
 
 def _version() -> str:
@@ -86,18 +88,41 @@ examples:
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """A parser whose errors are one line."""
+    """A parser whose errors are one line, and which takes no option by a part of its name."""
+
+    def __init__(self, **how: Any) -> None:
+        super().__init__(**how, allow_abbrev=False)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Refuse what is not known here: a command's own help has what is."""
+        self._check_options(sys.argv[1:] if args is None else args)
         found, rest = super().parse_known_args(args, namespace)
         if rest:
             self.error(f"unrecognized arguments: {' '.join(rest)}")
         return found, rest
 
+    def _check_options(self, words: Sequence[str]) -> None:
+        """Propose a name for the first option that does not exist, before argparse misses anything else."""
+        for word in words:
+            name = word.partition("=")[0]
+            if word == "--" or (self._subparsers is not None and not word.startswith("-")):
+                return  # what follows are values, or the words of a command
+            if re.fullmatch("--[^ ]+", name) and name not in self._option_string_actions:
+                self.error(f"no option '{name}'{suggestion(name, self._long_options())}")
+
+    def _long_options(self) -> list[str]:
+        return [name for name in self._option_string_actions if name.startswith("--")]
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse a word that is none of an argument's choices, as a command that does not exist."""
+        if action.choices is not None and value not in action.choices:
+            known = suggestion(str(value), map(str, action.choices))
+            raise argparse.ArgumentError(action, f"invalid choice: {value!r}{known}")
+
     def error(self, message: str) -> NoReturn:
         """Print one line and exit with 2."""
-        self.exit(2, printable(f"{self.prog}: {message}; see {self.prog} --help") + "\n")
+        more = "" if message.endswith("?") else f"; see {self.prog} --help"
+        self.exit(2, complaint(f"{self.prog}: {message}{more}") + "\n")
 
 
 def _path(text: str) -> Path:
@@ -333,9 +358,11 @@ def _synth(commands: Any) -> None:
         metavar="C",
         help="chunks per shard; default: see tutti list methods",
     )
-    parser.add_argument(
+    seeds = parser.add_mutually_exclusive_group()
+    seeds.add_argument(
         "--seeds", type=int, default=1, metavar="S", help="try seeds 0 to S-1 and keep the best; default: 1"
     )
+    seeds.add_argument("--seed", type=int, metavar="N", help="try this seed only; default: 0")
     parser.add_argument(
         "--option",
         action="append",
@@ -398,7 +425,7 @@ def _bound(commands: Any) -> None:
     parser.add_argument(
         "--lp",
         action="store_true",
-        help="solve linear programs that take longer: seconds to minutes",
+        help="then solve linear programs too, most of which need --size: at most ten minutes each",
     )
     parser.add_argument(
         "--check", type=Path, metavar="FILE", help="recompute the certificates in a file that --json wrote"

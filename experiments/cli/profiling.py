@@ -10,6 +10,7 @@ from experiments.cli.output import print_fields, print_json
 from experiments.cli.ranks import on_ranks
 from schedules.execution.profiling import profile, tasks_of
 from schedules.execution.session import Task
+from schedules.files.schedule_file import check_place
 from topologies.errors import InputError
 from topologies.files import to_node_link, write_topology
 from topologies.units import duration, parse_size, throughput
@@ -21,6 +22,8 @@ FEWEST, MOST = 2, 64
 def execute(arguments: argparse.Namespace) -> int:
     """Measure all pairs, and write the network."""
     sizes = [parse_size(text) for text in arguments.sizes.split(",")]
+    if arguments.output is not None:
+        check_place(arguments.output)
 
     def make(ranks: int | None) -> Sequence[Task]:
         if ranks is None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import psutil
 
-from experiments.printable import say
+from experiments.printable import complaint, say
 from schedules.execution.launch import OverSharedMemory, run
 from schedules.execution.session import Settings, Task, Times, fifo_bytes, play, reaches
 from schedules.execution.transport import Failure
@@ -130,7 +130,7 @@ def _over_mpi(
     try:
         times = play(everyone.rank, tasks, settings, transport, MpiCollectives(everyone))
     except Failure as error:
-        say(f"tutti: {error}", sys.stderr)
+        say(complaint(f"tutti: {error}"), sys.stderr)
         everyone.Abort(1)
     transport.close()
     gathered = everyone.gather(times)

@@ -23,6 +23,7 @@ from experiments.solver_study.report import write_study_report
 from experiments.training.config import StatedTable
 from experiments.training.report import write_page as write_training_page
 from topologies.errors import InputError
+from topologies.files import check_folder
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -31,10 +32,7 @@ def execute(arguments: argparse.Namespace) -> int:
     check_formats(formats)
     if arguments.format is not None and arguments.figures is None:
         raise InputError(f"--format {arguments.format}: of figures; give --figures DIR too")
-    for option in ("figures", "gif", "latex"):
-        folder = getattr(arguments, option)
-        if folder is not None and folder.exists() and not folder.is_dir():
-            raise InputError(f"--{option} {folder}: not a folder")
+    _check_folders(arguments)
     first, *others = arguments.runs
     if (draw := _own_page(arguments)) is not None:
         say(f"report: {draw(page=arguments.output)}")
@@ -53,6 +51,18 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.latex is not None:
         say(f"tables: {len(write_tables(results, arguments.latex))} in {arguments.latex}")
     return 0
+
+
+def _check_folders(arguments: argparse.Namespace) -> None:
+    """Refuse folders that can't be written in, before anything is read or drawn."""
+    asked = {f"--{option}": getattr(arguments, option) for option in ("figures", "gif", "latex")}
+    for option, folder in asked.items():
+        if folder is not None and folder.exists() and not folder.is_dir():
+            raise InputError(f"{option} {folder}: not a folder")
+    page = arguments.output and arguments.output.parent
+    for folder in (*asked.values(), page):
+        if folder is not None:
+            check_folder(folder)
 
 
 def _own_page(arguments: argparse.Namespace) -> Callable[..., Path] | None:

@@ -17,6 +17,7 @@ from experiments.result import Result
 from experiments.runner.options import (
     build_options,
     first_seeds,
+    only_seed,
     options_text,
     parse_assignments,
     with_lists,
@@ -39,7 +40,7 @@ def execute(arguments: argparse.Namespace) -> int:
     method = find_method(arguments.method or DEFAULT_METHOD)
     given = _given(method, arguments)
     options = build_options(method, given)
-    seeds = first_seeds(method, arguments.seeds, "--seeds")
+    seeds = _seeds(method, arguments)
     topology = parse_topology(arguments.topology)
     what = parse_collective(arguments, topology)
     size = parse_amount(arguments, what) or parse_size(DEFAULT_SIZE)
@@ -51,14 +52,14 @@ def execute(arguments: argparse.Namespace) -> int:
         if is_round_file(arguments.output):
             from experiments.cli import synth_rounds  # and its kernels
 
-            return synth_rounds.execute(arguments, method, Problem(topology, what, size), options)
+            return synth_rounds.execute(arguments, method, Problem(topology, what, size), options, seeds)
     stopped: Interrupted | None = None
     try:
         with _waiting(f"{method.name} on {topology.name}", arguments):
             made = synthesize_best(method, problem, options, seeds, size)
     except Interrupted as stop:
         made, stopped = stop.found, stop
-    said = (*_default_note(method, arguments), *_seeds_note(method, arguments.seeds))
+    said = (*_default_note(method, arguments), *_seeds_note(method, arguments))
     result = Result.of(made, size, method.name, options_text(given), said)
     try:
         if arguments.output is not None:
@@ -103,7 +104,16 @@ def _default_note(method: Method, arguments: argparse.Namespace) -> tuple[str, .
     return (f"{tries}; --option time_limit=1min gives it more time",)
 
 
-def _seeds_note(method: Method, count: int) -> tuple[str, ...]:
-    if method.seeded or count == 1:
+def _seeds(method: Method, arguments: argparse.Namespace) -> range:
+    if arguments.seed is not None:
+        return only_seed(method, arguments.seed, "--seed")
+    return first_seeds(method, arguments.seeds, "--seeds")
+
+
+def _seeds_note(method: Method, arguments: argparse.Namespace) -> tuple[str, ...]:
+    if method.seeded:
         return ()
-    return (f"{method.name} has no randomness, so --seeds {count} is one try.",)
+    if arguments.seed is not None:
+        return (f"{method.name} has no randomness, so --seed {arguments.seed} changes nothing.",)
+    count = arguments.seeds
+    return () if count == 1 else (f"{method.name} has no randomness, so --seeds {count} is one try.",)

@@ -26,6 +26,7 @@ OF_THE_FILE: dict[str, Any] = {
     "chunks": None,
     "option": [],
     "seeds": 1,
+    "seed": None,
     "collective": DEFAULT_COLLECTIVE,
     "root": None,
     "shards": None,

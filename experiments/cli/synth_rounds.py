@@ -28,22 +28,24 @@ SPOKEN_SECONDS = 10.0
 """Between two lines of progress."""
 
 
-def execute(arguments: argparse.Namespace, method: Method, problem: Problem, options: Any) -> int:
+def execute(
+    arguments: argparse.Namespace, method: Method, problem: Problem, options: Any, seeds: range
+) -> int:
     """Make the schedule, verify it by streaming, and print what it is."""
     write = WRITERS.get(method.name)
     if write is None:
         raise method.unsupported("writes no table of rounds; allowed: .json, .json.gz, .npz")
-    if arguments.seeds != 1:
-        raise InputError(f"--seeds {arguments.seeds}: a table of rounds is of one seed")
+    if len(seeds) != 1:
+        raise InputError(f"--seeds {len(seeds)}: a table of rounds is of one seed")
     method.supports(problem, options)
     with Stopwatch() as watch:
-        rng = np.random.default_rng(0)
+        rng = np.random.default_rng(seeds[0])
         table = write(arguments.output, problem, options, rng, _teller())
     _say(f"made in {watch.seconds:.3g} s; now verifying")
     with Stopwatch() as verification:
         verify(table)
     _say(f"{table.transfers} transfers verified in {verification.seconds:.3g} s; now the bound")
-    document = {**_document(table, problem), "method": method.name, "seed": 0, "verified": True}
+    document = {**_document(table, problem), "method": method.name, "seed": seeds[0], "verified": True}
     document |= {"synth_s": watch.seconds, "verify_s": verification.seconds, "file": str(arguments.output)}
     if arguments.json:
         print_json(document)

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from experiments.printable import say
+from experiments.printable import complaint, say
 from experiments.report.overview import heat_map, nearest
 from experiments.report.results import OK, Results, Row, read_results
 from experiments.report.standings import mean, ranking
@@ -224,7 +224,7 @@ def main(arguments: Sequence[str]) -> int:
             with replacing(page) as draft:
                 draft.write_text(text, encoding="utf-8")
     except (TuttiError, OSError) as error:
-        say(f"tutti: {error}", sys.stderr)
+        say(complaint(f"tutti: {error}"), sys.stderr)
         return BAD_INPUT
     return 0
 

@@ -15,11 +15,14 @@ from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
 from schedules.method import Method
 from topologies.errors import InputError, suggestion
+from topologies.exact import INT64_MAX
 from topologies.ranges import Whole
 from topologies.units import parse_time
 
 SEED_COUNT = Whole(1, 10**6)
 """How many seeds may be tried for one row: more are a slip of the hand."""
+SEED = Whole(0, INT64_MAX)
+"""A single seed: results keep it in a column of int64."""
 TIME_LIMIT = "time_limit"
 """The option that takes a number of seconds as well as a text with its unit, whatever its method holds."""
 
@@ -69,6 +72,18 @@ def first_seeds(method: Method, count: int, name: str = "seeds") -> range:
     """
     SEED_COUNT.check("", name, count)
     return range(count if method.seeded else 1)
+
+
+def only_seed(method: Method, seed: int, name: str = "seed") -> range:
+    """Return one seed, as `first_seeds` returns several; 0 for a method without randomness.
+
+    Raises
+    ------
+    InputError
+        If it is no seed, with what the user calls it.
+    """
+    SEED.check("", name, seed)
+    return range(seed, seed + 1) if method.seeded else range(1)
 
 
 def describe_options(method: Method) -> dict[str, str]:

@@ -22,7 +22,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from experiments.printable import printable
+from experiments.printable import complaint, printable
 from experiments.runner.pool import Running
 from experiments.runner.state import say
 from experiments.runner.tasks import Outcome, Task
@@ -129,7 +129,7 @@ class Reporter:
         self._fresh += len(task.sizes)
         if outcome.status in ("failed", "timeout"):
             self._failed += len(task.sizes) if outcome.status == "failed" else 0
-            self._print(f"{outcome.status}: {task}: {outcome.rows[0]['message']}")
+            self._print(complaint(f"{outcome.status}: {task}: {outcome.rows[0]['message']}"))
         if self._bar is not None:
             self._bar.update(self._line, completed=self._done, counts=self._counts())
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from models.allreduce.cuts import Arcs
 from models.allreduce.optimum import allreduce_optimum
-from models.bounds.bound import SECONDS_PER_BYTE, Bound
+from models.bounds.bound import ASKED_SECONDS, SECONDS_PER_BYTE, Bound
 from schedules.collective import Collective, Kind
 from topologies.errors import InputError, NoSchedule
 from topologies.exact import json_number
@@ -41,7 +41,7 @@ def lp_bound(
     partition
         Its partition bound, whose parts are tried first.
     asked
-        Whether to do it for any network and however long it takes.
+        Whether to do it for any network, in at most `ASKED_SECONDS`.
 
     Returns
     -------
@@ -55,7 +55,8 @@ def lp_bound(
         return None
     parts = partition.certificate["parts"] if partition else ()
     try:
-        found = allreduce_optimum(topology, parts, time_limit=None if asked else UNASKED_SECONDS, by="cuts")
+        limit = ASKED_SECONDS if asked else UNASKED_SECONDS
+        found = allreduce_optimum(topology, parts, time_limit=limit, by="cuts")
     except (InputError, NoSchedule):  # numbers beyond 64 bits, or no time: the other bounds must do
         return None
     offered = zip(topology.bandwidth, found.proof.lengths, strict=True)

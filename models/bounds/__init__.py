@@ -32,7 +32,7 @@ builds on the bottleneck cut. A `BoundKind` from outside brings a proof of its o
 """
 
 from models.bounds.bound import Bound, BoundError, BoundKind, own_bounds
-from models.bounds.report import best_bound, bound_document, each_bound, lower_bounds
+from models.bounds.report import best_bound, bound_document, each_bound, lower_bounds, program_bounds
 
 __all__ = [
     "Bound",
@@ -43,4 +43,5 @@ __all__ = [
     "each_bound",
     "lower_bounds",
     "own_bounds",
+    "program_bounds",
 ]

@@ -39,6 +39,11 @@ ANY_SCHEDULE = "any schedule"
 """The ``scope`` of a certificate that has one, where the bound holds for all schedules."""
 
 
+ASKED_SECONDS = 600.0
+"""The most seconds that each kind of bound by linear programs may take where the user asks for it (``--lp``).
+A larger value lets large networks have bounds that are nearer to the optimum of the program."""
+
+
 class BoundError(TuttiError):
     """A certificate that does not prove its bound."""
 

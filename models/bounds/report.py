@@ -7,7 +7,7 @@ and looked up when they are first asked for, so that nothing here depends on tho
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import cache, partial
 from pkgutil import resolve_name
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from models.bounds.bandwidth import cut_bound, degree_bound, told_hosts
-from models.bounds.bound import SECONDS_PER_BYTE, Bound, BoundKind
+from models.bounds.bound import ASKED_SECONDS, SECONDS_PER_BYTE, Bound, BoundKind
 from models.bounds.chains import chains_bound
 from models.bounds.check import PROOFS
 from models.bounds.crossings import crossings_bound
@@ -26,7 +26,7 @@ from models.bounds.messages import messages_bound
 from models.bounds.neighbours import neighbours_bound
 from models.bounds.partition import partition_bounds, transfers_bound
 from models.bounds.traffic import Traffic
-from schedules.collective import Collective
+from schedules.collective import Collective, Kind
 from schedules.files.document import collective_document
 from topologies.errors import InputError
 from topologies.exact import json_number
@@ -99,13 +99,16 @@ def lower_bounds(
     BoundError
         If one from outside is not proven by its certificate.
     """
-    return list(each_bound(topology, collective, size, lp=lp))
+    found = {bound.kind: bound for bound in each_bound(topology, collective, size)}
+    if lp:
+        found |= {bound.kind: bound for bound in program_bounds(topology, collective, size, found.values())}
+    return list(found.values())
 
 
 def each_bound(
-    topology: Topology, collective: Collective, size: Fraction | int | None = None, *, lp: bool = False
+    topology: Topology, collective: Collective, size: Fraction | int | None = None
 ) -> Iterator[Bound]:
-    """Yield the bounds of `lower_bounds` as they are found, those that take long last."""
+    """Yield the bounds of `lower_bounds` without linear programs as they are found, the slow ones last."""
     if collective.num_ranks != topology.num_ranks:
         raise InputError(
             f"{collective.kind} over {collective.num_ranks} ranks on {topology.name}, "
@@ -120,7 +123,7 @@ def each_bound(
     bounds = [cut, degree_bound(topology, traffic), *partitions[:1]]
     yield from bounds
     further = (kind.bound(topology, collective, exact) for kind in FURTHER.values())
-    for bound in itertools.chain([_finder("mcf")(topology, collective, asked=lp)], further):
+    for bound in itertools.chain([_finder("mcf")(topology, collective)], further):
         if bound:
             bounds.append(bound)
             yield bound
@@ -144,10 +147,39 @@ def each_bound(
         partial(chains_bound, topology, traffic, distances, exact),
         partial(_finder("relays"), topology, collective, exact),
         partial(crossings_bound, topology, traffic, distances, exact, cuts=cuts),
-        *(partial(_solved, kind, topology, collective, exact) for kind in (PROGRAMS if lp else ())),
     )
     for step in steps:
         more = step(least)
+        if more:
+            least = max(least, more.value)
+            yield more
+
+
+def program_bounds(
+    topology: Topology, collective: Collective, size: Fraction | int | None, known: Iterable[Bound]
+) -> Iterator[Bound]:
+    """Yield what linear programs prove beyond the bounds of `each_bound`, each when it is found.
+
+    Parameters
+    ----------
+    topology, collective, size
+        As `lower_bounds`.
+    known
+        What `each_bound` yielded: a bound of the same kind is larger than there.
+    """
+    bounds = list(known)
+    if collective.kind is Kind.ALL_TO_ALL:
+        tell(f"mcf: ends within {ASKED_SECONDS:g} s")
+    flow = _finder("mcf")(topology, collective, asked=True)
+    if flow and all(flow.value > bound.value for bound in bounds if bound.kind == flow.kind):
+        bounds.append(flow)
+        yield flow
+    if size is None:
+        return
+    exact = Fraction(size)
+    least = max(bound.time(exact) for bound in bounds)
+    for kind in PROGRAMS:
+        more = _solved(kind, topology, collective, exact, least)
         if more:
             least = max(least, more.value)
             yield more

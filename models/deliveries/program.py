@@ -128,14 +128,14 @@ class DeliveryProgram:
             table[:] = np.take_along_axis(table, np.broadcast_to(late, table.shape), axis=-1)
         return columns
 
-    def solved(self) -> tuple[float, Prices | None]:
-        """Return the reciprocal of the program's maximum, 0 if it has none, and its prices."""
+    def solved(self, seconds: float) -> tuple[float, Prices | None]:
+        """Return the reciprocal of the program's maximum, 0 if none is found in time, and its prices."""
         seen, columns = self.seen, self.columns
         value = np.zeros(int(columns.earned[-1, -1]) + 1)
         for item, node in zip(seen.items, seen.node, strict=True):
             np.add.at(value, columns.end[node[item.ends]], float(item.share))
             value[columns.held[node[item.start], 0]] -= float(item.share)
-        reciprocal, found = _maximum(self._rows(), value)
+        reciprocal, found = _maximum(self._rows(), value, seconds)
         if found is None:
             return reciprocal, None
         asked = found[: columns.held[0, 0]]
@@ -264,10 +264,10 @@ class DeliveryProgram:
         return worth
 
 
-def _maximum(rows: Rows, value: FloatArray) -> tuple[float, FloatArray | None]:
+def _maximum(rows: Rows, value: FloatArray, seconds: float) -> tuple[float, FloatArray | None]:
     """Return the reciprocal of the most of a value where the last row is 1, and where it is; 0 if nowhere."""
     model = normalized("deliveries", rows.matrix(len(value)), value)
-    result = solve(model, "highs", HighsOptions(method="ipm", crossover=False))
+    result = solve(model, "highs", HighsOptions(method="ipm", crossover=False, time_limit=seconds))
     if result.values is None or not result.objective:
         return 0.0, None
     return 1 / result.objective, np.maximum(result.values, 0)

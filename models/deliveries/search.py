@@ -7,9 +7,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
+from models.bounds.bound import ASKED_SECONDS
 from models.deliveries.program import FLOAT_SLACK, DeliveryProgram, Prices
 from models.deliveries.windows import Moments
 from models.solvers.secant import STEP, secant
+from topologies.kernels import now
+from topologies.progress import tell
 
 MOST_PROGRAMS, CLOSE = 6, 1e-3
 """When the search ends: after so many, or so near to what is proven (relatively)."""
@@ -18,7 +21,10 @@ HALVINGS = 30
 
 
 def largest_time(
-    program: Callable[[Moments], DeliveryProgram], moments: Callable[[Fraction], Moments], least: Fraction
+    program: Callable[[Moments], DeliveryProgram],
+    moments: Callable[[Fraction], Moments],
+    least: Fraction,
+    seconds: float = ASKED_SECONDS,
 ) -> tuple[Prices, Moments] | None:
     """Return the prices of the largest time that is proven, and this; None if it is no more than the least.
 
@@ -33,13 +39,19 @@ def largest_time(
         For a time, in seconds.
     least
         Seconds: the first time.
+    seconds
+        The most seconds that solving may take.
     """
+    end = now() + seconds
     times, reciprocals = [1.0], list[float]()
     low, high = 1.0, math.inf
     best: tuple[Prices, Moments] | None = None
     while len(reciprocals) < MOST_PROGRAMS and (not reciprocals or times[-1] > low * (1 + CLOSE)):
+        if (left := end - now()) <= 0:
+            break
+        tell(f"deliveries: linear program {len(reciprocals) + 1} of at most {MOST_PROGRAMS}")
         until = moments(Fraction(times[-1]) * least)
-        reciprocal, prices = program(until).solved()
+        reciprocal, prices = program(until).solved(left)
         reciprocals.append(reciprocal)
         if reciprocal >= 1:
             high = times[-1]

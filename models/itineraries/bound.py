@@ -7,21 +7,20 @@ from fractions import Fraction
 
 import numpy as np
 
-from models.bounds.bound import SECONDS, Bound
+from models.bounds.bound import ASKED_SECONDS, SECONDS, Bound
 from models.itineraries.pairs import Pairs
 from models.itineraries.program import UNIT, Messages, Prices, Program, Start
 from models.solvers.secant import secant
 from schedules.collective import Collective
 from topologies.exact import json_number
 from topologies.kernels import now
+from topologies.progress import tell
 from topologies.topology import Topology
 
 MOST_COLUMNS, MOST_TICKS, MOST_PARTS = 2**13, 256, 64
 """Of prices; of a time; and of the least α."""
 MOST_WORK = 2**27
 """Ticks, three times, times arcs: a message begins, lasts and goes on at each."""
-MOST_SECONDS = 600
-"""After so many, what is proven has to do."""
 STAGES = (Fraction(1, 4), Fraction(6, 5)), (Fraction(1), Fraction(101, 100))
 """How many columns and ticks there are, of the most: few at first, to find out about which time it is. And
 how many times more ticks a second program has."""
@@ -64,7 +63,7 @@ def itineraries_bound(
         return None
     unit = Fraction(int(topology.alpha.numerators.max()), topology.alpha.denominator)
     best: tuple[Fraction, Prices, Pairs] | None = None
-    until = now() + MOST_SECONDS
+    until = now() + ASKED_SECONDS
     for near in NEAR:
         time = best[0] if best else least
         if near > 1 and time > LATE * unit:
@@ -133,6 +132,7 @@ def _longest(
     tried, reciprocals = list[float](), list[float]()
     best: tuple[Fraction, Start] | None = None
     while len(tried) < MOST_PROGRAMS and now() < until:
+        tell(f"itineraries: {ticks} ticks; ends within {math.ceil(until - now())} s")
         found = program.solved(ticks, pool, tick / moved, start)
         if found is None:
             break

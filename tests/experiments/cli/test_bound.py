@@ -36,8 +36,53 @@ def test_what_is_known_when_it_is_stopped_is_printed(tutti, monkeypatch):
 
     monkeypatch.setattr("models.bounds.report._solved", stopped)
     code, out, err = tutti("bound", "ring:4", "--size", "32KB", "--lp", "--json")
-    assert (code, err) == (130, "tutti: stopped\n")
+    assert (code, err.splitlines()[-1]) == (130, "tutti: stopped")
     assert {"cut", "distance", "combined"} <= {bound["kind"] for bound in json.loads(out)["bounds"]}
+
+
+def test_bounds_come_before_linear_programs_which_have_a_limit(tutti, monkeypatch):
+    """What is printed when the first program begins is all that was known, and Ctrl-C keeps it."""
+
+    def stopped(kind, *_):
+        assert kind == "deliveries"
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("models.bounds.report._solved", stopped)
+    command = ["bound", "mesh:3", "--collective", "broadcast", "--size", "100KB"]
+    code, out, err = tutti(*command, "--lp")
+    said = (
+        "tutti: linear programs for deliveries, itineraries, at most 10 min each; Ctrl-C keeps what is found"
+    )
+    assert (code, err.splitlines()) == (130, [said, "tutti: stopped"])
+    quick = tutti(*command)[1]
+    assert out.startswith(quick[: quick.index("s/GB: per")])
+
+
+def test_linear_programs_add_a_table_or_say_that_there_is_none(tutti):
+    """A broadcast of 100 KB on a line of three takes α twice and all bytes once, which deliveries proves."""
+    out = tutti("bound", "mesh:3", "--collective", "broadcast", "--size", "100KB", "--lp")[1]
+    first, second = out.split("broadcast on mesh:3:")[1:]
+    assert "deliveries" not in first
+    assert "deliveries" in second
+    assert "distance" not in second
+    out = tutti("bound", "ring:4", "--size", "32KB", "--lp")[1]
+    assert out.count("allgather on ring:4:") == 1
+    assert "linear programs prove no larger bound" in out
+
+
+@pytest.mark.parametrize(
+    ("kind", "rest"),
+    [
+        ("allgather", "nothing is added for allgather"),
+        ("allreduce", "only lp is computed"),
+        ("all-to-all", "only mcf is computed"),
+    ],
+)
+def test_linear_programs_that_need_a_size_say_so(tutti, kind, rest):
+    code, _, err = tutti("bound", "ring:4", "--collective", kind, "--lp")
+    need = "deliveries and itineraries need --size, such as --size 1MB"
+    assert (code, err.splitlines()[0]) == (0, f"tutti: note: --lp: {need}; without it, {rest}")
+    assert ("linear programs for" in err) == (kind != "allgather")
 
 
 def test_bounds_for_people_name_the_topology(tutti):

@@ -15,7 +15,25 @@ LIMITED = ["synth", "ring:4", "--method", "best", "--size", "1MB"]
 
 
 BAD = [
-    (["frobnicate"], 2, r"invalid choice: 'frobnicate'"),
+    (["frobnicate"], 2, r"invalid choice: 'frobnicate'; allowed: attach, .*, verify; see tutti --help"),
+    (["sinth"], 2, r"invalid choice: 'sinth'; did you mean 'synth'\?"),
+    (["list", "methds"], 2, r"invalid choice: 'methds'; did you mean 'methods'\?"),
+    (
+        ["synth", "ring:4", "--metod", "bfb"],
+        2,
+        r"tutti synth: no option '--metod'; did you mean '--method'\?",
+    ),
+    (["simulate", "x.json", "--sise=1MB"], 2, r"no option '--sise'; did you mean '--size'\?"),
+    (["--versoin"], 2, r"tutti: no option '--versoin'; did you mean '--version'\?"),
+    ([*SYNTH, "--meth", "bfb"], 2, r"no option '--meth'; did you mean '--method'\?"),
+    ([*SYNTH, "extra"], 2, r"tutti synth: unrecognized arguments: extra; see tutti synth --help"),
+    ([*TACOS, "--seed", "3", "--seeds", "2"], 2, r"--seeds: not allowed with argument --seed"),
+    (
+        [*TACOS, "--seed", "-1"],
+        2,
+        r"option --seed is -1; it must be a whole number, 0 to 9223372036854775807",
+    ),
+    ([*TACOS, "--seed", str(2**63)], 2, r"option --seed is 9223372036854775808; it must be"),
     (["synth", "rng:4", "--method", "bfb", "--size", "1MB"], 2, r"unknown family 'rng'; did you mean"),
     (
         ["synth", "ring:4", "--method", "bbf", "--size", "1MB"],
@@ -29,7 +47,7 @@ BAD = [
         2,
         r"no option 'chunks'; it has none",
     ),
-    ([*SYNTH, "--sizes", "1MB"], 2, r"synth: unrecognized arguments: --sizes 1MB; see tutti synth --help"),
+    ([*SYNTH, "--sizes", "1MB"], 2, r"tutti synth: no option '--sizes'; did you mean '--size'\?"),
     ([*SYNTH, "--chunks", "0"], 2, r"chunks is 0; it must be a whole number, at least 1"),
     ([*SYNTH, "--chunks", "2", "--option", "chunks=2"], 2, r"say the same; give one of them"),
     ([*SYNTH, "--option", "chunks"], 2, r"option 'chunks': write it as NAME=VALUE"),
@@ -184,3 +202,41 @@ def test_sigterm_stops_as_ctrl_c_does():
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "tutti: stopped\n")
+
+
+LONG = "\x1b[31m\n" + 10_000 * "x"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [LONG],
+        ["synth", "ring:4", f"--{LONG}"],
+        ["synth", LONG],
+        ["synth", f"ring:4?{LONG}=1"],
+        [*SYNTH[:2], "--method", LONG],
+        [*TACOS, "--option", f"{LONG}=1"],
+        [*SYNTH, "--size", LONG],
+        ["verify", f"{LONG}.json"],
+        ["run", f"{LONG}.toml"],
+        ["report", LONG],
+        ["help", LONG],
+    ],
+    ids=range(11),
+)
+def test_an_error_is_300_characters_at_most_whatever_the_words_hold(tutti, words):
+    code, out, err = tutti(*words)
+    assert (code, out) == (2, "")
+    assert err.startswith("tutti")
+    assert err.endswith("\n")
+    assert err[:-1].isprintable()
+    assert len(err) <= 301
+
+
+def test_a_long_key_leaves_the_file_and_what_is_allowed_in_the_error(tutti, tmp_path):
+    path = tmp_path / "x.toml"
+    path.write_text(f'name = "x"\n"{10_000 * "k"}\\n" = 1\n')
+    code, _, err = tutti("run", path)
+    assert (code, len(err)) == (2, 301)
+    assert err.startswith(f"tutti: {path}: unknown key 'kkk")
+    assert err.endswith(", sweep, topology\n")

@@ -62,6 +62,15 @@ def test_a_file_in_the_place_of_a_folder_is_refused_before_anything_is_written(t
     assert not (run / "report.html").exists()
 
 
+@pytest.mark.parametrize("option", ["--figures", "--latex", "--gif", "-o"])
+def test_a_folder_that_can_t_be_written_is_refused_before_any_work(tutti, tmp_path, monkeypatch, option):
+    monkeypatch.setattr("experiments.cli.report.read_results", pytest.fail)
+    (tmp_path / "file").write_text("x")
+    target = tmp_path / "file" / "below"
+    code, out, said = tutti("report", tmp_path, option, target / "page.html" if option == "-o" else target)
+    assert (code, out, said) == (2, "", f"tutti: {target}: can't be written: Not a directory\n")
+
+
 def test_a_baseline_that_is_not_there_is_told_each_method_once(tutti, tmp_path):
     run = write_run(tmp_path / "run", [row(), row(size_bytes=2)])
     code, _, said = tutti("report", run, "--baseline", "zzz")

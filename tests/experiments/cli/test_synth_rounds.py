@@ -29,6 +29,18 @@ def test_a_table_is_made_verified_and_costed(tutti, tmp_path):
     assert tutti("verify", path)[:2] == (0, "legal: 480 transfers, allreduce on torus:4x4, step clock\n")
 
 
+def test_a_table_is_of_the_seed_that_is_asked_for(tutti, tmp_path):
+    made = {}
+    for name, words in {"first": (), "again": ("--seed", 0), "other": ("--seed", 5)}.items():
+        path = tmp_path / f"{name}.rounds"
+        code, out, _ = tutti(*SYNTH, *words, "-o", path, "--json")
+        made[name] = json.loads(out)["seed"], path.read_bytes()
+        assert code == 0
+    assert made["first"] == made["again"]
+    assert made["other"][0] == 5
+    assert made["other"][1] != made["first"][1]
+
+
 def test_a_spoilt_table_fails_verification(tutti, tmp_path):
     path = tmp_path / "a.rounds"
     assert tutti(*SYNTH, "-o", path)[0] == 0

@@ -156,6 +156,18 @@ def reported(console, folder, running, lacks=str):
         return status(folder)
 
 
+def test_a_failed_row_is_one_short_line(tmp_path):
+    console = Console(file=io.StringIO(), width=200)
+    failed = SimpleNamespace(status="failed", rows=[{"message": f"\x1b[31m\n{10_000 * 'x'} is wrong"}])
+    with Reporter(console, tmp_path, [task("slow")], [], "2 processes", quiet=True) as reporter:
+        reporter.finished(task("slow"), failed)
+    line = console.file.getvalue()
+    assert line.startswith("failed: ")
+    assert r"\x1b[31m\nxxx" in line
+    assert line.endswith("xxx is wrong\n")
+    assert len(line) == 301
+
+
 def test_a_run_says_what_is_done_by_method_and_what_runs_where_since_when(hasty, tmp_path):
     console = Console(file=io.StringIO(), width=200)
     said = reported(console, tmp_path, lambda: [Running("taccl on x", 75.0, "process 7")])
