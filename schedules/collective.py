@@ -284,6 +284,18 @@ class Collective:
         exact = Rationals.of(share for group_shares in shares for share in group_shares)
         return Items(group, owner, dest, start, end, exact.take(which))
 
+    @property
+    def num_items(self) -> int:
+        """How many items there are, without making them."""
+        if self.parts:
+            return sum(part.num_items for part in self.parts)
+        if self.matrix is not None:
+            return len(self.members) * int(np.count_nonzero(self.matrix.amounts))
+        if self.kind in (Kind.BROADCAST, Kind.REDUCE):
+            return len(self.members)
+        power = 2 if self.kind is Kind.ALL_TO_ALL else 1
+        return sum(len(group) ** power for group in self.members)
+
     def _matrix_items(self, matrix: ByteMatrix) -> Items:
         """Return the items of an all-to-all-v: none for what is 0."""
         sender, receiver = np.nonzero(matrix.amounts)

@@ -17,7 +17,7 @@ from schedules.collective import Kind
 from schedules.execution.fifos import Fifo
 from schedules.execution.transport import Array, Patience, bytes_of
 from schedules.programs.program import Program
-from topologies.errors import InputError
+from topologies.errors import InputError, installing
 
 
 def world() -> Any:
@@ -32,9 +32,7 @@ def world() -> Any:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
         why = str(error).partition("\n")[0]
-        raise InputError(
-            f"--transport mpi needs an MPI and mpi4py (pip install 'tutti[mpi]'): {why}"
-        ) from None
+        raise InputError(f"--transport mpi needs an MPI and mpi4py ({installing('mpi')}): {why}") from None
     return MPI.COMM_WORLD
 
 

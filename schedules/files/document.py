@@ -31,6 +31,9 @@ from topologies.text import parse_topology
 from topologies.topology import Topology
 from topologies.units import exact_number, parse_time
 
+MOST_COUNTED = 2**24
+"""The most chunks that a file may have by stating their number, without listing them. With a larger value a
+file of a few bytes can make a reader take more memory, about 60 bytes a chunk."""
 _LONGEST = 60
 """Longer values are cut short in errors."""
 
@@ -234,13 +237,38 @@ def schedule_of(header: Any, columns: Columns, where: str, lines: Sequence[int] 
     clock = _clock(header["clock"], where)
     reader = _Columns(where, columns, lines)
     reader.check_names()
+    count = integer(header.get("chunks", 1), 1, MOST_CHUNKS, f"{where}: chunks")
+    check_counted(what, count, len(columns.get("chunks.owner", ())), where)
     if "chunks" in header:
-        count = integer(header["chunks"], 1, MOST_CHUNKS, f"{where}: chunks")
         chunks = within(where, lambda: Chunks.even(what, count))
     else:
         denominator = integer(header["denominator"], 1, INT64_MAX, f"{where}: denominator")
         chunks = Chunks(reader.items(what), reader.integers("chunks.size"), denominator, reader.copy_of())
     return reader.schedule(topology, what, clock, chunks, _quantities(header, where))
+
+
+def check_counted(what: Collective, count: int, listed: int, where: str) -> None:
+    """Refuse too many chunks before there are arrays of them.
+
+    Parameters
+    ----------
+    what
+        The collective, whose items need not be made.
+    count
+        Chunks of each item.
+    listed
+        As many are allowed at least, as the file has as many rows.
+    where
+        Opens the error.
+
+    Raises
+    ------
+    InputError
+        If there are more than `MOST_COUNTED`, and more than are listed.
+    """
+    if count * what.num_items > max(MOST_COUNTED, listed):
+        many = f"{count} chunks for each of {what.num_items} data of {what} are too many"
+        raise InputError(f"{where}: {many}; at most {MOST_COUNTED} in all, or as many as the file lists")
 
 
 def _quantities(header: Mapping[str, Any], where: str) -> dict[str, Any]:

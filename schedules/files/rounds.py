@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from schedules.collective import Collective, Kind
 from schedules.cost import StepCost, link_loads, step_cost
-from schedules.files.document import header_of, schedule_of
+from schedules.files.document import check_counted, header_of, schedule_of
 from schedules.schedule import Chunks, Clock, Schedule, step_numbers
 from topologies.errors import InputError, Unsupported
 from topologies.exact import Int32Array, Int64Array, frozen
@@ -368,9 +368,9 @@ def read_rounds(path: Path | str) -> RoundTable:
     for key in (_SCHEDULE, _CHUNKS):
         if not isinstance(header, dict) or key not in header:
             raise InputError(f"{path}: no key '{key}' in its header")
-    frame = _read_frame(header[_SCHEDULE], header[_CHUNKS], str(path))
-    width, links = width_of(len(frame.chunks)), frame.topology.num_links
     size = path.stat().st_size - begin
+    frame = _read_frame(header[_SCHEDULE], header[_CHUNKS], size, str(path))
+    width, links = width_of(len(frame.chunks)), frame.topology.num_links
     rounds, rest = divmod(size, width.itemsize * links)
     if rest or size < 0:
         raise InputError(f"{path}: damaged: its last round is cut off")
@@ -386,13 +386,14 @@ def _frame(table: RoundTable) -> Schedule:
     )
 
 
-def _read_frame(header: Any, per_item: Any, where: str) -> Schedule:
+def _read_frame(header: Any, per_item: Any, listed: int, where: str) -> Schedule:
     none = np.zeros(0, np.int64)
     names = ("chunks.owner", "chunks.size", "transfers.chunk", "transfers.src", "transfers.dst")
     columns = dict.fromkeys((*names, "transfers.route", "transfers.order"), none)
     frame = schedule_of(header, columns, where)
     if not isinstance(per_item, int) or isinstance(per_item, bool):
         raise InputError(f"{where}: {_CHUNKS} is {per_item!r}; it must be an integer")
+    check_counted(frame.collective, per_item, listed, where)
     return frame.replace(chunks=Chunks.even(frame.collective, per_item))
 
 

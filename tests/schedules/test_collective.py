@@ -40,6 +40,23 @@ def test_items_are_the_collectives_conditions(kind):
     assert conditions(of_kind(kind)) == expected
 
 
+@pytest.mark.parametrize(
+    "what",
+    [
+        *map(of_kind, BY_HAND),
+        collective("allgather", 5, groups=[[4, 0], [1, 2]]),
+        collective("all-to-all", 5, groups=[[4, 0], [1, 2, 3]]),
+        collective("broadcast", 4, root=0, groups=[[0, 1], [2, 3]]),
+        collective("all-to-all", 3, matrix=[[0, 1, 2], [0, 0, 3], [4, 0, 0]]),
+        concurrent([of_kind("all-to-all"), of_kind("allreduce")]),
+    ],
+    ids=str,
+)
+def test_items_are_counted_without_making_them(what):
+    assert "items" not in vars(what)
+    assert what.num_items == len(what.items)
+
+
 @pytest.mark.parametrize("kind", BY_HAND)
 def test_the_reverse_swaps_starts_and_ends(kind):
     what = of_kind(kind)

@@ -18,6 +18,7 @@ from schedules.files.rounds import (
     read_rounds,
     round_cost,
     width_of,
+    write_head,
 )
 from schedules.reversal import reverse
 from schedules.verify import VerificationError, verify
@@ -214,6 +215,17 @@ def test_damaged_files_are_refused(tmp_path):
         read_rounds(tmp_path / "b.rounds")
     with pytest.raises(InputError, match="can't be written: No such file"):
         write(tmp_path / "no" / "a.rounds", ring(5, "allgather"))
+
+
+def test_chunks_that_a_number_states_are_refused_before_there_are_arrays(tmp_path):
+    path = tmp_path / "a.rounds"
+    write(path, ring(5, "allgather"))
+    (header, begin), data = read_head(path), path.read_bytes()
+    with path.open("wb") as file:
+        write_head(file, header | {"chunks_per_item": 2**31 - 1})
+        file.write(data[begin:])
+    with pytest.raises(InputError, match="2147483647 chunks for each of 5 data of allgather are too many"):
+        read_rounds(path)
 
 
 def test_the_header_says_what_a_schedule_file_says(tmp_path):

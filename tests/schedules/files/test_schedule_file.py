@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import tracemalloc
 from fractions import Fraction
 from pathlib import Path
 
@@ -519,3 +520,61 @@ def test_what_is_a_copy_of_what_is_kept_and_counts():
     document["chunks"]["copy_of"][8] = 23
     with pytest.raises(InputError, match=r"chunks.copy_of\[8\] is 23; allowed: -1..22$"):
         from_document(document)
+
+
+SMALL = {
+    "format": "tutti.schedule/1",
+    "topology": "ring:4",
+    "collective": "broadcast",
+    "clock": "step",
+    "chunks": 1,
+    "transfers": {"chunk": [0, 0, 0], "src": [0, 0, 1], "dst": [1, 3, 2], "order": [1, 1, 2]},
+}
+"""A broadcast in a file of 220 bytes."""
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"chunks": 2**31 - 1}, r"2147483647 chunks for each of 1 data of broadcast .* at most 16777216"),
+        ({"chunks": 2**24 + 1}, "16777217 chunks for each of 1 data"),
+        ({"collective": "allgather", "chunks": 2**22 + 1}, "4194305 chunks for each of 4 data of allgather"),
+        ({"topology": "torus:100x100", "collective": "all-to-all"}, "1 chunks for each of 100000000 data"),
+        (
+            {"collective": {"kind": "mixed", "num_ranks": 4, "parts": ["allgather"] * 5}, "chunks": 10**6},
+            "1000000 chunks for each of 20 data",
+        ),
+    ],
+)
+@pytest.mark.parametrize("suffix", [".json", ".npz", ".csv"])
+def test_chunks_that_a_number_states_take_no_memory_before_they_are_refused(
+    suffix, changed, message, tmp_path
+):
+    path, document = tmp_path / f"x{suffix}", SMALL | changed
+    columns = {f"transfers.{name}": np.array(column) for name, column in SMALL["transfers"].items()}
+    header = {key: value for key, value in document.items() if key != "transfers"}
+    if suffix == ".npz":
+        np.savez(path, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **columns)
+    elif suffix == ".csv":
+        lines = [f"# {key}: {json.dumps(value)}" for key, value in header.items()]
+        path.write_text("\n".join([*lines, "chunk,src,dst,order", "0,0,1,1", "0,0,3,1", "0,1,2,2"]))
+    else:
+        path.write_text(json.dumps(document))
+    assert path.stat().st_size < 2000
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match=f"x{suffix}: {message}"):
+            read_schedule(path)
+        assert tracemalloc.get_traced_memory()[1] < 2**26
+    finally:
+        tracemalloc.stop()
+
+
+def test_as_many_chunks_as_a_file_lists_are_read(monkeypatch, document):
+    monkeypatch.setattr("schedules.files.document.MOST_COUNTED", 2)
+    verify(from_document(document))
+    assert len(from_document(SMALL | {"chunks": 2}).chunks) == 2
+    with pytest.raises(
+        InputError, match="3 chunks for each of 1 data of broadcast are too many; at most 2 in"
+    ):
+        from_document(SMALL | {"chunks": 3})
