@@ -7,3 +7,7 @@ compares solvers, `growth` draws how the finder's networks grow with N. `printab
 through. `run` is ``python experiments/run.py``, and `compile_kernels` compiles all kernels once. Everything
 else is below this folder, and nothing imports it.
 """
+
+DISTRIBUTION = "tutti-collectives"
+"""What pip calls tutti: the name in `pyproject.toml`. The name ``tutti`` on the package index is another
+project's."""

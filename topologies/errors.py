@@ -59,6 +59,17 @@ def raised(error: BaseException, within: Collection[str] = ()) -> str:
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}{where}"
 
 
+def installing(extra: str) -> str:
+    """Return how to install an extra of tutti: from its folder, as no package index has it.
+
+    Examples
+    --------
+    >>> installing("mpi")
+    "pip install -e '.[mpi]' in the folder of tutti"
+    """
+    return f"pip install -e '.[{extra}]' in the folder of tutti"
+
+
 def suggestion(word: str, allowed: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` or the list of what is allowed."""
     choices = sorted(set(allowed))

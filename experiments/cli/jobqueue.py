@@ -18,6 +18,7 @@ from experiments.solver_study import is_study, read_study
 from experiments.solver_study.run import study_of as study_of_solvers
 from experiments.training.config import is_training, read_training
 from experiments.training.study import study_of as study_of_training
+from topologies.errors import installing
 
 GIGABYTE = 10**9
 LEAST_MEMORY = 64
@@ -26,9 +27,10 @@ LEAST_MEMORY = 64
 SCRIPT = '''\
 """Runs the study {study} on a Dask cluster of {name}. Edit what is in capitals, then: python THIS_FILE
 
-It needs `pip install 'tutti[cluster]' {package}`, the same versions of everything where rows run, and
-FOLDER under the same name there: networks and plug-ins that are files are read on the workers. Rows and
-schedules come back to this process, which alone writes OUT; if it is stopped, the same script goes on.
+Install first: {install}, and pip install {package}.
+It needs the same versions of everything where rows run, and FOLDER under the same name there: networks and
+plug-ins that are files are read on the workers. Rows and schedules come back to this process, which alone
+writes OUT; if it is stopped, the same script goes on. Who can reach the scheduler can run code as you.
 """
 
 import subprocess
@@ -166,6 +168,7 @@ def print_script(path: Path, system: str, out: Path | None) -> int:
         path=str(path),
         out=str(out or Path("results") / study.name),
         folder=str(Path.cwd()),
+        install=installing("cluster"),
         memory=max(LEAST_MEMORY, math.ceil(largest / GIGABYTE)),
         least=f", here at most {largest / GIGABYTE:g}" if largest else "",
         **vars(SYSTEMS[system]),

@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from experiments import DISTRIBUTION
 from experiments.printable import complaint
 from topologies.errors import suggestion
 
 
 def _version() -> str:
     try:
-        return importlib.metadata.version("tutti")
+        return importlib.metadata.version(DISTRIBUTION)
     except importlib.metadata.PackageNotFoundError:
         return "(not installed)"
 

@@ -16,7 +16,7 @@ from experiments.report.charts import ROWS, Figure, Spec
 from experiments.report.results import Results, Row
 from experiments.show.animation import animation
 from schedules.files.schedule_file import read_schedule
-from topologies.errors import InputError, TuttiError
+from topologies.errors import InputError, TuttiError, installing
 from topologies.files import written
 
 FORMATS = ("svg", "pdf", "png")
@@ -27,7 +27,7 @@ FONT = 8
 HEIGHT = 150
 DOTS_PER_INCH = 300
 LONGEST_NAME = 120
-MISSING = "figures need vl-convert-python; pip install 'tutti[figures]'"
+MISSING = f"figures need vl-convert-python: {installing('figures')}"
 
 
 def write_figures(

@@ -40,7 +40,7 @@ from experiments.runner.pool import (
 )
 from experiments.runner.state import Detached
 from experiments.runner.tasks import Outcome, Task, failure
-from topologies.errors import InputError, TuttiError
+from topologies.errors import InputError, TuttiError, installing
 from topologies.files import replacing
 from topologies.processes import POLL_SECONDS, SHUTDOWN_SECONDS, Worker
 from topologies.units import format_size
@@ -95,10 +95,11 @@ class Cluster:
 
     def __enter__(self) -> Cluster:
         with ExitStack() as stack:
+            security = None
             if self.address.startswith(HERE):
                 self._here = stack.enter_context(LocalCluster(min(count_of(self.address), self._most)))
-                self.address = self._here.address
-            self._client = stack.enter_context(_client(self.address))
+                self.address, security = self._here.address, self._here.security
+            self._client = stack.enter_context(_client(self.address, security))
             if self._here is not None:
                 self._client.wait_for_workers(1)
             self._check()
@@ -475,7 +476,7 @@ def _dask(address: str) -> Any:
     try:
         return import_module("distributed")
     except ImportError:
-        raise InputError(f"--scheduler {address} needs Dask: pip install 'tutti[cluster]'") from None
+        raise InputError(f"--scheduler {address} needs Dask: {installing('cluster')}") from None
 
 
 def _differences(own: Mapping[str, str], theirs: Mapping[str, str]) -> str:
@@ -488,19 +489,20 @@ def _differences(own: Mapping[str, str], theirs: Mapping[str, str]) -> str:
 
 
 @contextmanager
-def _client(address: str) -> Iterator[Any]:
-    """Give a client of a scheduler, once it has answered."""
+def _client(address: str, security: Any = None) -> Iterator[Any]:
+    """Give a client of a scheduler, once it has answered; without security, with that of Dask's config."""
     check_address(address)
     dask = _dask(address)
     hush()
+    security = dask.Security() if security is None else security
     try:
-        kind = asyncio.run(_kind(address))
+        kind = asyncio.run(_kind(address, security))
         if kind != "Scheduler":
             raise InputError(f"--scheduler {address}: that is a {kind}, no Dask scheduler")
-        client = dask.Client(address, timeout=ANSWER_SECONDS, set_as_default=False)
+        client = dask.Client(address, timeout=ANSWER_SECONDS, set_as_default=False, security=security)
     except OSError as error:
         raise InputError(f"--scheduler {address}: nobody answers within {ANSWER_SECONDS:g} s") from error
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RuntimeError) as error:
         raise InputError(f"--scheduler {address}: {error}") from error
     with client:
         version = client.get_versions()["scheduler"]["packages"]["distributed"]
@@ -511,8 +513,9 @@ def _client(address: str) -> Iterator[Any]:
         yield client
 
 
-async def _kind(address: str) -> str:
+async def _kind(address: str, security: Any) -> str:
     """Return what answers at an address; a client would wait for ever for one that never is a scheduler."""
-    async with _dask(address).rpc(address, timeout=ANSWER_SECONDS) as there:
+    how = security.get_connection_args("client")
+    async with _dask(address).rpc(address, timeout=ANSWER_SECONDS, connection_args=how) as there:
         kind: str = (await asyncio.wait_for(there.identity(), ANSWER_SECONDS))["type"]
         return kind

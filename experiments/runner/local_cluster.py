@@ -1,4 +1,8 @@
-"""A Dask cluster on this machine: a scheduler and workers, each in a process of its own."""
+"""A Dask cluster on this machine: a scheduler and workers, each in a process of its own.
+
+Dask runs what it is sent. So all connections are encrypted, and whoever connects must show a certificate.
+This process makes it and gives it to those that it starts. No other user of the machine has it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from experiments.runner.pool import cause
-from topologies.errors import InputError, TuttiError
+from topologies.errors import InputError, TuttiError, installing
 from topologies.processes import Caller, End, Worker
 
 HERE = "local:"
@@ -57,15 +61,20 @@ class LocalCluster:
     ----------
     address
         Of the scheduler.
+    security
+        The certificate and its key, which live in memory as long as the cluster.
     """
 
     def __init__(self, count: int) -> None:
+        self.security = _certificate()
         self._count, self._workers = count, list[Worker]()
         self._closing = threading.Event()
         self._watch = threading.Thread(target=self._mend, daemon=True)
 
     def __enter__(self) -> LocalCluster:
-        self._scheduler, self.address = _served("experiments.runner.local_cluster:be_scheduler", None)
+        self._scheduler, self.address = _served(
+            "experiments.runner.local_cluster:be_scheduler", self.security
+        )
         self._watch.start()
         return self
 
@@ -85,9 +94,19 @@ class LocalCluster:
         while True:
             self._workers = [worker for worker in self._workers if worker.process.exitcode is None]
             while len(self._workers) < self._count and not self._closing.is_set():
-                self._workers.append(_served("experiments.runner.local_cluster:be_worker", self.address)[0])
+                call = self.address, self.security
+                self._workers.append(_served("experiments.runner.local_cluster:be_worker", call)[0])
             if self._closing.wait(LOOK_SECONDS):
                 return
+
+
+def _certificate() -> Any:
+    """Return a new certificate as Dask has them; needs a library that not everyone has."""
+    try:
+        return import_module("distributed").Security.temporary()
+    except ImportError:
+        what = f"--scheduler {HERE}N needs Dask and cryptography"
+        raise InputError(f"{what}: {installing('cluster')}") from None
 
 
 def _served(entry: str, call: Any) -> tuple[Worker, str]:
@@ -104,13 +123,14 @@ def be_scheduler(caller: Caller) -> None:
     """Be a Dask scheduler until whoever started it is gone."""
     dask = import_module("distributed")
     place = {"host": "127.0.0.1", "port": 0, "dashboard": False, "dashboard_address": "127.0.0.1:0"}
-    _serve(caller, lambda call: dask.Scheduler(**place))
+    _serve(caller, lambda security: dask.Scheduler(**place, protocol="tls", security=security))
 
 
 def be_worker(caller: Caller) -> None:
     """Be a Dask worker of one thread until whoever started it is gone."""
     dask = import_module("distributed")
-    _serve(caller, lambda address: dask.Worker(address, host="127.0.0.1", nthreads=1, memory_limit=0))
+    place = {"host": "127.0.0.1", "nthreads": 1, "memory_limit": 0}
+    _serve(caller, lambda call: dask.Worker(call[0], **place, protocol="tls", security=call[1]))
 
 
 def _serve(caller: Caller, make: Callable[[Any], Any]) -> None:

@@ -16,12 +16,12 @@ from typing import Any
 
 import psutil
 
+from experiments import DISTRIBUTION
 from topologies.errors import InputError
 from topologies.files import read_text
 
 MANIFEST = "manifest.json"
 FORMAT = "tutti.run/1"
-DISTRIBUTION = "tutti"
 NOT_RUN = "not run"
 """Stands for the status of rows that a run leaves for another, such as with ``--only``."""
 CODE = ("topologies", "schedules", "models", "heuristics", "expansions", "experiments/methods")
@@ -46,7 +46,7 @@ def versions() -> dict[str, str]:
     names = {re.split(r"[^\w.-]", text, maxsplit=1)[0] for text in _requirements()}
     found = {name: version for name in sorted(names) if (version := _version(name))}
     own = _version(DISTRIBUTION) or "unknown"
-    return {"python": platform.python_version(), DISTRIBUTION: own, "code": code_digest(), **found}
+    return {"python": platform.python_version(), "tutti": own, "code": code_digest(), **found}
 
 
 def _requirements() -> list[str]:

@@ -19,7 +19,7 @@ from experiments.show.page import default_size, source
 from experiments.show.player import TOO_MUCH, Film, film
 from experiments.show.svg import group, tag
 from schedules.schedule import Schedule
-from topologies.errors import InputError
+from topologies.errors import InputError, installing
 from topologies.exact import FloatArray
 from topologies.files import written
 from topologies.topology import Topology
@@ -36,7 +36,7 @@ FOOT = 34.0
 COLOURS = 128
 SEVERAL = "rgb(128,128,128)"
 """Of a message with the data of several ranks, as on the page."""
-MISSING = "a GIF needs pillow and vl-convert-python; pip install 'tutti[figures]'"
+MISSING = f"a GIF needs pillow and vl-convert-python: {installing('figures')}"
 
 
 @dataclass(frozen=True)

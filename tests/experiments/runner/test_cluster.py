@@ -6,11 +6,13 @@ import logging
 import os
 import signal
 import socket
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import dask
 import distributed
 import pytest
 from distributed.core import Status
@@ -32,10 +34,18 @@ SMALL = HEAD.replace("[4, 5]", "[4]")
 SETTING = Setting("zoo:METHODS")
 
 
+def certified(one):
+    """Let what connects by address show the certificate of a cluster here."""
+    given = one._here.security
+    tls, client = "distributed.comm.tls", "distributed.comm.tls.client"
+    cert, key = given.tls_client_cert, given.tls_client_key
+    return dask.config.set({f"{tls}.ca-file": cert, f"{client}.cert": cert, f"{client}.key": key})
+
+
 @pytest.fixture(scope="module")
 def here():
-    """A cluster of one worker."""
-    with Cluster("local:1", SETTING) as one:
+    """A cluster of one worker; Dask's config has the certificate that its address asks for."""
+    with Cluster("local:1", SETTING) as one, certified(one):
         yield one
 
 
@@ -59,6 +69,28 @@ def test_a_plug_in_that_is_changed_between_two_runs_is_read_again_by_the_workers
         with plugged.unregistered():  # as in a process of its own
             summary = run(config, RunOptions(out=tmp_path / str(len(text))), Console(file=io.StringIO()))
         assert summary.counts == {"ok": 2}
+
+
+def test_who_has_no_certificate_of_a_cluster_here_is_refused(tmp_path, monkeypatch):
+    """Dask's own client too, unencrypted or with a certificate of its own making, runs nothing."""
+    monkeypatch.setattr(cluster, "ANSWER_SECONDS", 1.0)
+    stranger = distributed.Security.temporary()
+    with Cluster("local:1", SETTING) as one:
+        plain = one.address.replace("tls://", "tcp://")
+        assert plain != one.address
+        for address, shown in ((plain, None), (one.address, stranger), (one.address, None)):
+            with pytest.raises(InputError), cluster._client(address, shown):
+                pass
+            with pytest.raises((OSError, TypeError)):
+                distributed.Client(address, security=shown, timeout=1, set_as_default=False)
+        with cluster._client(one.address, one._here.security) as client:
+            assert client.submit(sum, [1, 2]).result() == 3
+
+
+def test_without_what_makes_certificates_no_cluster_is_started_here(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with pytest.raises(InputError, match=r"needs Dask and cryptography: pip install -e '\.\[cluster\]' in"):
+        Cluster("local:1", SETTING).__enter__()
 
 
 def test_it_gives_what_the_pool_gives(here, tmp_path):
@@ -130,7 +162,7 @@ def test_what_is_left_is_withdrawn_when_it_is_asked_for_no_more(here, tmp_path):
 def test_a_worker_of_other_versions_is_refused(here, monkeypatch):
     own = cluster.versions()
     monkeypatch.setattr(cluster, "versions", lambda: own | {"numpy": "0.1"})
-    with pytest.raises(InputError, match=r"worker tcp://.* differs: numpy .* \(here 0\.1\)"):
+    with pytest.raises(InputError, match=r"worker tls://.* differs: numpy .* \(here 0\.1\)"):
         Cluster(here.address, SETTING).__enter__()
 
 
@@ -140,7 +172,7 @@ def test_a_worker_of_other_versions_that_comes_late_is_refused(here, tmp_path, m
     with Cluster(here.address, SETTING) as late:
         monkeypatch.setattr(cluster, "versions", lambda: own | {"numpy": "0.1"})
         with pytest.raises(
-            TuttiError, match=r"worker tcp://.* differs: numpy .* \(here 0\.1\); what is done"
+            TuttiError, match=r"worker tls://.* differs: numpy .* \(here 0\.1\); what is done"
         ):
             list(late.run([task], {}))
 
@@ -183,7 +215,8 @@ def test_a_worker_is_no_scheduler(here):
 
 @pytest.mark.parametrize("address", ["foo://a:1", "tls://127.0.0.1:1", "tcp://:::1"])
 def test_an_address_that_cannot_be_is_one_line(address):
-    with pytest.raises(InputError, match=f"^--scheduler {address}: .*(known|TLS|brackets)"):
+    nothing = dask.config.set({"distributed.comm.tls.ca-file": None})  # no certificate
+    with nothing, pytest.raises(InputError, match=f"^--scheduler {address}: .*(known|TLS|brackets)"):
         Cluster(address, SETTING).__enter__()
 
 
@@ -292,13 +325,13 @@ def test_a_worker_that_reaches_no_shared_folder_is_refused(here, tmp_path, monke
     assert cluster.unfit(cluster.versions(), Path("/nowhere")) == "can't reach the shared folder /nowhere"
     elsewhere = contextlib.nullcontext(SimpleNamespace(name="of our own"))
     monkeypatch.setattr(cluster, "NamedTemporaryFile", lambda **how: elsewhere)
-    with pytest.raises(InputError, match=f"worker tcp://.* can't reach the shared folder {tmp_path}$"):
+    with pytest.raises(InputError, match=f"worker tls://.* can't reach the shared folder {tmp_path}$"):
         Cluster(here.address, replace(SETTING, shared=tmp_path)).__enter__()
 
 
 def test_a_worker_that_lacks_us_is_named(here, monkeypatch):
     monkeypatch.setattr(cluster, "unfit", SETTING.perform.join)  # which takes no such arguments
-    with pytest.raises(InputError, match=r"worker tcp://.* lacks tutti, or has another version: TypeError: "):
+    with pytest.raises(InputError, match=r"worker tls://.* lacks tutti, or has another version: TypeError: "):
         Cluster(here.address, SETTING).__enter__()
 
 
@@ -324,4 +357,4 @@ def test_what_runs_is_what_a_worker_has_begun(here, tmp_path):
             time.sleep(0.05)
     ((_, seconds, where),) = seen
     assert 0 <= seconds < 50
-    assert where.startswith("tcp://")
+    assert where.startswith("tls://")
