@@ -9,6 +9,7 @@ from experiments.registry import METHODS
 from heuristics.one_shot import METHOD, OneShotOptions
 from schedules import Problem
 from schedules.collective import collective
+from schedules.files.schedule_file import content_hash
 from schedules.programs.lowering import lower
 from schedules.programs.raising import to_schedule
 from schedules.simulation.simulate import simulate
@@ -115,7 +116,21 @@ def test_dimensions_take_turns_so_that_every_step_uses_many_links(network):
 def test_without_alpha_pieces_have_an_end():
     # Any number of them would be faster yet: the more, the nearer to a pipeline.
     links = [Link(a, b, bandwidth=10**9) for a, b in ((0, 1), (1, 0), (1, 2), (2, 1), (2, 3), (3, 2))]
-    assert len(made(Topology.from_links("a path", 4, links), 10**6)) <= 2**19
+    assert len(made(Topology.from_links("a path", 4, links), 10**6)) <= 2 * 4 * 3 * 2**10
+
+
+def test_a_terabyte_is_in_few_pieces_and_near_the_bound():
+    """All of M leaves the rank at the end over 50 GB/s: 20 s; five roots take four sums and copies each."""
+    schedule = made("mesh:5", 10**12)
+    assert len(schedule) <= 2 * 5 * 4 * 2**10
+    assert 20 <= simulate(schedule, 10**12).time <= 20 * 1.005
+
+
+@pytest.mark.parametrize("network", ["mesh:5", "mesh:5?alpha=0.1us"])
+def test_up_to_a_gigabyte_the_most_pieces_change_nothing(network, monkeypatch):
+    bounded = content_hash(made(network, 10**9))
+    monkeypatch.setattr("heuristics.one_shot.method.MOST_PIECES", 2**19)
+    assert content_hash(made(network, 10**9)) == bounded
 
 
 def test_the_larger_the_vector_the_fewer_the_roots():
