@@ -31,14 +31,14 @@ R = TypeVar("R")
 
 @dataclass
 class Compilation:
-    """What compilation has taken in this process.
+    """What compilation has taken in this process, and all else that only the first call of something takes.
 
     Parameters
     ----------
     kernels
         How many were compiled; those found on disk do not count.
     seconds
-        Spent on that, on loading others, and on importing numba.
+        Spent on that, on loading others, on imports (`topologies.imports`), and on starting solvers.
     watchers
         Pairs of functions that are called before and after each such stretch.
     """
@@ -57,6 +57,14 @@ class Compilation:
             gc.disable()  # a compiler's many live objects, searched again and again: an eighth of its time
             for before, _ in self.watchers:
                 before()
+
+    def __enter__(self) -> None:
+        """Begin a stretch."""
+        self.start()
+
+    def __exit__(self, *error: object) -> None:
+        """End it."""
+        self.end()
 
     @property
     def under_way(self) -> bool:

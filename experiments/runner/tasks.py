@@ -24,6 +24,7 @@ from schedules.schedule import Schedule
 from schedules.simulation.pipelining import best_slices
 from schedules.verify import VerificationError, verify_answer
 from topologies.errors import InputError, Interrupted, NoSchedule, TuttiError, Unsupported, raised
+from topologies.imports import counted
 from topologies.kernels import COMPILATION
 from topologies.processes import peak_memory, reset_peak_memory
 from topologies.text import parse_topology
@@ -32,7 +33,7 @@ from topologies.topology import Topology
 SYNTHESIZE, JUDGE = "synthesize", "judge"
 """The stages that `notify` is given; a time limit counts the first."""
 SHORT_SECONDS = 1.0
-"""A synthesis that took less is done again if compilation disturbed it."""
+"""A synthesis that took less is done again if compilation or an import disturbed it."""
 Row = dict[str, Any]
 Bounds = MutableMapping[str, ProvenBound]
 STATUS_OF = {Unsupported: "unsupported", NoSchedule: "infeasible"}
@@ -40,24 +41,28 @@ STATUS_OF = {Unsupported: "unsupported", NoSchedule: "infeasible"}
 
 
 class Stopwatch:
-    """Seconds spent inside the ``with`` block, less those in which numba compiled or loaded kernels.
+    """Seconds spent inside the ``with`` block, less those that only the first call of something takes.
 
     Attributes
     ----------
     seconds, compiling
-        The two parts.
+        The two parts. In the second one, kernels were compiled or loaded, modules were imported, and solvers'
+        processes started.
     """
 
     def __init__(self) -> None:
         self.seconds = self.compiling = 0.0
 
     def __enter__(self) -> Stopwatch:
+        self._imports = counted()
+        self._imports.__enter__()
         self._start, self._compiled = time.perf_counter(), COMPILATION.seconds
         return self
 
     def __exit__(self, *error: object) -> None:
         self.compiling = COMPILATION.seconds - self._compiled
         self.seconds = max(time.perf_counter() - self._start - self.compiling, 0.0)
+        self._imports.__exit__(None, None, None)
 
 
 @dataclass(frozen=True)
@@ -158,9 +163,9 @@ def _synthesize_once(
 ) -> tuple[Schedule, float]:
     """Return a schedule and the seconds that it took.
 
-    The first time in a process, kernels are compiled or loaded, and that falls into the method's own times
-    too (``build_s``, ``solve_s``); a short synthesis is done again then. Not that of a method which tried
-    others for as long as it might: it would go on with those that it had no time for.
+    The first time in a process, kernels are compiled or loaded and modules are imported, and that falls into
+    the method's own times too (``build_s``, ``solve_s``); a short synthesis is done again then. Not that of a
+    method which tried others for as long as it might: it would go on with those that it had no time for.
     """
     for attempt in ("first", "again"):
         notify(SYNTHESIZE)

@@ -8,13 +8,13 @@ intersection does.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from experiments.runner.tasks import Stopwatch
 from models.solvers import CompiledModel, SolverResult, compile_model
 from schedules.collective import Kind, collective
 from topologies.exact import FloatArray
@@ -101,9 +101,9 @@ class LinearModel:
 
 def timed(build: Callable[[], Any]) -> tuple[Any, float]:
     """Return what is made and the seconds that it took."""
-    begin = time.perf_counter()
-    made = build()
-    return made, time.perf_counter() - begin
+    with Stopwatch() as watch:
+        made = build()
+    return made, watch.seconds
 
 
 def _bfb(topology: Topology) -> Instance:

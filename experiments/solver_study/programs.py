@@ -26,7 +26,6 @@ cut, 1/x*. It is the size of the routing part of mixed-integer models.
 
 from __future__ import annotations
 
-import time
 from fractions import Fraction
 from typing import Any
 
@@ -40,6 +39,7 @@ from models.bfb.model import eligible_links
 from models.bounds.bottleneck_cut import bottleneck_cut
 from models.solvers.compiled import CompiledModel
 from topologies.errors import Unsupported
+from topologies.kernels import now
 from topologies.topology import Topology
 
 
@@ -94,7 +94,7 @@ def whole_matrices(topology: Topology) -> CompiledModel:
         If links differ.
     """
     _check_equal(topology)
-    begin = time.perf_counter()
+    begin = now()
     work = frontiers(topology)
     eligible = np.unpackbits(work.eligible, axis=1, bitorder="little").astype(np.bool_)
     jobs = np.repeat(np.arange(len(work.jobs) - 1), np.diff(work.jobs))
@@ -157,7 +157,7 @@ def routing_matrices(topology: Topology) -> CompiledModel:
     >>> model.num_columns, model.num_rows
     (55, 54)
     """
-    begin = time.perf_counter()
+    begin = now()
     links, ranks = topology.num_links, topology.num_ranks
     source, sink = np.nonzero(~np.eye(ranks, dtype=np.bool_))
     flows, shares = len(source) * links, ranks * links

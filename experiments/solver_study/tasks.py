@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.runner.tasks import Outcome, Row, Task, Workplace, failure
+from experiments.runner.tasks import Outcome, Row, Stopwatch, Task, Workplace, failure
 from experiments.solver_study.config import Entrant
 from experiments.solver_study.instances import Instance
 from experiments.solver_study.models import find_model, is_mixed
@@ -129,12 +128,11 @@ def _solve(task: StudyTask) -> Outcome:
     points: list[Progress] = []
     result = solve(instance.compiled.permuted(task.order), backend.name, options, trace=points.append)
     result = _in_own_order(result, instance, task.order)
-    begin = time.perf_counter()
-    lower, upper = instance.bounds(result)
-    certify_s = time.perf_counter() - begin
+    with Stopwatch() as watch:
+        lower, upper = instance.bounds(result)
     status, message = _status(result)
     (row,) = task.rows(status, message)
-    row |= _measured(instance, result) | {"certify_s": certify_s}
+    row |= _measured(instance, result) | {"certify_s": watch.seconds}
     row["timed_s"] = result.cpu_s if task.clock == "cpu" else result.solve_s
     if instance.compiled.integer.any():
         row |= _mixed(instance.compiled, result, points, lower if instance.compiled.maximize else upper)

@@ -7,7 +7,6 @@ the flow as paths, and the paths as a flow schedule.
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -38,6 +37,7 @@ from schedules.method import Method, Problem
 from schedules.pacing import hop_by_hop, paced
 from schedules.schedule import Schedule
 from topologies.errors import InputError, TuttiError, suggestion
+from topologies.kernels import now
 from topologies.ranges import Choice, Number, Options
 
 KINDS = (Kind.ALL_TO_ALL, Kind.SCATTER, Kind.GATHER)
@@ -212,9 +212,9 @@ def _solved(demand: Demand, options: McfOptions) -> Optimum:
         return solve_by_model(demand, *asked)
     if options.by_model is False or num_variables(demand) > MODEL_VARIABLES:
         return _by_orbits(demand, options.tolerance or ORBITS_GAP, options.time_limit)
-    begin = time.perf_counter()
+    begin = now()
     found = solve_by_model(demand, *asked)
-    left = None if options.time_limit is None else options.time_limit - (time.perf_counter() - begin)
+    left = None if options.time_limit is None else options.time_limit - (now() - begin)
     if found.interval.gap > GAP and (left is None or left > 0):
         with suppress(TuttiError):
             other = _by_orbits(demand, ORBITS_GAP, left)

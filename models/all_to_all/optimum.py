@@ -7,7 +7,6 @@ numbers.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -24,6 +23,7 @@ from models.solvers import CompiledModel, Feature, SolverResult, compile_model, 
 from models.solvers.registry import find_backend
 from topologies.errors import NoSchedule
 from topologies.exact import INT64_MAX, FloatArray, Int64Array, Rationals
+from topologies.kernels import now
 from topologies.topology import Topology
 
 BASIC_VARIABLES = 20_000
@@ -99,9 +99,9 @@ class FlowProgram:
         """Build and compile the model of these demands."""
         from models.all_to_all.model import flow_model  # Pyomo is slow to import
 
-        begin = time.perf_counter()
+        begin = now()
         compiled = compile_model(flow_model(demand), declared_order=True)
-        return cls(demand, compiled, time.perf_counter() - begin)
+        return cls(demand, compiled, now() - begin)
 
     def flows(self, values: FloatArray) -> FloatArray:
         """Return y / f, shape (sources, links): what nearly delivers the demands, in units of the largest.
@@ -191,9 +191,9 @@ def _attempts(
     if solver == "highs":
         given["method"] = algorithm or ("ipm" if variables <= BASIC_VARIABLES else "pdlp")
     finer = TOLERANCES if tolerance is None and given.get("method") == "pdlp" else (tolerance,)
-    begin = time.perf_counter()
+    begin = now()
     for each in finer:
-        left = None if time_limit is None else time_limit - (time.perf_counter() - begin)
+        left = None if time_limit is None else time_limit - (now() - begin)
         if left is not None and left <= 0:
             return
         yield backend.options(**given, tolerance=each, time_limit=left)

@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -52,6 +51,7 @@ from models.all_to_all.rounding import rounded_shares
 from models.solvers import CompiledModel, HighsOptions, solve
 from topologies.exact import FloatArray, Int32Array, Int64Array, frozen, offsets_of
 from topologies.graphs.symmetry import Group, orbits_of
+from topologies.kernels import now
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -135,7 +135,7 @@ def solve_by_orbits(
     >>> str(solved.interval.upper), solved.interval.exact
     ('1/2', True)
     """
-    begin = time.perf_counter()
+    begin = now()
     problem = reduce_by(symmetries(demand), demand)
     return _solved(problem, begin, tolerance, time_limit, by)
 
@@ -148,13 +148,13 @@ def paths_by_orbits(
     Of the group, a part is used that can be listed, so as to average over it; no symmetry where the average
     does not fit 64 bits. Paths are found for the representatives and mapped to the others.
     """
-    begin = time.perf_counter()
+    begin = now()
     group = symmetries(demand).limited(MOST_ELEMENTS)
     solved = _solved(reduce_by(group, demand), begin, tolerance, time_limit, None)
     paths = _paths(solved)
     if paths is None:
         problem = reduce_by(group.limited(1), demand)
-        solved = _solved(problem, time.perf_counter(), tolerance, time_limit, "first_order")
+        solved = _solved(problem, now(), tolerance, time_limit, "first_order")
         paths = decompose(solved.flow)
     interval = Interval(solved.interval.lower, upper_bound(paths))
     stats = {**solved.stats, "solver_gap": float(interval.gap)}
@@ -190,7 +190,7 @@ def quick_lengths(demand: Demand, most_variables: int) -> Int64Array | None:
     most_variables
         Of the reduced program, beyond which only few link orbits will do.
     """
-    begin, group = time.perf_counter(), symmetries(demand, SHORT_SEARCH)
+    begin, group = now(), symmetries(demand, SHORT_SEARCH)
     problem = reduce_by(group, demand)
     if problem.num_orbits <= MOST_ORBITS or len(problem.sources) * problem.num_orbits <= SMALL_MASTER:
         return _solved(problem, begin, COLUMNS_GAP, None, "columns").lengths
@@ -202,7 +202,7 @@ def quick_lengths(demand: Demand, most_variables: int) -> Int64Array | None:
 def _solved(
     problem: ReducedProblem, begin: float, tolerance: float, time_limit: float | None, by: str | None
 ) -> OrbitOptimum:
-    built = time.perf_counter()
+    built = now()
     method = by or ("columns" if problem.num_orbits <= MOST_ORBITS else "first_order")
     if method == "columns":
         columns = ColumnGeneration(problem, tolerance, time_limit)
@@ -214,7 +214,7 @@ def _solved(
         lengths, flow = state.lengths, state.best_flow
     stats = {
         "build_s": built - begin,
-        "solve_s": time.perf_counter() - built,
+        "solve_s": now() - built,
         "variables": len(problem.sources) * problem.topology.num_links + 1,
         "constraints": len(problem.sources) * problem.topology.num_nodes + problem.num_orbits,
         "solver": method,

@@ -27,7 +27,6 @@ in and β is not loses as much in both cases.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -40,6 +39,7 @@ from models.solvers.outcome import Basis, Place
 from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array
 from topologies.graphs.max_flow import DinicNetwork
 from topologies.graphs.shortest_paths import Length, Route, nearest_first
+from topologies.kernels import now
 from topologies.topology import Topology
 
 if TYPE_CHECKING:
@@ -307,7 +307,7 @@ def least_cut(topology: Topology, capacity: Int64Array) -> int:
 
 def master(arcs: Arcs, cuts: Cuts) -> Master:
     """Return the program over these arcs and cuts."""
-    begin = time.perf_counter()
+    begin = now()
     matrix = _matrix(arcs, cuts)
     bandwidth = whole_bandwidths(arcs.topology)
     scale = 2.0 ** round(np.log2(float(bandwidth.mean())))

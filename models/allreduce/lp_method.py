@@ -43,6 +43,7 @@ from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from schedules.simulation.simulate import simulate
 from topologies.errors import NoSchedule
+from topologies.kernels import now
 from topologies.ranges import SECONDS, Choice, Options, Whole
 from topologies.topology import Topology
 from topologies.trees.forest import largest_height, mean_height
@@ -114,14 +115,14 @@ def synthesize(problem: Problem, options: AllreduceLpOptions, rng: np.random.Gen
     NoSchedule
         If the time is over before anything is proven, or the table would be too large.
     """
-    topology, begin = problem.topology, time.perf_counter()
+    topology, begin = problem.topology, now()
     optimum, *others = optima = _optima(topology, options)
-    searched = time.perf_counter()
+    searched = now()
     schedule = _flow(problem, optima, options)
     if problem.size is not None and size_dependent(problem, options):
         schedule = _timed(problem, [*others, optimum][0], options.solver, schedule)
     heights = {name: schedule.stats[name] for name in ("trees", "height", "mean_height")}
-    seconds = {"search_s": searched - begin, "packing_s": time.perf_counter() - searched}
+    seconds = {"search_s": searched - begin, "packing_s": now() - searched}
     return schedule.replace(
         claims={"congestion": congestion(schedule)}, stats=_effort(optimum) | heights | seconds
     )

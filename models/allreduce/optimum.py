@@ -39,6 +39,7 @@ from models.solvers.options import Feature
 from models.solvers.registry import refuse_too_large
 from topologies.errors import InputError, NoSchedule, Unsupported
 from topologies.exact import FloatArray
+from topologies.kernels import now
 from topologies.topology import Topology
 
 SECONDS, VARIABLES = 0.3, 5_000
@@ -173,12 +174,12 @@ class _Search:
 
         Then the last program that was solved still stands.
         """
-        begin = time.perf_counter()
+        begin = now()
         program = master(self.arcs, self.cuts)
         start = None
         if self.result is not None and self.result.outcome.basis is not None:
             start = Start(basis=grown(self.result.outcome.basis, program.model))
-        self.effort.build_s += time.perf_counter() - begin
+        self.effort.build_s += now() - begin
         result = solve(program.model, self.solver, self._limited(), start=start)
         self.effort.rounds += 1
         self.effort.solve_s += result.solve_s
@@ -204,7 +205,7 @@ class _Search:
 
     def extend(self) -> bool:
         """Add the cuts and routes that the solution needs; return whether there were any."""
-        begin, (x, y) = time.perf_counter(), self._solution
+        begin, (x, y) = now(), self._solution
         near = on_grid(x, FINE)
         parts = list(halves_of(self.arcs, near))
         more = self.topology.num_switches > 0 and self._add_routes(y)
@@ -212,7 +213,7 @@ class _Search:
         for half, part in enumerate(parts):
             for inside in broken_cuts(part, slack):
                 more |= self.cuts.add(half, inside)
-        self.effort.build_s += time.perf_counter() - begin
+        self.effort.build_s += now() - begin
         return more
 
     def learn(self, shares: Shares) -> bool:

@@ -10,7 +10,6 @@ gets an order in which it sends pieces of that (`trees_timed`).
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, ClassVar
@@ -30,6 +29,7 @@ from schedules.schedule import Routes, Schedule
 from schedules.simulation.simulate import simulate
 from topologies.errors import InputError, NoSchedule
 from topologies.exact import INT64_MAX
+from topologies.kernels import now
 from topologies.ranges import Number, Options
 from topologies.topology import Topology
 from topologies.trees.forest import LogicalNetwork, largest_height, mean_height
@@ -96,20 +96,20 @@ def synthesize(problem: Problem, options: AllreduceTreesOptions, rng: np.random.
         If the table would be too large, or switches leave no links both ways that join all ranks.
     """
     METHOD.supports(problem, options)
-    topology, begin = problem.topology, time.perf_counter()
+    topology, begin = problem.topology, now()
     network = tree_network(topology)
     if network is None:
         raise NoSchedule(
             f"allreduce_trees on {topology.name}: without its switches no links both ways join all ranks"
         )
     packing = pack(network.graph, options.epsilon, products=options.products)
-    packed = time.perf_counter()
+    packed = now()
     schedule = trees_schedule(topology, problem.collective, network.arcs, packing)
     if problem.size is not None and size_dependent(problem, options):
         schedule, packing = _timed(problem, network, (schedule, packing), options)
     stats = {
         "packing_s": packed - begin,
-        "build_s": time.perf_counter() - packed,
+        "build_s": now() - packed,
         "trees": len(packing.forest),
         "height": 2 * largest_height(packing.forest),
         "mean_height": float(2 * mean_height(packing.forest)),

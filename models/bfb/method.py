@@ -7,7 +7,6 @@ then a time in seconds, and the schedule claims neither T_L nor T_B.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -27,6 +26,7 @@ from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from topologies.errors import InputError, NoSchedule, suggestion
+from topologies.kernels import now
 from topologies.ranges import SECONDS, Choice, Options, Whole
 
 if TYPE_CHECKING:
@@ -126,37 +126,37 @@ def size_dependent(problem: Problem, options: BfbOptions) -> bool:
 def _allgather(options: BfbOptions, problem: Problem) -> Schedule:
     if not problem.topology.homogeneous:
         return _unequal_allgather(options, problem)
-    begin = time.perf_counter()
+    begin = now()
     work = frontiers(problem.topology)
     patterns = distinct_patterns(work)
     programs = _programs(work, options)
-    built = time.perf_counter()
+    built = now()
     if programs is None:
         loads = solve_patterns(patterns)
     else:
         of_job = programs.loads()
         _, first_job = np.unique(patterns.of_job, return_index=True)
         loads = tuple(of_job[job] for job in first_job)
-    solved = time.perf_counter()
+    solved = now()
     schedule = build_schedule(work, patterns, loads, problem.collective, options.chunks)
-    timed = {"build_s": built - begin + time.perf_counter() - solved, "solve_s": solved - built}
+    timed = {"build_s": built - begin + now() - solved, "solve_s": solved - built}
     stats = {**timed, **_solved_by(programs, "linear programs (3.1)")}
     return schedule.replace(claims=_claims(work, patterns, loads, options.chunks), stats=stats)
 
 
 def _unequal_allgather(options: BfbOptions, problem: Problem) -> Schedule:
     size = _size(problem)
-    begin = time.perf_counter()
+    begin = now()
     work = frontiers(problem.topology)
     programs = _programs(work, options)
-    built = time.perf_counter()
+    built = now()
     found = times(work, size, options.chunks)
-    solved = time.perf_counter()
+    solved = now()
     if programs is not None:
         programs = _compared(programs, work, found, options)
-    finished = time.perf_counter()
+    finished = now()
     schedule = schedule_of_shares(work, found.patterns, found.shares, problem.collective, options.chunks)
-    timed = {"build_s": built - begin + time.perf_counter() - finished, "solve_s": solved - built}
+    timed = {"build_s": built - begin + now() - finished, "solve_s": solved - built}
     return schedule.replace(size=size, stats={**timed, **_solved_by(programs, "linear programs (A.12)")})
 
 

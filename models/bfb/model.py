@@ -22,7 +22,6 @@ numbers u's in-links here, where the paper names their source nodes. `models.bfb
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -34,6 +33,7 @@ import pyomo.environ as pyo
 from models.bfb.frontiers import Frontiers
 from models.solvers import SolutionStatus, SolverResult, solve
 from topologies.errors import NoSchedule
+from topologies.kernels import now
 from topologies.topology import Topology
 
 ROUNDING = 1e-6
@@ -221,11 +221,11 @@ class Programs:
 
     def _subproblems(self) -> Iterator[tuple[int, Eligible]]:
         """Yield the node and the sources of each subproblem, and time what is done with them."""
-        begin = time.perf_counter()
+        begin = now()
         for job, eligible in enumerate(eligible_links(self._work)):
-            self._check_time(time.perf_counter() - begin, job)
+            self._check_time(now() - begin, job)
             yield job // self._work.steps, eligible
-        self.effort.seconds += time.perf_counter() - begin
+        self.effort.seconds += now() - begin
 
     def _check_time(self, seconds: float, job: int) -> None:
         if self._time_limit is not None and seconds > self._time_limit:

@@ -14,7 +14,6 @@ weights, so that all of these are met exactly. Ranks that take no part forward, 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -37,6 +36,7 @@ from topologies.components import components
 from topologies.errors import InputError, NoSchedule
 from topologies.exact import Int64Array, Rationals
 from topologies.graphs.shortest_paths import shortest_routes
+from topologies.kernels import now
 from topologies.ranges import Choice, Options, Whole
 from topologies.topology import Topology
 from topologies.transforms import among, transpose
@@ -295,9 +295,9 @@ class _Stopwatches:
 
     @contextmanager
     def __call__(self, part: str) -> Iterator[None]:
-        begin = time.perf_counter()
+        begin = now()
         yield
-        self.seconds[part] = self.seconds.get(part, 0.0) + time.perf_counter() - begin
+        self.seconds[part] = self.seconds.get(part, 0.0) + now() - begin
 
 
 METHOD = Method(

@@ -13,7 +13,6 @@ lower bound no program has to be solved.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -28,6 +27,7 @@ from models.solvers import Feature, SolutionStatus, SolverResult, Termination, f
 from models.solvers.outcome import least_whole
 from topologies.errors import InputError, NoSchedule
 from topologies.exact import Int64Array
+from topologies.kernels import now
 
 BREADTH_FIRST = "none: breadth first meets the bound"
 """Stands for the solver where nothing had to be solved."""
@@ -200,11 +200,11 @@ class _Search:
     """The questions asked of one model, and what they took together."""
 
     def __init__(self, instance: Instance, steps: int, limits: StepLimits) -> None:
-        begin = time.perf_counter()
+        begin = now()
         self.until = None if limits.seconds is None else begin + limits.seconds
         self.instance, self.limits = instance, limits
         self.model = build(instance, steps)
-        self.stats: dict[str, Any] = {"build_s": time.perf_counter() - begin, "solve_s": 0.0}
+        self.stats: dict[str, Any] = {"build_s": now() - begin, "solve_s": 0.0}
 
     def fewest(self, proven: int, most: int | None) -> tuple[int, SolverResult | None]:
         """Return what is proven at last, and the last answer; None if `most` is proven to be the least."""
@@ -249,7 +249,7 @@ class _Search:
     def _solved(self, share: int) -> SolverResult:
         solver = self.limits.solver
         backend: Any = find_backend(solver, {Feature.MILP})
-        left = None if self.until is None else max(self.until - time.perf_counter(), 0.01) / share
+        left = None if self.until is None else max(self.until - now(), 0.01) / share
         options = backend.options(time_limit=left, seed=self.limits.seed, relative_gap=EXACT)
         result = solve(self.model, solver, options)
         self.stats |= {

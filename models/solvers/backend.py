@@ -19,9 +19,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from models.solvers.compiled import CompiledModel
 from models.solvers.options import Feature, SolverOptions
 from models.solvers.outcome import Extras, Outcome
+from topologies.kernels import COMPILATION
 
 STREAMS = (1, 2)
 
@@ -71,7 +74,10 @@ class Backend:
     install
         How to get it.
     modules
-        What `run` imports; done beforehand by `load`, so that no solve pays for it.
+        Everything that `run` imports. `load` imports it beforehand, so that no solve pays for it.
+    rehearse
+        Solves a tiny model. `load` calls it once in a process, so that no measured solve pays for what the
+        library sets up at its first one.
     extras
         Features that need further packages.
     """
@@ -84,6 +90,7 @@ class Backend:
     run: Callable[[CompiledModel, Any, Extras], Outcome]
     install: str
     modules: tuple[str, ...] = ()
+    rehearse: Callable[[], object] | None = None
     extras: tuple[Extra, ...] = ()
 
     @property
@@ -102,9 +109,39 @@ class Backend:
         return tuple(extra for extra in self.extras if not extra.installed)
 
     def load(self) -> None:
-        """Import what `run` needs."""
+        """Do what `run` needs once in a process: imports, and a first solve."""
         for module in self.modules:
             importlib.import_module(module)
+        if self.rehearse is not None:
+            _once(self.rehearse)
+
+
+@cache
+def _once(call: Callable[[], object]) -> None:
+    with COMPILATION:
+        call()
+
+
+def tiny(*, whole: bool = False) -> CompiledModel:
+    """Return the model that is solved before others: maximize x, of which 2 x is at most 3."""
+    one = np.ones(1)
+    return CompiledModel(
+        name="tiny",
+        maximize=True,
+        cost=one,
+        offset=0.0,
+        starts=np.array([0, 1], np.int32),
+        index=np.zeros(1, np.int32),
+        value=2 * one,
+        row_lower=-np.inf * one,
+        row_upper=3 * one,
+        lower=0 * one,
+        upper=9 * one,
+        integer=np.array([whole]),
+        variables=(),
+        constraints=(),
+        compile_s=0.0,
+    )
 
 
 @cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ import numpy.typing as npt
 from models.solvers.options import Feature
 from topologies.errors import InputError, Unsupported
 from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, frozen
+from topologies.kernels import now
 
 if TYPE_CHECKING:
     import pyomo.environ as pyo
@@ -84,7 +84,7 @@ class CompiledModel:
         row_lower, row_upper
             Of A x; a number stands for all.
         begin
-            `time.perf_counter` when the work on the matrix began.
+            `topologies.kernels.now()` when the work on the matrix began.
         """
         count, columns = matrix.shape
         sides = (row_lower, row_upper)
@@ -104,7 +104,7 @@ class CompiledModel:
             integer=frozen(np.zeros(columns), np.bool_),
             variables=(),
             constraints=(),
-            compile_s=0.0 if begin is None else time.perf_counter() - begin,
+            compile_s=0.0 if begin is None else now() - begin,
         )
 
     @property
@@ -226,7 +226,7 @@ def compile_model(model: pyo.ConcreteModel, *, declared_order: bool = False) -> 
     """
     import pyomo.environ as pyo  # slow to import, and not needed where matrices are made directly
 
-    begin = time.perf_counter()
+    begin = now()
     objectives = list(model.component_data_objects(pyo.Objective, active=True))
     if len(objectives) != 1:
         raise InputError(f"model {model.name}: {len(objectives)} active objectives; exactly one is needed")
@@ -248,7 +248,7 @@ def compile_model(model: pyo.ConcreteModel, *, declared_order: bool = False) -> 
         integer=frozen([not v.is_continuous() for v in columns], np.bool_),
         variables=tuple(columns),
         constraints=constraints,
-        compile_s=time.perf_counter() - begin,
+        compile_s=now() - begin,
     )
 
 

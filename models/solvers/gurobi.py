@@ -199,5 +199,5 @@ GUROBI = Backend(
     options=GurobiOptions,
     run=run,
     install="pip install gurobipy, and a licence from https://www.gurobi.com/",
-    modules=("gurobipy",),
+    modules=("gurobipy", "scipy.sparse"),
 )

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from models.solvers.backend import Backend, Extra, printing_to
+from models.solvers.backend import Backend, Extra, printing_to, tiny
 from models.solvers.compiled import CompiledModel
 from models.solvers.options import Feature, Positive, Seed, SolverOptions, Threads
 from models.solvers.outcome import (
@@ -314,6 +314,10 @@ def _basis(highs: Any) -> Basis | None:
     )
 
 
+def _rehearse() -> None:
+    run(tiny(), HighsOptions())
+
+
 HIGHS = Backend(
     name="highs",
     package="highspy",
@@ -323,6 +327,7 @@ HIGHS = Backend(
     run=run,
     install='pip install "highspy<1.15"',
     modules=("highspy",),
+    rehearse=_rehearse,
     extras=(
         Extra(
             Feature.HIPO,

@@ -38,7 +38,7 @@ from typing import Annotated, Any, ClassVar, TypeVar
 
 import numpy as np
 
-from models.solvers.backend import Backend, printing_to
+from models.solvers.backend import Backend, printing_to, tiny
 from models.solvers.compiled import CompiledModel
 from models.solvers.options import Feature, Positive, Seed, SolverOptions, Threads
 from models.solvers.outcome import NOTHING, Extras, Outcome, Progress, SolutionStatus, Termination
@@ -63,7 +63,7 @@ ORTOOLS = partial(
     package="ortools",
     distribution="ortools",
     install="pip install ortools",
-    modules=("ortools.linear_solver.python.model_builder_helper",),
+    modules=("ortools.linear_solver.python.model_builder_helper", "scipy.sparse"),
 )
 """What the back-ends of this package have in common."""
 LIMITED = frozenset({"FEASIBLE", "NOT_SOLVED"})
@@ -273,11 +273,16 @@ def _glop_parameters(options: GlopOptions) -> str:
     return _text_format(native)
 
 
+def _rehearse_glop() -> None:
+    run_glop(tiny(), GlopOptions())
+
+
 GLOP = ORTOOLS(
     name="glop",
     features=frozenset({Feature.LP, Feature.SIMPLEX, Feature.DUALS, Feature.SEED}),
     options=GlopOptions,
     run=run_glop,
+    rehearse=_rehearse_glop,
 )
 
 
@@ -328,11 +333,16 @@ def _scip_parameters(options: ScipOptions, frequency: int | None) -> str:
     return "\n".join(f"{name} = {value}" for name, value in native.items() if value is not None)
 
 
+def _rehearse_scip() -> None:
+    run_scip(tiny(whole=True), ScipOptions())
+
+
 SCIP = ORTOOLS(
     name="scip",
     features=frozenset({Feature.MILP, Feature.START, Feature.SEED}),
     options=ScipOptions,
     run=run_scip,
+    rehearse=_rehearse_scip,
 )
 
 
@@ -393,11 +403,16 @@ def _cpsat_parameters(options: CpsatOptions) -> str:
     return _text_format(native)
 
 
+def _rehearse_cpsat() -> None:
+    run_cpsat(tiny(whole=True), CpsatOptions())
+
+
 CPSAT = ORTOOLS(
     name="cp-sat",
     features=frozenset({Feature.MILP, Feature.START, Feature.SEED, Feature.THREADS}),
     options=CpsatOptions,
     run=run_cpsat,
+    rehearse=_rehearse_cpsat,
 )
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from models.solvers.backend import Backend, printing_to
+from models.solvers.backend import Backend, printing_to, tiny
 from models.solvers.compiled import CompiledModel
 from models.solvers.options import Feature, SolverOptions, Threads
 from models.solvers.outcome import NOTHING, Extras, Outcome, SolutionStatus, Start, Termination
@@ -149,6 +149,10 @@ def _read(model: CompiledModel, result: Any, termination: Termination) -> Outcom
     )
 
 
+def _rehearse() -> None:
+    run(tiny(), PdlpOptions())
+
+
 PDLP = Backend(
     name="pdlp",
     package="ortools",
@@ -157,5 +161,11 @@ PDLP = Backend(
     options=PdlpOptions,
     run=run,
     install="pip install ortools",
-    modules=("ortools.pdlp.python.pdlp", "ortools.pdlp.solve_log_pb2", "ortools.pdlp.solvers_pb2"),
+    modules=(
+        "ortools.pdlp.python.pdlp",
+        "ortools.pdlp.solve_log_pb2",
+        "ortools.pdlp.solvers_pb2",
+        "scipy.sparse",
+    ),
+    rehearse=_rehearse,
 )

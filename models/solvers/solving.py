@@ -12,9 +12,11 @@ import atexit
 import inspect
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from models.solvers.backend import Backend
 from models.solvers.compiled import CompiledModel, compile_model, required_features
@@ -22,6 +24,7 @@ from models.solvers.options import Feature, SolverOptions
 from models.solvers.outcome import Extras, Outcome, SolutionStatus, SolverResult, Start, Termination, Trace
 from models.solvers.registry import find_backend
 from topologies.errors import InputError, TuttiError, raised
+from topologies.kernels import COMPILATION
 from topologies.processes import MEGABYTE, Caller, End, Ended, Worker, peak_memory, reset_peak_memory
 
 if TYPE_CHECKING:
@@ -158,6 +161,8 @@ class _Measured:
 
 _idle: list[Worker] = []
 """The helper that is idle, if any."""
+_known: WeakKeyDictionary[Worker, set[str]] = WeakKeyDictionary()
+"""Names of the back-ends that each helper has loaded."""
 
 
 def end_idle() -> None:
@@ -176,7 +181,10 @@ def _helper() -> Worker:
     if helper is not None and helper.process.exitcode is not None:
         helper.end()
         helper = None
-    return Worker.fresh("models.solvers.solving:help_solving") if helper is None else helper
+    if helper is not None:
+        return helper
+    with COMPILATION:
+        return Worker.fresh("models.solvers.solving:help_solving")
 
 
 def _solve_apart(model: CompiledModel, backend: Backend, options: SolverOptions, extras: Extras) -> _Measured:
@@ -189,22 +197,40 @@ def _solve_apart(model: CompiledModel, backend: Backend, options: SolverOptions,
     TuttiError
         If the helper can't start, or the back-end has a fault.
     """
-    limit, helper = options.time_limit, _helper()
+    limit = options.time_limit
     seconds = None if limit is None else limit + max(GRACE_SECONDS, GRACE_SHARE * limit)
     plain = replace(model, variables=(), constraints=())
     call = _Solve(backend, plain, options, extras.start, traced=extras.trace is not None)
-    try:
-        helper.give(call, seconds, options.memory_limit, extras.trace)
-        ended = helper.finish()
-    except BaseException:
-        helper.end()
-        raise
+    helper = _helper()
+    ended = _loaded(helper, backend)
+    if ended is None:
+        ended = _ask(helper, call, seconds, options.memory_limit, extras.trace)
     measured = _measured(ended, options)
     if ended.how is End.ANSWER and measured.peak_rss_mb < KEPT_MB:
         _idle.append(helper)
     else:
         helper.end()
     return measured
+
+
+def _loaded(helper: Worker, backend: Backend) -> Ended | None:
+    """Let a helper load a back-end that is new to it; return how it died, if it did."""
+    known = _known.setdefault(helper, set())
+    if backend.name in known:
+        return None
+    known.add(backend.name)
+    with COMPILATION:  # no part of any method's time
+        ended = _ask(helper, _Load(backend))
+    return None if ended.how is End.ANSWER else ended
+
+
+def _ask(helper: Worker, *call: Any) -> Ended:
+    try:
+        helper.give(*call)
+        return helper.finish()
+    except BaseException:
+        helper.end()
+        raise
 
 
 def _measured(ended: Ended, options: SolverOptions) -> _Measured:
@@ -225,6 +251,13 @@ def _measured(ended: Ended, options: SolverOptions) -> _Measured:
 
 
 @dataclass(frozen=True, eq=False)
+class _Load:
+    """What the helper is asked for first: to load a back-end."""
+
+    backend: Backend
+
+
+@dataclass(frozen=True, eq=False)
 class _Solve:
     """What the helper is asked for: a back-end, what it is given, and whether it tells progress."""
 
@@ -236,23 +269,37 @@ class _Solve:
 
 
 def help_solving(caller: Caller) -> None:
-    """Be the helper: solve what comes."""
-    caller.serve(lambda call: _solve_here(call, caller))
+    """Be the helper: load and solve what comes."""
+
+    def help_with(call: _Load | _Solve) -> _Measured | None:
+        with _blaming(call.backend):
+            if isinstance(call, _Solve):
+                return _solve_here(call, caller)
+            call.backend.load()
+            return None
+
+    caller.serve(help_with)
+
+
+@contextmanager
+def _blaming(backend: Backend) -> Iterator[None]:
+    """Say whose fault an error is."""
+    try:
+        yield
+    except TuttiError:
+        raise
+    except Exception as error:
+        raise TuttiError(f"solver {backend.name}: {raised(error, _own_file(backend))}") from error
 
 
 def _solve_here(call: _Solve, caller: Caller) -> _Measured:
     backend, extras = call.backend, Extras(call.start, caller.tell if call.traced else None)
+    reset_peak_memory()
+    caller.start_clock()
+    begin, cpu = time.perf_counter(), time.process_time()
     try:
-        backend.load()
-        reset_peak_memory()
-        caller.start_clock()
-        begin, cpu = time.perf_counter(), time.process_time()
         outcome = _outcome(backend, call.model, call.options, extras)
-    except TuttiError:
-        raise
     except MemoryError:
         outcome = Outcome(Termination.MEMORY_LIMIT, SolutionStatus.NONE, stopped="out of memory")
-    except Exception as error:
-        raise TuttiError(f"solver {backend.name}: {raised(error, _own_file(backend))}") from error
     seconds, cpu_s = time.perf_counter() - begin, time.process_time() - cpu
     return _Measured(outcome, seconds, peak_memory(), cpu_s)

@@ -7,7 +7,6 @@ the symmetry are routed with it. Then each chunk is taken out and routed again, 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -34,6 +33,7 @@ from models.taccl.solving import (
 from topologies.errors import NoSchedule
 from topologies.exact import BoolArray, FloatArray, Int64Array
 from topologies.graphs.shortest_paths import nearest_first
+from topologies.kernels import now
 
 ROUNDS = 3
 """How often each chunk is routed again."""
@@ -75,7 +75,7 @@ def route(demand: Demand, limits: StageLimits) -> Routing:
         If the symmetry leaves no routing, the solver stops without one, or the time is over before the first.
     """
     limits.deadline.check(demand.logical.name)
-    begin = time.perf_counter()
+    begin = now()
     costs = Costs(demand, limits.deadline)
     first = greedy_routing(costs, limits.deadline.share(GREEDY))
     if first is None:
@@ -87,7 +87,7 @@ def route(demand: Demand, limits: StageLimits) -> Routing:
         return _solved(unknown, None, limits, begin)
     model = RoutingModel.within(costs, first.time + slack(limits), limits.deadline)
     if model is None:
-        return _unproven(costs, first.sent, time.perf_counter() - begin)
+        return _unproven(costs, first.sent, now() - begin)
     return _solved(model, first.sent, limits, begin)
 
 
@@ -96,7 +96,7 @@ def _solved(model: RoutingModel, first: BoolArray | None, limits: StageLimits, b
     costs, m = model.costs, model.m
     compiled = compile_model(m)
     start = _start(costs, m, compiled, first) if first is not None and takes_start(limits) else None
-    build_s = time.perf_counter() - begin
+    build_s = now() - begin
     if first is not None and limits.deadline.over:
         return _unproven(costs, first, build_s)
     result = solve(compiled, limits.solver, mip_options(limits), start=start)
@@ -167,7 +167,7 @@ def reroute(found: Routing, limits: StageLimits, rng: np.random.Generator) -> Ro
 
     None if the solver stops without, or the time is over before.
     """
-    begin = time.perf_counter()
+    begin = now()
     costs = Costs(found.demand)
     model = RoutingModel.within(costs, found.time / costs.unit + slack(limits), limits.deadline)
     if model is None:
@@ -176,7 +176,7 @@ def reroute(found: Routing, limits: StageLimits, rng: np.random.Generator) -> Ro
     m.duration.deactivate()
     m.early = pyo.Objective(expr=sum(float(rng.random()) * m.start[c, r] for c, r in m.ARRIVALS))
     compiled = compile_model(m)
-    build_s = time.perf_counter() - begin
+    build_s = now() - begin
     if limits.deadline.over:
         return None
     result = solve(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -24,6 +23,7 @@ from schedules.method import Method, Problem
 from schedules.reversal import reverse
 from schedules.schedule import Chunks, Clock, Routes, Schedule
 from topologies.errors import InputError, NoSchedule
+from topologies.kernels import now
 from topologies.ranges import Choice, Duration, Number, Options, Whole
 from topologies.transforms import transpose
 from topologies.units import parse_time
@@ -255,12 +255,12 @@ def _of_all_lengths(
     """
     lengths = [first, *(replace(first, length=length) for length in first.lengths())]
     lengths.sort(key=lambda epochs: epochs.least * epochs.epoch)
-    until = time.perf_counter() + limits.seconds
+    until = now() + limits.seconds
     best: Schedule | None = None
     for place, epochs in enumerate(lengths):
         if best is not None and epochs.least * epochs.epoch >= _end(best):
             break
-        left = (until - time.perf_counter()) / min(len(lengths) - place, SHARES)
+        left = (until - now()) / min(len(lengths) - place, SHARES)
         try:
             limited = replace(limits, seconds=max(left, 0.01))
             found = schedule_of(epochs, _found(epochs, options, limited, known))

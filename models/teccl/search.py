@@ -18,7 +18,6 @@ ask for that.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -40,6 +39,7 @@ from models.teccl.epochs import Epochs, Transfer, by_epoch, finish_of, needed
 from models.teccl.program import EpochProgram, EpochState
 from models.teccl.starts import shortest
 from topologies.errors import NoSchedule
+from topologies.kernels import now
 
 GAP_DIGITS = 12
 """A reward is a sum of floats: beyond these digits is rounding."""
@@ -201,12 +201,12 @@ def earliest_finish(
     NoSchedule
         If there is none in so many epochs, or none was found in time.
     """
-    cost, begin = SolveCost(), time.perf_counter()
+    cost, begin = SolveCost(), now()
     proven = limits.least(epochs)
     finish = int(proven / (1 - limits.gap))
     finish = min(finish, most) if most else finish
     while finish >= proven:
-        left = limits.seconds - (time.perf_counter() - begin)
+        left = limits.seconds - (now() - begin)
         if start is not None and (finish >= finish_of(epochs, start) or left <= 0):
             return _found(epochs, start, proven, cost)
         if left <= 0:
@@ -305,7 +305,7 @@ def solved(
     NoSchedule
         If the program would be too large, or takes longer to build than there is time.
     """
-    begin = time.perf_counter()
+    begin = now()
     if program.size > _most_transfers(seconds):
         why = f"in {program.horizon} epochs there are {program.size} transfers to decide"
         if program.size <= MOST_TRANSFERS:
@@ -317,7 +317,7 @@ def solved(
     if goal.start is not None:
         model = compile_model(model)
         start = Start(values=program.point(goal.start, model.variables))
-    built = time.perf_counter() - begin
+    built = now() - begin
     options = limits.options(seconds - built, None if goal == ANY else limits.gap)
     result = solve(model, limits.solver, options, start=start)
     cost.add(result, built)
@@ -357,7 +357,7 @@ def by_rounds(epochs: Epochs, limits: EpochLimits, window: int) -> EpochSchedule
         If a round brings nothing closer in its time.
     """
     window = max(window, *epochs.lasts)
-    cost, until = SolveCost(), time.perf_counter() + limits.seconds
+    cost, until = SolveCost(), now() + limits.seconds
     state, passed, sent = EpochState.start(epochs), 0, list[Transfer]()
     while True:
         farthest = _epochs_left(epochs, state)
@@ -368,7 +368,7 @@ def by_rounds(epochs: Epochs, limits: EpochLimits, window: int) -> EpochSchedule
             limits,
             state,
             window,
-            max(until - time.perf_counter(), 0.0) / (2 + (farthest - 1) // window),
+            max(until - now(), 0.0) / (2 + (farthest - 1) // window),
         )
         found = _last(task, cost) if farthest <= window else None
         transfers = _nearer(task, cost) if found is None else found
@@ -402,10 +402,10 @@ def _epochs_left(epochs: Epochs, state: EpochState) -> int:
 def _last(task: _Round, cost: SolveCost) -> list[Transfer] | None:
     """Return transfers that meet all demands within the window as early as can be; None if there are none."""
     horizon, best = task.window, None
-    until = time.perf_counter() + task.seconds
-    while horizon > 0 and time.perf_counter() < until:
+    until = now() + task.seconds
+    while horizon > 0 and now() < until:
         program = task.limits.program(task.epochs, horizon, task.state)
-        result = solved(program, task.limits, until - time.perf_counter(), cost)
+        result = solved(program, task.limits, until - now(), cost)
         if result.status is SolutionStatus.NONE:
             break
         best = transfers_of(program, result)

@@ -15,6 +15,7 @@ import pytest
 
 from models.solvers import (
     CpsatOptions,
+    Feature,
     GlopOptions,
     HighsOptions,
     PdlpOptions,
@@ -31,6 +32,7 @@ from models.solvers import (
 from models.solvers.outcome import Outcome
 from tests.models.solvers.programs import assignment, diet, in_a_new_process, knapsack, mixed, transport
 from topologies.errors import InputError, TuttiError, Unsupported
+from topologies.kernels import COMPILATION
 from topologies.processes import Caller, Worker
 
 BACKENDS = [
@@ -284,6 +286,11 @@ def dies(model, options, extras):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def dies_at_once():
+    """A first solve that ends the process."""
+    dies(None, None, None)
+
+
 def forked_helper():
     """Return the helper as a fork of this process, so that it knows the solvers of this file."""
     context = multiprocessing.get_context("fork")
@@ -389,3 +396,34 @@ def test_a_helper_that_can_not_import_its_solver_says_so(odd_solver, monkeypatch
     )
     with pytest.raises(TuttiError, match=r"^solver odd: .*no_such_module"):
         solve(transport(3), "odd", HighsOptions(own_process=True))
+
+
+@pytest.mark.parametrize("solver", ["highs", "glop", "pdlp", "scip", "cp-sat"])
+def test_a_solver_that_is_loaded_imports_nothing_when_it_solves(solver):
+    code = (
+        "import sys; from models.solvers import find_backend; from models.solvers.backend import tiny\n"
+        "from models.solvers.outcome import NOTHING; from models.solvers.options import Feature\n"
+        f"backend = find_backend({solver!r}); backend.load(); before = set(sys.modules)\n"
+        "model = tiny(whole=Feature.LP not in backend.features)\n"
+        "outcome = backend.run(model, backend.options(), NOTHING)\n"
+        "print(outcome.termination, round(outcome.objective, 4), *sorted(set(sys.modules) - before))"
+    )
+    best = 1.5 if Feature.LP in find_backend(solver).features else 1  # of x with 2 x <= 3
+    assert in_a_new_process(code).split() == ["optimal", f"{best:.1f}"]
+
+
+def test_only_the_first_solve_of_a_process_pays_for_its_start_and_this_is_told_apart():
+    solving.end_idle()
+    options, seconds = HighsOptions(own_process=True), [COMPILATION.seconds]
+    for _ in range(3):
+        solve(transport(3), "highs", options)
+        seconds.append(COMPILATION.seconds)
+    assert seconds[0] < seconds[1] == seconds[2] == seconds[3]
+
+
+def test_a_helper_that_dies_when_it_loads_its_solver_has_crashed(odd_solver, monkeypatch):
+    odd_solver(never_ends)
+    record = replace(registry.BACKENDS["odd"], rehearse=dies_at_once)
+    monkeypatch.setitem(registry.BACKENDS, "odd", record)
+    result = solve(transport(3), "odd", HighsOptions(own_process=True))
+    assert result.outcome.stopped == "crashed: SIGKILL"

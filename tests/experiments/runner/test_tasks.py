@@ -1,0 +1,78 @@
+"""What a synthesis takes: the first one of a process pays for nothing that the second one finds."""
+
+import sys
+import time
+from dataclasses import replace
+
+from experiments.registry import METHODS
+from experiments.runner import tasks
+from schedules import Problem, collective
+from tests.models.solvers.programs import in_a_new_process
+from topologies.text import parse_topology
+
+CASES = [
+    ("sccl", "ring:4", "allgather", {}),
+    ("tacos", "torus:3x3", "allgather", {}),
+    ("teccl", "ring:4", "allgather", {}),
+    ("taccl", "ring:4", "allgather", {}),
+    ("forestcoll", "dgx_a100:2", "allgather", {}),
+    ("mcf", "ring:4", "all-to-all", {}),
+    ("bfb", "torus:3x3", "allgather", {"by": "model"}),
+]
+"""Methods that import other libraries where they need them."""
+FIRST_ROWS = """
+import sys
+from experiments.runner import tasks
+from experiments.registry import METHODS
+from experiments.runner.plan import tasks_of
+from schedules import Problem, collective
+from topologies.text import parse_topology
+
+class Watch(tasks.Stopwatch):
+    def __enter__(self):
+        self.before = set(sys.modules)
+        return super().__enter__()
+
+    def __exit__(self, *error):
+        super().__exit__(*error)
+        imported[self.seconds] = sorted(set(sys.modules) - self.before)
+
+imported = {{}}
+tasks.Stopwatch = Watch
+for name, text, kind, options in {cases!r}:
+    where = parse_topology(text)
+    place = tasks.Workplace(METHODS, None, {{}}, topology=lambda text: where)
+    problem = Problem(where, collective(kind, where.num_ranks))
+    (task,) = tasks_of(problem, METHODS[name], options, (10**6,), 1)
+    (row,) = tasks.perform(task, place).rows
+    print(name, *imported[row["synth_s"]])
+"""
+
+
+def test_a_methods_first_row_in_a_process_has_a_time_in_which_nothing_was_imported():
+    said = in_a_new_process(FIRST_ROWS.format(cases=CASES)).splitlines()
+    assert said == [name for name, *_ in CASES]
+
+
+def test_a_long_synthesis_that_imports_is_not_done_again_and_not_charged(tmp_path, monkeypatch):
+    """It takes 7 s and imports for 5 s, by a clock that only it moves."""
+    clock, calls = [0.0], []
+    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(sys.modules, "the_clock", clock)
+    (tmp_path / "imported_slowly.py").write_text("import the_clock; the_clock[0] += 5\n")
+
+    def synthesize(problem, options, rng):
+        import imported_slowly  # noqa: F401
+
+        calls.append(clock[0])
+        clock[0] += 7
+        return METHODS["ring"].synthesize(problem, METHODS["ring"].options(), rng)
+
+    method = replace(METHODS["ring"], synthesize=synthesize)
+    problem = Problem(parse_topology("ring:4"), collective("allgather", 4))
+    try:
+        made = tasks.synthesize_best(method, problem, method.options(), (0,), 10**6)
+    finally:
+        sys.modules.pop("imported_slowly")
+    assert (calls, made.synth_s) == ([5.0], 7.0)
