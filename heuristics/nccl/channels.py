@@ -2,13 +2,15 @@
 
 Where a host's GPUs are on a switch they go round in their order. Where they are linked to each other, as on
 DGX-1, channels go along rounds of all GPUs that no two share a link, each both ways, as many as there are
-(`rounds`). On several hosts channels begin at places evenly apart, so that each enters and leaves by adapters
-of its own. In every other host rings run backwards: a ring then enters a host at the place at which it left
-the one before, which is on the same rail (NCCL does so by default, ``NCCL_CROSS_NIC=2``).
+(`rounds`). On several hosts channels begin at places evenly apart, or at those near to them by which no other
+channel enters or leaves, so that each has adapters of its own where there are enough. In every other host
+rings run backwards: a ring then enters a host at the place at which it left the one before, which is on the
+same rail (NCCL does so by default, ``NCCL_CROSS_NIC=2``).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -16,13 +18,16 @@ import numpy as np
 from schedules.schedule import Routes, Schedule
 from topologies.exact import Int64Array, offsets_of
 from topologies.graphs.grid_structure import Hosts
+from topologies.graphs.shortest_paths import shortest_routes
 from topologies.topology import Topology
 
 MOST_LOOKED_AT = 5_000
 """Partial rounds; NCCL's search has a limit likewise."""
+PASSES = 20
+"""How often each channel may begin elsewhere on its round. More passes may leave fewer shared adapters."""
 
 
-def chains(every: Int64Array, hosts: int, number: int) -> Int64Array:
+def chains(every: Int64Array, hosts: int, number: int, exits: Int64Array) -> Int64Array:
     """Return the places of a host in the order of each channel, shape (channels, GPUs of a host).
 
     Parameters
@@ -33,21 +38,84 @@ def chains(every: Int64Array, hosts: int, number: int) -> Int64Array:
         How many there are; one has a channel for each round.
     number
         Channels of several hosts, if there are as many rounds, or places at which they may begin.
+    exits
+        By which adapter each place leaves its host (`exits_of`).
 
     Examples
     --------
-    >>> chains(np.array([[0, 1, 2, 3]]), 2, 2).tolist()
+    >>> chains(np.array([[0, 1, 2, 3]]), 2, 2, np.arange(4)).tolist()
     [[0, 1, 2, 3], [2, 3, 0, 1]]
+    >>> chains(np.array([[0, 1, 2, 3]]), 2, 3, np.array([0, 1, 1, 3])).tolist()
+    [[0, 1, 2, 3], [1, 2, 3, 0], [3, 0, 1, 2]]
     """
     if hosts == 1:
         return every
     gpus = every.shape[1]
     channel = np.arange(min(number, max(gpus, len(every))))
     begin = channel * gpus // len(channel)
-    turned: Int64Array = every[channel % len(every)][
-        channel[:, None], (begin[:, None] + np.arange(gpus)) % gpus
-    ]
+    if len(every) == 1 and (np.diff(every[0]) == 1).all():  # all are on a switch: any order will do
+        return np.stack(list(_on_a_switch(every[0], begin.tolist(), exits.tolist())))
+    taken = every[channel % len(every)]
+    begin = _apart(exits[taken], begin)
+    turned: Int64Array = taken[channel[:, None], (begin[:, None] + np.arange(gpus)) % gpus]
     return turned
+
+
+def _on_a_switch(order: Int64Array, begin: list[int], exits: list[int]) -> Iterator[Int64Array]:
+    """Yield orders that begin, and that end, at adapters and at places as evenly as they can."""
+    heads, tails = Counter[tuple[int, int]](), Counter[tuple[int, int]]()
+
+    def uses(counts: Counter[tuple[int, int]], place: int) -> tuple[int, int]:
+        of_adapter = sum(count for (adapter, _), count in counts.items() if adapter == exits[place])
+        return of_adapter, counts[exits[place], place]
+
+    for first in begin:
+        chain = min(
+            (np.roll(order, -first - by) for by in range(len(order))), key=lambda c: uses(heads, int(c[0]))
+        )
+        last = min(range(len(order) - 1, 0, -1), key=lambda at: uses(tails, int(chain[at])), default=0)
+        chain = np.append(np.delete(chain, last), chain[last])
+        for counts, place in ((heads, int(chain[0])), (tails, int(chain[-1]))):
+            counts[exits[place], place] += 1
+        yield chain
+
+
+def _apart(exits: Int64Array, begin: Int64Array) -> Int64Array:
+    """Return where channels begin on their rounds so that few share the adapters at which they begin or end.
+
+    Parameters
+    ----------
+    exits
+        The adapter of each place of each channel's round, shape (channels, places).
+    begin
+        Where to begin with, shape (channels,).
+    """
+    count, gpus = exits.shape
+    ends, begin = np.roll(exits, 1, axis=1), begin.copy()
+    for channel in list(range(count)) * PASSES:
+        other = np.arange(count) != channel
+        shared = np.zeros(gpus, dtype=np.int64)
+        for own in (exits, ends):
+            shared += np.count_nonzero(own[channel][:, None] == own[other, begin[other]], axis=1)
+        if shared[begin[channel]]:  # also to a place that is no better: the others may then find better ones
+            turns = (begin[channel] + np.arange(1, gpus + 1)) % gpus
+            begin[channel] = turns[np.argmin(shared[turns])]
+    return begin
+
+
+def exits_of(topology: Topology, hosts: Hosts) -> Int64Array:
+    """Return the adapter by which each place of a host leaves it for the next one, shape (GPUs of a host,).
+
+    Places of equal number leave by one adapter; they do so in the host that has the fewest.
+    """
+    here, there = hosts.ranks, np.roll(hosts.ranks, -1, axis=0)
+    offsets, links = shortest_routes(topology, here.ravel(), there.ravel())
+    from_host, to_host = hosts.of[topology.source[links]], hosts.of[topology.target[links]]
+    leaving = np.flatnonzero((from_host >= 0) & (from_host != to_host))
+    first = leaving[np.searchsorted(leaving, offsets[:-1])]
+    exits = topology.source[links[first]].astype(np.int64).reshape(here.shape)
+    fewest: Int64Array = min(exits, key=lambda row: len(np.unique(row)))
+    return fewest
 
 
 def rings(hosts: Hosts, chains: Int64Array) -> Int64Array:

@@ -17,7 +17,7 @@ from heuristics.classic.pat import METHOD as PAT
 from heuristics.classic.ring import rings_allgather
 from heuristics.classic.steps import check_allgathers
 from heuristics.hosts import with_note_on_hosts
-from heuristics.nccl.channels import chains, over_parallel_links, rings, rounds_of
+from heuristics.nccl.channels import chains, exits_of, over_parallel_links, rings, rounds_of
 from heuristics.nccl.constants import VERSION, Algorithm
 from heuristics.nccl.machine import NcclOptions, cluster_of, switches_of_hosts
 from heuristics.nccl.model import KINDS, Cluster, Estimate, estimates
@@ -51,7 +51,7 @@ def synthesize(problem: Problem, options: NcclOptions, rng: np.random.Generator)
     hosts, every, cluster = found(problem.topology, options)
     left = reckoned(cluster, problem.collective.kind, problem.size, options)
     chosen = min(left, key=lambda one: one.micros)
-    orders = chains(every, cluster.hosts, cluster.channels.number)
+    orders = _chains(problem.topology, hosts, every, cluster)
     made = over_parallel_links(_schedule(problem, hosts, orders, chosen.algorithm, rng))
     said = {
         "algorithm": str(chosen.algorithm),
@@ -83,12 +83,17 @@ def reckoned(cluster: Cluster, kind: Kind, size: Fraction | None, options: NcclO
 
 
 def _note(cluster: Cluster, chosen: Estimate, *, told: bool) -> str:
-    """Return what NCCL takes, or is told to take, and what is assumed of the machine."""
+    """Return what NCCL takes, or is told to take, what its time means, and what is assumed of the machine."""
     takes = "is told to take" if told else "takes"
-    return (
+    lacks = cluster.known.nvls > 0 and cluster.gpus > 1 and cluster.nvls is None
+    parts = [
         f"NCCL {VERSION} {takes} {chosen.algorithm} with {chosen.protocol}, {duration(chosen.micros)} by its "
-        f"model; assumed: {cluster}"
-    )
+        "model, which counts kernels and protocols; the simulated time counts the network alone, as that of "
+        "all methods does",
+        "NVLS is left out, as no switch adds and multicasts" if lacks else "",
+        f"assumed: {cluster}",
+    ]
+    return "; ".join(filter(None, parts))
 
 
 def _schedule(
@@ -106,6 +111,12 @@ def _schedule(
     if problem.collective.root is not None:
         return pipelined_trees(problem, _cut_open(round_trips, problem.collective.root), AUTOMATIC)
     return from_allgather(problem, partial(rings_allgather, rings=round_trips))
+
+
+def _chains(topology: Topology, hosts: Hosts, every: Int64Array, cluster: Cluster) -> Int64Array:
+    """Return the order of a host's places in each channel."""
+    exits = exits_of(topology, hosts) if cluster.hosts > 1 else np.arange(cluster.gpus)
+    return chains(every, cluster.hosts, cluster.channels.number, exits)
 
 
 def _trees(hosts: Hosts, orders: Int64Array) -> Int32Array:
@@ -141,8 +152,8 @@ def found(topology: Topology, options: NcclOptions) -> tuple[Hosts, Int64Array, 
 
 def check(problem: Problem, options: NcclOptions) -> None:
     """Raise `Unsupported` for a network without hosts, and for too many transfers."""
-    _, every, cluster = found(problem.topology, options)
-    check_allgathers(METHOD, problem, 2 * len(chains(every, cluster.hosts, cluster.channels.number)))
+    hosts, every, cluster = found(problem.topology, options)
+    check_allgathers(METHOD, problem, 2 * len(_chains(problem.topology, hosts, every, cluster)))
     reckoned(cluster, problem.collective.kind, problem.size, options)
 
 

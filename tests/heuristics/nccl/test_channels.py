@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from heuristics.nccl.channels import chains, rings, rounds, rounds_of
+from heuristics.nccl.channels import chains, exits_of, rings, rounds, rounds_of
 from heuristics.trees.nccl_like import chained_trees
 from tests.heuristics.trees.spanning import reaches_all
 from topologies.graphs.grid_structure import hosts_of
@@ -17,7 +17,8 @@ def found(text, number=8):
     topology = parse_topology(text)
     hosts = hosts_of(topology, trivial=True)
     every = rounds_of(topology, hosts)
-    return topology, hosts, every, chains(every, len(hosts.ranks), number)
+    exits = exits_of(topology, hosts) if len(hosts.ranks) > 1 else np.arange(hosts.ranks.shape[1])
+    return topology, hosts, every, chains(every, len(hosts.ranks), number, exits)
 
 
 @pytest.mark.parametrize("text", ["dgx1", "ndv2:2"])
@@ -52,7 +53,7 @@ def test_without_a_round_places_are_in_order():
 
 
 @pytest.mark.parametrize(
-    ("text", "number"), [("dgx_a100:2", 8), ("dgx_a100:4", 8), ("dgx2:2", 8), ("ndv2:2", 1)]
+    ("text", "number"), [("dgx_a100:2", 8), ("dgx_a100:4", 8), ("dgx2:2", 8), ("ndv2:2", 1), ("mi250:2", 16)]
 )
 def test_rings_stay_on_a_rail_and_channels_have_adapters_of_their_own(text, number):
     _, hosts, _, orders = found(text, number)

@@ -77,17 +77,52 @@ def test_a_row_says_what_was_chosen_and_assumed(made):
     # 6.8 + 2 (7 x 0.6 + 5) us, and 1,024 bytes at 0.9 x 39/2 GB/s.
     assert schedule.stats["nccl_us"] == pytest.approx(25.2 + 1024 / (1000 * 0.9 * 19.5))
     assert schedule.stats["note"] == (
-        "NCCL 2.30.7 takes tree with ll, 25.2583 us by its model; "
+        "NCCL 2.30.7 takes tree with ll, 25.2583 us by its model, which counts kernels and protocols; "
+        "the simulated time counts the network alone, as that of all methods does; "
         "assumed: 2 hosts of 8 Ampere GPUs, 8 channels of 24 GB/s"
     )
 
 
 def test_what_nccl_takes_stands_in_the_answer_and_in_rows():
     answer = tutti.synthesize("dgx_a100:2", "allreduce", "1KiB", method="nccl")
-    assert answer.fields["NCCL takes"] == "tree with ll, 25.2583 us by its model"
+    assert answer.fields["NCCL takes"] == (
+        "tree with ll, 25.2583 us by its model, to be compared with measurements; "
+        "time is to be compared with other methods'"
+    )
     told = {name: answer.document[name] for name in ("algorithm", "protocol", "nccl_us")}
     assert told == {"algorithm": "tree", "protocol": "ll", "nccl_us": answer.schedule.stats["nccl_us"]}
     assert told.items() <= Cost(answer.schedule).columns().items()
+
+
+def test_a_model_that_is_below_the_simulated_time_has_its_reason_beside_it():
+    answer = tutti.synthesize("mi250:2", "allreduce", "1GB", method="nccl")
+    assert answer.time * 1e6 > answer.document["nccl_us"]
+    assert answer.fields["NCCL takes"].endswith("; here channels share links, which its model does not know")
+
+
+@pytest.mark.parametrize("dead", range(8))
+def test_each_channel_has_an_adapter_of_its_own_where_one_of_eight_is_dead(made, tmp_path, dead):
+    """Four hosts of 8 Hopper GPUs: 31/32 of a seventh of M goes over an adapter of 48 GB/s (by PCIe), twice."""
+    adapters = [gpu for gpu in range(8) if gpu != dead]
+    lines = ["\t".join(["", *(f"GPU{gpu}" for gpu in range(8)), *(f"NIC{place}" for place in range(7))])]
+    for gpu in range(8):
+        near = ["PIX" if gpu == other else "NODE" for other in adapters]
+        lines.append("\t".join([f"GPU{gpu}", *("X" if gpu == g else "NV18" for g in range(8)), *near]))
+    for place, gpu in enumerate(adapters):
+        near = ["PIX" if gpu == other else "NODE" for other in range(8)]
+        lines.append("\t".join([f"NIC{place}", *near, *("X" if a == gpu else "NODE" for a in adapters)]))
+    file = tmp_path / "topo.txt"
+    file.write_text("\n".join(lines))
+    schedule = made(
+        NCCL, f"nvidia-smi:{file}?hosts=4&switches=forward", "allreduce", GB, {"algorithm": "ring"}
+    )
+    assert congestion(schedule) * 10**9 == Fraction(31, 32) / 7 * 2 / 48
+
+
+@pytest.mark.parametrize(("text", "said"), [("dgx_h100:2", False), ("dgx_h100:2?switches=forward", True)])
+def test_switches_that_only_forward_are_named_as_the_reason_for_no_nvls(made, text, said):
+    note = made(NCCL, text, "allreduce", MB).stats["note"]
+    assert ("; NVLS is left out, as no switch adds and multicasts; " in note) is said
 
 
 def test_pat_of_hosts_of_one_gpu(made, tmp_path):
