@@ -14,6 +14,7 @@ from markupsafe import Markup
 from experiments.report.charts import Figure
 from experiments.report.results import Results, Row
 from experiments.report.rows import frontier
+from schedules.schedule import Clock
 
 
 @dataclass(frozen=True)
@@ -71,12 +72,17 @@ def pareto_panel(results: Results, topology: str, collective: str, least: Fracti
     return Panel(collective, number, figure, without, drawn)
 
 
+def _no_steps(row: Row) -> str:
+    stepped = row.clock == Clock.STEP and row.tb_factor is not None
+    return "steps overlap" if stepped else f"{row.clock} clock: no steps"
+
+
 def _left_out(results: Results, rows: Sequence[Row]) -> str:
     """Return a sentence on the series that have a time but no T_L or T_B, and why; empty without any."""
     reasons: dict[str, dict[str, None]] = {}
     for row in rows:
         if row.clock and (row.tl_steps is None or row.tb_factor is None):
-            reason = "no T_B: links differ" if row.tl_steps is not None else f"{row.clock} clock: no steps"
+            reason = "no T_B: links differ" if row.tl_steps is not None else _no_steps(row)
             label = results.series[results.number[row.method, row.options]].label
             reasons.setdefault(reason, {})[label] = None
     texts = [f"{', '.join(labels)} ({reason})" for reason, labels in reasons.items()]

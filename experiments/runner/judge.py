@@ -20,6 +20,7 @@ from schedules.collective import Collective
 from schedules.cost import StepCost, TotalCost, step_cost, total_cost
 from schedules.schedule import Clock, Schedule
 from schedules.simulation.pipelining import best_slices
+from schedules.simulation.simulate import simulate
 from topologies.errors import TuttiError
 from topologies.topology import Topology
 from topologies.units import format_size
@@ -42,6 +43,10 @@ WIDE_GAP = 1e-3
 """A solver's own gap above this is remarked."""
 TOO_FAST = -1e-9
 """A gap below this is no rounding: the schedule, the simulator or the bound is wrong."""
+ONE_BYTE = Fraction(1)
+"""M at which a schedule takes little more than it pays for α."""
+ROUNDING = 1e-9
+"""Relative error of a simulated time that is left out of account."""
 Row = Mapping[str, Any]
 GAPS = "gaps.csv"
 INSTANCE = ("topology", "collective", "size_bytes")
@@ -89,8 +94,16 @@ class Cost:
 
     @cached_property
     def tl_steps(self) -> int | None:
-        """T_L in comm steps; None under the other clocks, and of a schedule made for one size (A.5.3)."""
-        return self._steps.tl_steps if self._steps else None
+        """T_L in comm steps, where steps follow one another: the time is then at least T_L times the least α.
+
+        None under the other clocks, of a schedule made for one size (A.5.3), and where messages overtake
+        those of earlier steps: T_L and T_B are then above what it takes.
+        """
+        if self._steps is None:
+            return None
+        steps, least = self._steps.tl_steps, float(min(self.schedule.topology.alpha, default=0))
+        follow = simulate(self.schedule, ONE_BYTE).time >= steps * least * (1 - ROUNDING)
+        return steps if follow else None
 
     @cached_property
     def tb_factor(self) -> Fraction | None:

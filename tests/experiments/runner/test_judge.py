@@ -1,5 +1,6 @@
 """What is said of a schedule: a gap to a proven bound, and the gap table."""
 
+import contextlib
 from dataclasses import replace
 from fractions import Fraction
 
@@ -7,11 +8,12 @@ import numpy as np
 import pytest
 
 from experiments.registry import METHODS
-from experiments.runner.judge import GapTable, ProvenBound, time_columns
+from experiments.runner.judge import Cost, GapTable, ProvenBound, time_columns
 from models.bounds import BoundError, own_bounds
 from schedules import Clock, Problem, collective
+from schedules.simulation.simulate import simulate
 from tests.schedules.simulation.test_pipelining import broadcast
-from topologies import TuttiError
+from topologies import TuttiError, Unsupported
 from topologies.text import parse_topology
 
 MEGABYTE = Fraction(10**6)
@@ -27,6 +29,57 @@ def direct():
 
 def bound(microseconds: str) -> ProvenBound:
     return ProvenBound(Fraction(microseconds) / 10**6, "cut")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("torus:4x4", "allgather"),
+        ("mesh:3x3", "allreduce"),
+        ("hypercube:3", "all-to-all"),
+        ("dgx_a100:2", "allreduce"),
+        ("mi250:2", "allgather"),
+    ],
+)
+def test_no_time_is_less_than_t_l_times_the_least_alpha(text, kind):
+    topology = parse_topology(text)
+    problem, said = Problem(topology, collective(kind, topology.num_ranks), MEGABYTE), {}
+    for name in (
+        "ring",
+        "bruck",
+        "bine",
+        "pairwise",
+        "blueconnect",
+        "themis",
+        "rails",
+        "bfb",
+        "rhd",
+        "direct",
+    ):
+        method = METHODS[name]
+        with contextlib.suppress(Unsupported):
+            method.supports(problem, method.options())
+            schedule = method.synthesize(problem, method.options(), np.random.default_rng(0))
+            said[name] = Cost(schedule).tl_steps
+            for size in (1, 10**3, 10**6):
+                assert simulate(schedule, size).time >= (said[name] or 0) * min(topology.alpha) * (1 - 1e-9)
+    assert any(said.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "name", "steps"),
+    [
+        ("torus:4x4", "allgather", "bfb", 4),  # the diameter
+        ("ring:8", "allgather", "ring", 7),  # half shards both ways, N - 1 steps
+        ("complete:8", "allgather", "direct", 1),
+        ("complete:8", "all-to-all", "pairwise", None),  # seven steps over links of their own: one α
+    ],
+)
+def test_t_l_is_said_where_steps_follow_one_another(text, kind, name, steps):
+    topology, method = parse_topology(text), METHODS[name]
+    problem = Problem(topology, collective(kind, topology.num_ranks), MEGABYTE)
+    schedule = method.synthesize(problem, method.options(), np.random.default_rng(0))
+    assert Cost(schedule).tl_steps == steps
 
 
 @pytest.mark.parametrize(("microseconds", "gap"), [("5.5", 0), ("4.4", 0.25), ("2.75", 1)])
