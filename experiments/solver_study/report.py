@@ -14,7 +14,7 @@ from experiments.report.page import manifest_lines, palette, scripts, source, sw
 from experiments.report.series import Series
 from experiments.report.text import number, seconds
 from experiments.runner.manifest import MANIFEST
-from experiments.runner.results import read_frame
+from experiments.runner.results import read_rows
 from experiments.runner.study import REPORT
 from experiments.solver_study.charts import (
     error_chart,
@@ -103,12 +103,11 @@ def write_study_report(directory: Path, page: Path | None = None) -> Path:
         If there are no readable results, or the page can't be written.
     """
     try:
-        rows = read_frame(directory).to_dict("records")
+        rows = read_rows(directory)
         manifest = json.loads(read_text(directory / MANIFEST))
     except (InputError, ValueError) as error:
         raise InputError(f"{directory}: no readable results of a study: {error}") from error
-    text = render_study([{str(name): value for name, value in row.items()} for row in rows], manifest)
-    return written(page or directory / REPORT, text.encode(), "report")
+    return written(page or directory / REPORT, render_study(rows, manifest).encode(), "report")
 
 
 def render_study(rows: Sequence[Row], manifest: Mapping[str, Any]) -> str:

@@ -8,13 +8,15 @@ from functools import partial
 from pathlib import Path
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from experiments.cli import main
+from experiments.runner.results import to_table
 from experiments.runner.tasks import Workplace
-from experiments.solver_study.config import is_study, read_study
+from experiments.solver_study.config import COLUMNS, is_study, read_study
 from experiments.solver_study.instances import MODELS
-from experiments.solver_study.report import advice, render_study
+from experiments.solver_study.report import advice, render_study, write_study_report
 from experiments.solver_study.run import study_of
 from experiments.solver_study.statistics import (
     building,
@@ -314,6 +316,24 @@ def test_the_report_names_the_wrong_solver_and_escapes_what_it_prints():
     assert "<b>good</b>" not in page
     assert "1 answer is wrong" in page
     assert re.search(r"bad</span></th><td>m t</td>", page)
+
+
+def test_the_report_of_a_folder_shows_an_interval_where_that_is_the_certificate(tmp_path):
+    """Beside a program whose optimum is known exactly, so that no column is empty throughout."""
+    rows = judged(
+        [
+            row("a", "narrow", objective=2.0, lower_exact="2", upper_exact="2000001/1000000"),
+            row("a", "exact", objective=3.0, lower_exact="3", upper_exact="3"),
+            row("b", "open", status="timeout", answer=None, objective=None, relative_error=None),
+        ]
+    )
+    (tmp_path / "manifest.json").write_text('{"name": "x"}')
+    pq.write_table(to_table(rows, COLUMNS), tmp_path / "results.parquet")
+    page = write_study_report(tmp_path).read_text()
+    body = re.sub(r"<(script|style)>.*?</\1>", "", page, flags=re.DOTALL)
+    assert "2.000001 (proven to 5e-07)" in body
+    assert "not certified" in body
+    assert not re.search(r"\b(nan|None)\b", body)
 
 
 def test_a_study_without_any_answer_still_has_a_report():
