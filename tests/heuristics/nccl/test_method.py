@@ -102,7 +102,7 @@ def test_a_model_that_is_below_the_simulated_time_has_its_reason_beside_it():
 
 @pytest.mark.parametrize("dead", range(8))
 def test_each_channel_has_an_adapter_of_its_own_where_one_of_eight_is_dead(made, tmp_path, dead):
-    """Four hosts of 8 Hopper GPUs: 31/32 of a seventh of M goes over an adapter of 48 GB/s (by PCIe), twice."""
+    """Four hosts of 8 Hopper GPUs: 31/32 of a seventh of M goes over an adapter of 48 GB/s, twice."""
     adapters = [gpu for gpu in range(8) if gpu != dead]
     lines = ["\t".join(["", *(f"GPU{gpu}" for gpu in range(8)), *(f"NIC{place}" for place in range(7))])]
     for gpu in range(8):
