@@ -197,11 +197,13 @@ def synthesize(
     problem = Problem(where, what)
     if how.size_dependent(problem, chosen):
         problem = replace(problem, size=count)
+    exact_for = how.exactness(chosen, problem)
     try:
         made = synthesize_best(how, problem, chosen, first_seeds(how, seeds), count)
     except Interrupted as stop:
-        raise Interrupted(Result.of(stop.found, count, method, options_text(given))) from stop
-    return Result.of(made, count, method, options_text(given))
+        found = Result.of(stop.found, count, method, options_text(given), exact_for=exact_for)
+        raise Interrupted(found) from stop
+    return Result.of(made, count, method, options_text(given), exact_for=exact_for)
 
 
 def verify(schedule: Result | Schedule | str | Path) -> Schedule:
@@ -410,7 +412,7 @@ def find(nodes: int, degree: int, *, bidirectional: bool = False) -> pd.DataFram
 
 
 def methods() -> pd.DataFrame:
-    """Return the methods: name, kind, summary, collectives, and options with their defaults."""
+    """Return the methods: name, kind, in what an exact one is optimal, summary, collectives, and options."""
     import pandas as pd
 
     plugins.load_installed()
@@ -418,6 +420,7 @@ def methods() -> pd.DataFrame:
         {
             "name": method.name,
             "kind": method.kind,
+            "exact_for": method.exactness(method.options()),
             "summary": method.summary,
             "collectives": ", ".join(map(str, sorted(method.capabilities.collectives))),
             "seeded": method.seeded,

@@ -57,7 +57,7 @@ def _method_page(method: Method) -> str:
     written, made, call = read(method.name), *_example(method)
     able, path = method.capabilities, Path(inspect.getsourcefile(method.synthesize)).relative_to(ROOT)
     facts = {
-        "kind": method.kind,
+        "kind": " for ".join(filter(None, [method.kind, method.exactness(method.options())])),
         "collectives": ", ".join(str(kind) for kind in KINDS if kind in able.collectives),
         "several kinds at once": "yes" if Kind.MIXED in able.collectives else "no",
         "ranks": able.groups.value,

@@ -395,6 +395,8 @@ def _faults_of(group: Group, thing: Any) -> Iterator[str]:
         kinds = get_args(get_type_hints(type(thing))["kind"])
         if thing.kind not in kinds:
             yield f"kind is {thing.kind!r}; it must be one of {', '.join(kinds)}"
+        if not isinstance(thing.exact_for, str):
+            yield from _refusals("exact_for", thing.exact_for, 1)
         for name, kind in (
             ("capabilities", Capabilities),
             ("fast", Mapping),

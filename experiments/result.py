@@ -111,6 +111,8 @@ class Result:
         That making it took.
     said
         Sentences to be said beside it, besides its own `notes`.
+    exact_for
+        In what an exact method's schedule is optimal (`schedules.method.Method`); empty for other methods.
     """
 
     schedule: Schedule
@@ -120,13 +122,20 @@ class Result:
     seed: int | None = None
     seconds: float = 0.0
     said: tuple[str, ...] = field(default=())
+    exact_for: str = ""
 
     @classmethod
     def of(
-        cls, made: Synthesized, size: Fraction, method: str, options: str, said: Sequence[str] = ()
+        cls,
+        made: Synthesized,
+        size: Fraction,
+        method: str,
+        options: str,
+        said: Sequence[str] = (),
+        exact_for: str = "",
     ) -> Result:
         """Return the result of a synthesis."""
-        return cls(made.schedule, size, method, options, made.seed, made.synth_s, tuple(said))
+        return cls(made.schedule, size, method, options, made.seed, made.synth_s, tuple(said), exact_for)
 
     @property
     def time(self) -> float:
@@ -180,6 +189,7 @@ class Result:
             "size_bytes": self.size.numerator if self.size.denominator == 1 else str(self.size),
             "size": format_size(self.size),
             "method": self.method,
+            "exact_for": self.exact_for or None,
             "seed": self.seed,
             "verified": True,
             "time_s": self.time,
@@ -209,6 +219,7 @@ class Result:
         lines = {
             "schedule": f"{document['collective']} on {document['topology']}, {document['clock']} clock",
             "method": " ".join(filter(None, [self.method, self.options])) + seed,
+            "exact for": document["exact_for"],
             "fastest": document.get("algorithm") if "tried" in document else None,
             "NCCL takes": _reckoned(document) if "tried" not in document else None,
             "verified": f"{document['transfers']} transfers, all legal",

@@ -77,6 +77,9 @@ class Method:
         Options for an answer in seconds, where nobody asked for others: at a prompt or in a notebook.
     summary
         One line for ``tutti list methods``.
+    exact_for
+        In what the answers of an exact method are optimal, such as ``"bytes"``: a text, or a function of the
+        options. In all else, other schedules may be better.
     """
 
     name: str
@@ -91,6 +94,13 @@ class Method:
     fast: Mapping[str, Any] = field(default_factory=dict)
     quick: Mapping[str, Any] = field(default_factory=dict)
     summary: str = ""
+    exact_for: str | Callable[[Any], str] = ""
+
+    def exactness(self, options: Any, problem: Problem | None = None) -> str:
+        """Return in what its answers, or that to a problem, are optimal; empty unless they are exact."""
+        if (self.kind if problem is None else self.kind_of(problem, options)) != "exact":
+            return ""
+        return self.exact_for if isinstance(self.exact_for, str) else self.exact_for(options)
 
     def supports(self, problem: Problem, options: Any) -> None:
         """Refuse what the method does not handle, before anything is built.
@@ -112,3 +122,15 @@ class Method:
     def unsupported(self, reason: str) -> Unsupported:
         """Return the error that says why this method does not handle a problem."""
         return Unsupported(f"{self.name} {reason}")
+
+
+def chunks_a_shard(options: Any) -> str:
+    """Return for what a method is exact whose program has ``options.chunks`` chunks a shard.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> chunks_a_shard(SimpleNamespace(chunks=1)), chunks_a_shard(SimpleNamespace(chunks=2))
+    ('1 chunk a shard', '2 chunks a shard')
+    """
+    return f"{options.chunks} chunk{'s' * (options.chunks > 1)} a shard"

@@ -37,6 +37,7 @@ def _methods() -> Iterator[dict[str, Any]]:
         yield {
             "name": method.name,
             "kind": method.kind,
+            "exact_for": method.exactness(method.options()),
             "summary": method.summary,
             "collectives": [str(kind) for kind in KINDS if kind in able.collectives],
             "data": [

@@ -60,7 +60,8 @@ def execute(arguments: argparse.Namespace) -> int:
     except Interrupted as stop:
         made, stopped = stop.found, stop
     said = (*_default_note(method, arguments), *_seeds_note(method, arguments))
-    result = Result.of(made, size, method.name, options_text(given), said)
+    exact_for = method.exactness(options, problem)
+    result = Result.of(made, size, method.name, options_text(given), said, exact_for)
     try:
         if arguments.output is not None:
             result.save(arguments.output)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from experiments.report.results import Results
+from experiments.report.series import Series
 from experiments.report.standings import common_cases, ranking
 from experiments.report.tables import CELLS, Cell, gap_table
 from experiments.report.text import percent, times
@@ -58,6 +59,7 @@ def methods(results: Results) -> str:
         f"Methods of {results.name}, ranked by their mean gap to the proven bound over the {count} cases "
         "that all ranked ones have. Slower: the geometric mean of the time over the best of the same case."
     )
+    caption += _exactness(one.series for one in ranking(results) if one.slower is not None)
     heads = ["method", "mean gap, %", "fastest in", "cases", "slower"]
     if results.base:
         caption += f" Speed-up: the same of the time of {results.baseline} over its own."
@@ -84,7 +86,14 @@ def by_case(results: Results, topology: str, kind: str) -> str:
     )
     heads = ["collective", "size", *(series.label for series in found.series)]
     told = f"{CAPTIONS[kind].format(results.baseline)}, on {results.short[topology]}; the best are bold."
+    told += _exactness(found.series)
     return table(told, f"{kind}-{topology}", "lr" + "r" * len(found.series), heads, lines)
+
+
+def _exactness(series: Iterable[Series]) -> str:
+    """Return for what each exact method is optimal, as a sentence that follows another."""
+    texts = [f"{one.label} is {one.kind}" for one in series if one.kind.startswith("exact for ")]
+    return f" {', '.join(texts)}." if texts else ""
 
 
 def _cell(cell: Cell) -> str:

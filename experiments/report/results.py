@@ -57,6 +57,7 @@ class Row:
     options: str = ""
     seed: str = ""
     status: str = OK
+    exact_for: str = ""
     message: str = ""
     note: str = ""
     algorithm: str = ""
@@ -94,6 +95,11 @@ class Row:
     rank_ingress_unicast: float | None = None
     link_traffic: float | None = None
     link_traffic_unicast: float | None = None
+
+    @property
+    def told_kind(self) -> str:
+        """Its kind, and of an exact method in what it is optimal."""
+        return f"{self.kind} for {self.exact_for}" if self.exact_for else self.kind
 
     @property
     def ok(self) -> bool:
@@ -147,7 +153,7 @@ class Results:
     @cached_property
     def series(self) -> tuple[Series, ...]:
         """The methods, each with each set of options that it ran with, in order of appearance."""
-        kinds = {(row.method, row.options): row.kind for row in self.rows}
+        kinds = {(row.method, row.options): row.told_kind for row in self.rows}
         return make_series(kinds)
 
     @cached_property

@@ -50,7 +50,10 @@ ROUNDING = 1e-9
 Row = Mapping[str, Any]
 GAPS = "gaps.csv"
 INSTANCE = ("topology", "collective", "size_bytes")
-REFERENCE = ("bound_us", "bound_kind", "exact_us", "exact_method", "best_us", "best_method", "best_gap")
+REFERENCE = (
+    *("bound_us", "bound_kind", "exact_us", "exact_method", "exact_for"),
+    *("best_us", "best_method", "best_gap"),
+)
 
 
 @dataclass(frozen=True)
@@ -249,9 +252,10 @@ class GapTable:
     """The gap table, from the rows of one instance after the other.
 
     Columns: ``topology, collective, size_bytes``; ``bound_us, bound_kind``, the largest proven lower bound;
-    ``exact_us, exact_method``, the best of the exact methods; ``best_us, best_method, best_gap``, the best of
-    all (equal ones: the first of the config); and one column a method, its gap to the bound, empty where it
-    has none. Several seeds of one method share a column, which holds the best.
+    ``exact_us, exact_method, exact_for``, the best of the exact methods and in what it is optimal; ``best_us,
+    best_method, best_gap``, the best of all (equal ones: the first of the config); and one column a method,
+    its gap to the bound, empty where it has none. Several seeds of one method share a column, which holds the
+    best.
     """
 
     def __init__(self) -> None:
@@ -284,6 +288,7 @@ def _line(instance: tuple[Any, ...], rows: list[Row]) -> dict[str, Any]:
     exact = min((row for row in done if row["kind"] == "exact"), key=_time, default=None)
     if exact is not None:
         line |= {"exact_us": exact["time_us"], "exact_method": method_label(exact)}
+        line["exact_for"] = exact.get("exact_for")
     gaps: dict[str, list[float | None]] = {}
     for row in done:
         gaps.setdefault(method_label(row), []).append(_gap(row, bound))

@@ -364,6 +364,7 @@ def _tasks(
                 collective=problem.collective,
                 method=method.name,
                 kind=method.kind_of(problem, approach.options),
+                exact_for=method.exactness(approach.options, problem),
                 options=approach.given,
                 seeded=method.seeded,
                 seeds=seeds,

@@ -77,6 +77,7 @@ COLUMNS: dict[str, Any] = {
     "global_bytes": pa.float64(),
     "sequential_us": pa.float64(),
     "alone_us": pa.string(),
+    "exact_for": pa.string(),
 }
 """Name and type of every column, in order. ``congestion`` is in s/GB of M; ``tb_exact`` and
 ``congestion_exact`` are the fractions; ``seeds``: how many were tried; ``schedule``: its content hash;

@@ -204,6 +204,8 @@ class Task:
         What is said beside its rows, besides what the schedule says.
     network
         The hash of the network itself: where it runs, a file may be another one. Empty: any will do.
+    exact_for
+        In what its answer is optimal, if its kind is exact.
     time_limit, memory
         Seconds of each synthesis, and bytes that it may take; None for no limit.
     before, after
@@ -226,6 +228,7 @@ class Task:
     key: str
     note: str = field(default="", kw_only=True)
     network: str = field(default="", kw_only=True)
+    exact_for: str = field(default="", kw_only=True)
     time_limit: float | None = field(default=None, kw_only=True)
     memory: float | None = field(default=None, kw_only=True)
     before: int = field(default=0, kw_only=True)
@@ -270,6 +273,7 @@ class Task:
                 "size_bytes": size,
                 "method": self.method,
                 "kind": self.kind,
+                "exact_for": self.exact_for or None,
                 "options": options_text(self.options),
                 "seed": self.seed,
                 "status": status,

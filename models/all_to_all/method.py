@@ -238,5 +238,6 @@ METHOD = Method(
     options=McfOptions,
     capabilities=Capabilities(KINDS),
     check=check,
+    exact_for="bytes",
     summary="all-to-all as a multi-commodity flow: the LP's optimum, with an interval that proves it",
 )

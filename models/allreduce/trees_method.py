@@ -178,6 +178,11 @@ def _candidates(
     return [packing] if spines is None else [packing, spines], even
 
 
+def _exact_for(options: AllreduceTreesOptions) -> str:
+    within = f" within {float(options.epsilon):g}" if options.epsilon else ""
+    return f"bytes{within}, without switches and with links alike both ways"
+
+
 METHOD = Method(
     name="allreduce_trees",
     kind="exact",
@@ -187,5 +192,6 @@ METHOD = Method(
         (Kind.ALLREDUCE,), Groups.NONE, switches=Switches.EULERIAN, one_way_links=False
     ),
     size_dependent=size_dependent,
+    exact_for=_exact_for,
     summary="spanning trees that meet the partition bound of allreduce, where links are alike both ways",
 )

@@ -239,5 +239,6 @@ METHOD = Method(
     options=BfbOptions,
     capabilities=Capabilities(BY_ALLGATHER, Groups.NONE, uneven_shards=False, switches=Switches.NONE),
     size_dependent=size_dependent,
+    exact_for="steps, and bytes over shortest paths (of an allreduce, in each half)",
     summary="breadth-first broadcast: shortest paths, loads balanced exactly",
 )

@@ -300,6 +300,11 @@ class _Stopwatches:
         self.seconds[part] = self.seconds.get(part, 0.0) + now() - begin
 
 
+def _exact_for(options: ForestcollOptions) -> str:
+    over = f" over {options.trees} tree{'s' * (options.trees > 1)} a root" if options.trees else ""
+    return f"bytes{over} (of an allreduce, in each half)"
+
+
 METHOD = Method(
     name="forestcoll",
     kind="exact",
@@ -307,5 +312,6 @@ METHOD = Method(
     fast={"search": "newton"},
     options=ForestcollOptions,
     capabilities=Capabilities(KINDS, Groups.ONE, switches=Switches.BALANCED),
+    exact_for=_exact_for,
     summary="spanning trees that meet the throughput bottleneck cut, on any network with switches",
 )

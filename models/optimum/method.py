@@ -33,7 +33,7 @@ from models.teccl import Epochs, TecclOptions
 from models.teccl.starts import NO_START, StartSchedule, check_start
 from schedules.capabilities import Capabilities
 from schedules.collective import Kind
-from schedules.method import Method, Problem
+from schedules.method import Method, Problem, chunks_a_shard
 from schedules.retiming import ends, retimed
 from schedules.reversal import reverse
 from schedules.schedule import Chunks, Clock, Routes, Schedule
@@ -108,6 +108,7 @@ def optimum(starts: Mapping[str, Method]) -> Method:
         check=check,
         size_dependent=lambda problem, options: True,
         seeded=True,
+        exact_for=lambda options: chunks_a_shard(options) + ("" if options.cut_through else ", link by link"),
         summary="the least time of given chunks, by CP-SAT; tiny networks",
     )
     return method

@@ -13,7 +13,7 @@ from models.solvers import Feature, find_backend
 from schedules.capabilities import Capabilities, Switches
 from schedules.collective import Kind
 from schedules.compose import BY_ALLGATHER, from_allgather
-from schedules.method import Method, Problem
+from schedules.method import Method, Problem, chunks_a_shard
 from schedules.reversal import reverse
 from schedules.schedule import Chunks, Clock, Schedule, step_numbers
 from topologies.errors import InputError
@@ -154,5 +154,6 @@ METHOD = Method(
     check=check,
     size_dependent=_depends_on_size,
     seeded=True,
+    exact_for=lambda options: f"rounds of {chunks_a_shard(options)}",
     summary="SCCL: the fewest rounds for given chunks and steps, by integer programming",
 )

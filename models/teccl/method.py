@@ -19,7 +19,7 @@ from models.teccl.starts import NO_START, StartSchedule, check_start
 from schedules.capabilities import Capabilities
 from schedules.collective import Kind
 from schedules.compose import BY_ALLGATHER, from_allgather
-from schedules.method import Method, Problem
+from schedules.method import Method, Problem, chunks_a_shard
 from schedules.reversal import reverse
 from schedules.schedule import Chunks, Clock, Routes, Schedule
 from topologies.errors import InputError, NoSchedule
@@ -149,9 +149,15 @@ def teccl(starts: Mapping[str, Method]) -> Method:
         check=check,
         size_dependent=size_dependent,
         seeded=True,
+        exact_for=_exact_for,
         summary="multicommodity flows with copies over epochs, by integer programming (TE-CCL)",
     )
     return method
+
+
+def _exact_for(options: TecclOptions) -> str:
+    what = f"{chunks_a_shard(options)} in whole epochs"
+    return f"{what}, each window by itself" if options.window else what
 
 
 def synthesize(

@@ -6,7 +6,10 @@ import sys
 import pytest
 
 from experiments.registry import METHODS, find_method
+from experiments.runner.options import build_options
+from schedules import Problem, collective
 from topologies import InputError
+from topologies.text import parse_topology
 
 
 def test_every_method_has_the_name_that_it_is_found_by():
@@ -37,3 +40,40 @@ def test_the_declarations_of_all_methods_import_no_solver_and_no_compiler():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_every_exact_method_says_in_what_it_is_optimal_and_no_other_does():
+    said = {name: method.exactness(method.options()) for name, method in METHODS.items()}
+    assert {name for name, text in said.items() if text} == {
+        name for name, method in METHODS.items() if method.kind == "exact"
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("optimum", {"chunks": 2, "cut_through": True}, "2 chunks a shard"),
+        ("optimum", {}, "1 chunk a shard, link by link"),
+        ("sccl", {"chunks": 3}, "rounds of 3 chunks a shard"),
+        ("teccl", {"window": 4}, "1 chunk a shard in whole epochs, each window by itself"),
+        ("mcf", {}, "bytes"),
+        ("forestcoll", {"trees": 1}, "bytes over 1 tree a root (of an allreduce, in each half)"),
+        (
+            "allreduce_trees",
+            {"epsilon": "1/100"},
+            "bytes within 0.01, without switches and with links alike both ways",
+        ),
+        ("tacos", {}, ""),
+    ],
+)
+def test_what_an_exact_method_is_exact_for_follows_its_options(name, options, said):
+    method = METHODS[name]
+    assert method.exactness(build_options(method, options)) == said
+
+
+def test_what_is_put_together_of_exact_parts_is_not_exact():
+    """Two groups of two, each on its own half of a ring: either is exact, and both together need not be."""
+    method, ring = find_method("bfb"), parse_topology("ring:4")
+    one, two = collective("allgather", 4), collective("allgather", 4, groups=[[0, 1], [2, 3]])
+    told = [method.exactness(method.options(), Problem(ring, what)) for what in (one, two)]
+    assert told == [METHODS["bfb"].exact_for, ""]

@@ -209,3 +209,12 @@ def test_the_panels_of_a_paper_fill_their_rows(tmp_path):
     page = contents(read_results(write_run(tmp_path, rows)))
     figure = next(figure for figure in figures_of(page) if figure.chart == "share")
     assert for_paper(figure, page["charts"], page["rows"])["columns"] == 3
+
+
+def test_pages_and_tables_say_in_what_an_exact_method_is_optimal(tmp_path):
+    exact = {"method": "mcf", "kind": "exact", "exact_for": "bytes"}
+    results = read_results(write_run(tmp_path, [row(), row(**exact)]))
+    assert [series.kind for series in results.series] == [row()["kind"], "exact for bytes"]
+    for text in (methods(results), by_case(results, "ring:3", "gaps")):
+        (caption,) = re.findall(r"\\caption\{(.*)\}", text)
+        assert caption.endswith(". mcf is exact for bytes.")

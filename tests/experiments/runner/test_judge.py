@@ -183,9 +183,12 @@ def test_options_make_columns_of_their_own():
 
 
 def test_the_best_exact_value_stands_beside_the_best_of_all():
-    line = only_line([row("bfb", 1.0, kind="exact"), row("bfb2", 0.5, kind="exact"), row("ring", 0.25)])
+    exact = [
+        row(name, gap, kind="exact") | {"exact_for": "bytes"} for name, gap in (("bfb", 1.0), ("bfb2", 0.5))
+    ]
+    line = only_line([*exact, row("ring", 0.25)])
     assert (line["bound_us"], line["bound_kind"]) == (2, "cut")
-    assert (line["exact_us"], line["exact_method"]) == (3, "bfb2")
+    assert (line["exact_us"], line["exact_method"], line["exact_for"]) == (3, "bfb2", "bytes")
     assert (line["best_us"], line["best_method"]) == (2.5, "ring")
 
 
