@@ -32,8 +32,9 @@ from topologies.topology import Topology
 
 SYNTHESIZE, JUDGE = "synthesize", "judge"
 """The stages that `notify` is given; a time limit counts the first."""
-SHORT_SECONDS = 1.0
-"""A synthesis that took less is done again if compilation or an import disturbed it."""
+SHORT_SECONDS, LONG_SECONDS = 1.0, 3.0
+"""A synthesis that compilation or imports disturbed is done again if it took less than the first, or less
+than the second and than they took. Larger values repeat more of the first syntheses of a process."""
 Row = dict[str, Any]
 Bounds = MutableMapping[str, ProvenBound]
 STATUS_OF = {Unsupported: "unsupported", NoSchedule: "infeasible"}
@@ -172,7 +173,8 @@ def _synthesize_once(
         with Stopwatch() as watch:
             schedule = method.synthesize(problem, options, np.random.default_rng(seed))
         tried = getattr(schedule, "stats", {}).get("tried")  # not verified yet: it may be anything
-        short = watch.seconds <= SHORT_SECONDS and not tried
+        most = max(SHORT_SECONDS, min(watch.compiling, LONG_SECONDS))
+        short = watch.seconds <= most and not tried
         if attempt == "again" or not watch.compiling or not short:
             break
     return schedule, watch.seconds
