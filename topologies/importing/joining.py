@@ -11,17 +11,19 @@ from topologies.errors import InputError
 class Joining(NamedTuple):
     """How hosts become a network.
 
-    So many copies, on one ``switch`` or on ``rails``, with ``all`` of PCIe or what is ``needed``. `alpha` is
-    one for all links or three: between GPUs, PCIe, network.
+    So many copies, on one ``switch`` or on ``rails``, with ``all`` of PCIe or what is ``needed``. NVSwitches
+    join the GPUs of each ``host``, or those of ``all`` hosts, as in a rack. `alpha` is one for all links or
+    three: between GPUs, PCIe, network.
     """
 
     hosts: int = 1
     fabric: str = "switch"
     pcie: str = "needed"
+    nvlink: str = "host"
     alpha: list[Fraction] | None = None
 
 
-CHOICES = {"fabric": ("switch", "rails"), "pcie": ("needed", "all")}
+CHOICES = {"fabric": ("switch", "rails"), "pcie": ("needed", "all"), "nvlink": ("host", "all")}
 MOST_HOSTS = 2**16
 
 
@@ -38,6 +40,7 @@ def joining_of(text: str, hosts: int, words: dict[str, str], alpha: list[Fractio
     for key, word in words.items():
         if word not in CHOICES[key]:
             raise InputError(f"{text}: {key}={word[:20]}; allowed: {', '.join(CHOICES[key])}")
-    if "fabric" in words and hosts == 1:
-        raise InputError(f"{text}: fabric= says how hosts are joined; give hosts=2 or more with it")
+    for key in ("fabric", "nvlink"):
+        if key in words and hosts == 1:
+            raise InputError(f"{text}: {key}= says how hosts are joined; give hosts=2 or more with it")
     return Joining(hosts, alpha=alpha, **words)

@@ -111,6 +111,21 @@ class Machine:
         left = set(gone)
         return self.taking([number for number in range(len(self.devices)) if number not in left])
 
+    def in_a_rack(self, hosts: int) -> Machine:
+        """Return so many such hosts whose NVSwitch is one."""
+        (hub,) = self.of(Kind.NVSWITCH)
+        devices = [replace(self.devices[hub], host=NO_HOST)]
+        cables = []
+        for host in range(hosts):
+            at = {hub: 0}
+            for number, device in enumerate(self.devices):
+                if number != hub:
+                    at[number] = len(devices)
+                    devices.append(replace(device, host=host))
+            cables += [cable._replace(one=at[cable.one], other=at[cable.other]) for cable in self.cables]
+        rack = replace(self, devices=devices, cables=cables)
+        return rack.taking([*rack.of(Kind.GPU), *rack.of(*OTHERS)])
+
     def pcie_at(self) -> list[set[int]]:
         """Return the numbers of the PCIe cables at each device."""
         at: list[set[int]] = [set() for _ in self.devices]
@@ -129,12 +144,23 @@ def network(machine: Machine, name: str, joining: Joining) -> Topology:
     InputError
         If there are several hosts but no adapter, or what `Topology` refuses.
     """
+    if joining.nvlink == "all":
+        machine = _rack(machine, name, joining.hosts)
+        joining = joining._replace(hosts=1)
     adapters = machine.of(Kind.NIC)
     if joining.hosts == 1:
         machine = machine.without(adapters)
     elif not adapters:
+        rack = "; nvlink=all joins them by NVLink, as the family gb200_nvl72 is" * bool(
+            machine.of(Kind.NVSWITCH)
+        )
         raise InputError(
-            f"{name}: no network adapter in the file; hosts={joining.hosts} needs one to join them"
+            f"{name}: no network adapter in the file; hosts={joining.hosts} needs one to join them{rack}"
+        )
+    elif machine.of(Kind.NVSWITCH):
+        machine.notes.append(
+            "each host has an NVSwitch of its own; if NVLink joins the hosts, as in a rack of GB200, nvlink=all "
+            "says so"
         )
     machine, bridges = _collapsed(machine)
     if joining.pcie == "needed":
@@ -149,6 +175,15 @@ def network(machine: Machine, name: str, joining: Joining) -> Topology:
         speeds = " or ".join(map(format_bandwidth, sorted(between)))
         machine.notes.append(f"any two CPUs of a host are joined at {speeds}, {machine.cpus_by}")
     return _joined(_labelled(machine), name, joining)
+
+
+def _rack(machine: Machine, name: str, hosts: int) -> Machine:
+    """Return hosts whose GPUs one NVSwitch joins."""
+    if len(machine.of(Kind.NVSWITCH)) != 1 or {device.host for device in machine.devices} - {0, NO_HOST}:
+        raise InputError(f"{name}: nvlink=all needs a file of one host with one NVSwitch")
+    check_size(name, hosts * len(machine.devices), 2 * hosts * len(machine.cables))
+    machine.notes.append(f"one NVSwitch joins the GPUs of all {hosts} hosts (nvlink=all)")
+    return machine.in_a_rack(hosts)
 
 
 def _kinds(machine: Machine, cable: Cable) -> set[Kind]:

@@ -5,6 +5,10 @@ switch, ``PXB`` several, ``PHB`` a host bridge, ``NODE`` host bridges of one NUM
 between NUMA nodes. So PCIe is a tree of switches under a CPU for each NUMA node. The matrix has no speeds:
 they go by the number of NVLinks of a GPU, unless given. It is read cell by cell, whether tabs or blanks
 separate them.
+
+A GPU has at most 18 NVLinks. If a row adds up to more, the links of those GPUs lead to an NVSwitch. The entry
+of two of them is then the smaller of their numbers of links, so that a GPU has as many as the largest entry of
+its row.
 """
 
 from __future__ import annotations
@@ -20,20 +24,26 @@ from topologies.assembly import per_class
 from topologies.errors import InputError
 from topologies.files import read_text
 from topologies.importing.joining import Joining
-from topologies.importing.machine import Cable, Device, Kind, Machine, Port, network
+from topologies.importing.machine import SHOWN, Cable, Device, Kind, Machine, Port, network
 from topologies.importing.speeds import GB
+from topologies.logs import Line, plain_lines, streams
 from topologies.topology import Topology
 from topologies.units import format_bandwidth
 
 MOST_TEXT = 2**24
 MOST_DEVICES = 512
 MOST_NVLINKS = 18
-"""Of a GPU: what has more to all others together has them to an NVSwitch."""
-_ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+"""Largest number of NVLinks that a GPU has, of any generation (Hopper and Blackwell)."""
 _GPU = re.compile(r"GPU[0-9]{1,4}")
+_FIRST_NAME = re.compile(r"(?<![A-Za-z0-9_])GPU[0-9]{1,4}(?=\s|$|GPU|NIC|CPU)")
+_SECOND_NAME = re.compile(r"\s*(GPU|NIC|CPU|$)")
 _CELL = re.compile(r"X|PIX|PXB|PHB|NODE|SYS|NV([0-9]{1,2})")
 _CELLS_IN_A_WORD = re.compile(f"(?:{_CELL.pattern})+")
 """Pasted from a terminal, cells may have lost what stood between them."""
+_GLUED = re.compile(r"(X|PIX|PXB|PHB|NODE|SYS|NV)([0-9]+(?:[-,][0-9]+)*)")
+"""The last cell and the list of CPUs that follows, without what stood between them."""
+_LOST_TAB = re.compile(r"(?<=[0-9])(?=GPU[0-9]|NIC[0-9]|CPU |NUMA )")
+"""Between two names of a header."""
 _CELLS = "X, NV#, PIX, PXB, PHB, NODE, SYS"
 _NAME = re.compile(r"[A-Za-z0-9_.:+-]{1,64}")
 _LEGEND = re.compile(r"(NIC[0-9]{1,4}): *([A-Za-z0-9_.:+]{1,64})")
@@ -67,6 +77,10 @@ class _Matrix:
     cells: dict[str, list[str]] = field(default_factory=dict)
     numa: dict[str, str] = field(default_factory=dict)
     legend: dict[str, str] = field(default_factory=dict)
+    glued: dict[str, list[str]] = field(default_factory=dict)
+    """What the last cell of a row may be, which the list of CPUs follows without a blank."""
+    others: int = 0
+    """Lines that begin other matrices, under other tags."""
 
     def nvlinks(self, one: int, other: int) -> int:
         """Return how many NVLinks join two devices."""
@@ -118,10 +132,13 @@ def read_nvidia_smi(
     """
     matrix = _read(read_text(path, MOST_TEXT), str(path))
     gpus = [index for index, label in enumerate(matrix.names) if _GPU.fullmatch(label)]
-    switched, most = _nvlinks(matrix, gpus)
-    generation = _GENERATIONS.get(most, _GENERATIONS[12])
+    domains = _switched(matrix, gpus, str(path))
+    most = max(_links_of(matrix, gpus, domains).values(), default=0)
+    generation = _GENERATIONS.get(most, _GENERATIONS[12 if most < 12 else MOST_NVLINKS])
     nvlink, pcie, nic = per_class(f"topology {name}: bandwidth", bandwidth, list(generation[1:]))
     notes = [] if bandwidth else [_guess(most, generation)]
+    if matrix.others:
+        notes.append(f"{matrix.others} more matrices in the file, of other processes or hosts, are left out")
     devices = [
         Device(Kind.GPU, "")
         if index in gpus
@@ -130,28 +147,70 @@ def read_nvidia_smi(
     ]
     machine = Machine(devices, [], notes, "a guess")
     _add_pcie(matrix, machine, pcie)
-    if switched:
-        sharp = most == MOST_NVLINKS
-        able = " that multicasts and aggregates (NVLink SHARP)" * sharp
-        notes.append(
-            f"every GPU has NV{most} to every other, more than it has links: they lead to an NVSwitch{able}"
-        )
-        hub = _add(machine, Device(Kind.NVSWITCH, "nvswitch", sharp=sharp))
-        ways = [way for gpu in gpus for way in ((gpu, hub), (hub, gpu))]
-        machine.cables.extend(Cable(*way, most * nvlink, fabric=True) for way in ways)
-    else:
-        for one, other in permutations(gpus, 2):
-            machine.cables.extend([Cable(one, other, nvlink, fabric=True)] * matrix.nvlinks(one, other))
+    for members in domains:
+        _add_nvswitch(machine, members, nvlink, sharp=generation is _GENERATIONS[MOST_NVLINKS])
+    switched = {gpu for members in domains for gpu in members}
+    for one, other in permutations([gpu for gpu in gpus if gpu not in switched], 2):
+        machine.cables.extend([Cable(one, other, nvlink, fabric=True)] * matrix.nvlinks(one, other))
     return network(machine, name, joining)
 
 
-def _nvlinks(matrix: _Matrix, gpus: list[int]) -> tuple[bool, int]:
-    """Return whether NVLinks lead to an NVSwitch, and how many a GPU has."""
-    counts = {matrix.nvlinks(one, other) for one, other in combinations(gpus, 2)}
-    most = max((sum(matrix.nvlinks(one, other) for other in gpus) for one in gpus), default=0)
-    if len(counts) == 1 and most > MOST_NVLINKS:
-        return True, counts.pop()
-    return False, most
+def _links_of(matrix: _Matrix, gpus: list[int], domains: list[dict[int, int]]) -> dict[int, int]:
+    """Return how many NVLinks each GPU has: to an NVSwitch, else to all others together."""
+    direct = {one: sum(matrix.nvlinks(one, other) for other in gpus) for one in gpus}
+    return direct | {gpu: links for members in domains for gpu, links in members.items()}
+
+
+def _switched(matrix: _Matrix, gpus: list[int], where: str) -> list[dict[int, int]]:
+    """Return the GPUs of each NVSwitch domain, with the number of their NVLinks.
+
+    Raises
+    ------
+    InputError
+        If a GPU has more NVLinks than there can be, and they lead to no NVSwitch.
+    """
+    group = list(range(len(matrix.names)))
+    for one, other in combinations(gpus, 2):
+        if matrix.nvlinks(one, other) and group[one] != group[other]:
+            _merge(group, one, other)
+    domains = []
+    for members in ([gpu for gpu in gpus if group[gpu] == first] for first in sorted(set(group))):
+        rows = {gpu: [matrix.nvlinks(gpu, other) for other in members] for gpu in members}
+        if any(sum(row) > MOST_NVLINKS for row in rows.values()):
+            links = {gpu: max(row) for gpu, row in rows.items()}
+            _check_domain(matrix, links, where)
+            domains.append(links)
+    return domains
+
+
+def _check_domain(matrix: _Matrix, links: dict[int, int], where: str) -> None:
+    for one, other in combinations(links, 2):
+        if matrix.nvlinks(one, other) != min(links[one], links[other]):
+            total = max(sum(matrix.nvlinks(gpu, peer) for peer in links) for gpu in links)
+            raise InputError(
+                f"{where}: a GPU with {total} NVLinks to others, of at most {MOST_NVLINKS}, and no NVSwitch: "
+                f"{matrix.names[one]} and {matrix.names[other]} have {matrix.nvlinks(one, other)} between "
+                f"them, which must be the smaller of their {links[one]} and {links[other]}"
+            )
+
+
+def _add_nvswitch(machine: Machine, links: dict[int, int], nvlink: Fraction, *, sharp: bool) -> None:
+    able = " that multicasts and aggregates (NVLink SHARP)" * sharp
+    most = max(links.values())
+    machine.notes.append(
+        f"{len(links)} GPUs have NV{most} to each other, more than {MOST_NVLINKS} links in all: they lead to an "
+        f"NVSwitch{able}"
+    )
+    fewer = [f"GPU {gpu} {count}" for gpu, count in links.items() if count < most]
+    if fewer:
+        machine.notes.append(
+            f"GPUs of an NVSwitch with fewer than {most} NVLinks, by the largest entry of their row: "
+            + ", ".join(fewer[:SHOWN])
+            + ", ..." * (len(fewer) > SHOWN)
+        )
+    hub = _add(machine, Device(Kind.NVSWITCH, "nvswitch", sharp=sharp))
+    for gpu, count in links.items():
+        machine.cables.extend(Cable(*way, count * nvlink, fabric=True) for way in ((gpu, hub), (hub, gpu)))
 
 
 def _guess(most: int, generation: _Generation) -> str:
@@ -196,30 +255,58 @@ def _add(machine: Machine, device: Device, above: int | None = None, bandwidth: 
     return number
 
 
+def _header_at(line: str) -> int | None:
+    """Return where in a line the names of devices begin, if it is the header of a matrix."""
+    match = _FIRST_NAME.search(line)
+    if match is None:
+        return None
+    rest = line[match.end() :]
+    alone = not line[: match.start()].strip() and not any(map(_CELLS_IN_A_WORD.fullmatch, rest.split()[:1]))
+    return match.start() if alone or _SECOND_NAME.match(rest) else None
+
+
 def _read(text: str, where: str) -> _Matrix:
-    """Return the matrix in a text."""
-    matrix: _Matrix | None = None
-    for number, line in enumerate(_ANSI.sub("", text).splitlines(), start=1):
-        words = line.split()
-        place = f"{where}, line {number}"
-        if matrix is None:
-            if words and _GPU.fullmatch(words[0]) and not any(map(_CELL.fullmatch, words[1:2])):
-                matrix = _Matrix(_columns(words, place))
-        elif words and (words[0] in matrix.names or _GPU.fullmatch(words[0])):
-            _add_row(matrix, words, place)
-        elif legend := _LEGEND.fullmatch(line.strip()):
-            matrix.legend[legend[1]] = legend[2]
+    """Return the matrix in a text; of several under different tags the first."""
+    found = streams(plain_lines(text), _header_at)
+    matrix = _matrix(found[0], where) if found else None
     if matrix is None:
         raise InputError(f"{where}: no matrix of nvidia-smi topo -m: no line begins with GPU0, GPU1, ...")
+    matrix.others = len(found) - 1
     missing = [name for name in matrix.names if name not in matrix.cells]
     if missing:
         raise InputError(f"{where}: the header has {missing[0]}, but no row has")
+    _unglue(matrix)
     for one, other in combinations(range(len(matrix.names)), 2):
         there, back = matrix.cells[matrix.names[one]][other], matrix.cells[matrix.names[other]][one]
         if there != back:
             pair = f"{matrix.names[one]} and {matrix.names[other]}"
             raise InputError(f"{where}: {pair} are {there} in one row and {back} in the other")
     return matrix
+
+
+def _matrix(lines: list[Line], where: str) -> _Matrix | None:
+    """Return the matrix that begins with the first header, or None."""
+    matrix: _Matrix | None = None
+    for line in lines:
+        words = line.text.split()
+        place = f"{where}, line {line.number}"
+        if matrix is None:
+            if _header_at(line.text) == len(line.text) - len(line.text.lstrip()):
+                matrix = _Matrix(_columns(_LOST_TAB.sub(" ", line.text).split(), place))
+        elif words and (words[0] in matrix.names or _GPU.fullmatch(words[0])):
+            _add_row(matrix, words, place)
+        elif legend := _LEGEND.fullmatch(line.text.strip()):
+            matrix.legend[legend[1]] = legend[2]
+    return matrix
+
+
+def _unglue(matrix: _Matrix) -> None:
+    """Take of what a glued last cell may be what the row of the other device says."""
+    last = matrix.names[-1]
+    for name, readings in matrix.glued.items():
+        mirror = matrix.cells[last][matrix.names.index(name)]
+        if mirror in readings:
+            matrix.cells[name][-1] = mirror
 
 
 def _columns(words: list[str], place: str) -> list[str]:
@@ -247,10 +334,17 @@ def _add_row(matrix: _Matrix, words: list[str], place: str) -> None:
     rest = words[1:]
     while len(cells) < count and rest and _CELLS_IN_A_WORD.fullmatch(rest[0]):
         cells += [cell[0] for cell in _CELL.finditer(rest.pop(0))]
+    if len(cells) == count - 1 and rest and (glued := _GLUED.fullmatch(rest[0])):
+        splits = [(glued[1] + glued[2][:n], glued[2][n:]) for n in ((1, 2) if glued[1] == "NV" else (0,))]
+        matrix.glued[name] = [cell for cell, cpus in splits if _NUMA.fullmatch(cpus)]
+        cells += matrix.glued[name][:1]
     if len(cells) != count:
         found = f"{rest[0][:_SHOWN]!r} where a cell is expected" if rest else "too few cells"
         found = "too many cells" if len(cells) > count else found
         raise InputError(f"{place}: {found}; the header has {count} devices, and a cell is one of {_CELLS}")
+    many = next((cell for cell in cells if _CELL.fullmatch(cell)[1] and int(cell[2:]) > MOST_NVLINKS), None)
+    if many is not None:
+        raise InputError(f"{place}: {many}; no GPU has more than {MOST_NVLINKS} NVLinks")
     if (cells[matrix.names.index(name)], cells.count("X")) != ("X", 1):
         raise InputError(f"{place}: the row {name} must have X in its own column, and there only")
     matrix.cells[name] = cells
