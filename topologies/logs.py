@@ -1,8 +1,8 @@
 """The lines of tools' output, without what terminals and launchers add to them.
 
 A terminal's marks (``ESC[4m``) stay in what is copied from it, often without the ESC. Launchers put a tag
-before each line: ``[1,0]<stdout>:`` (mpirun), ``[0]`` (Hydra), ``0:`` (srun -l), a host, a pod, the time. Which
-tag is in use, the head of a table shows: it is what stands before it. Lines of one tag are one stream.
+before each line: ``[1,0]<stdout>:`` (mpirun), ``[0]`` (Hydra), ``0:`` (srun -l), a host, a pod, the time. The
+tag is what stands before the head of a table. Lines of one tag are one stream.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def plain_lines(text: str) -> list[Line]:
 
 
 def streams(lines: list[Line], head: Callable[[str], int | None]) -> list[list[Line]]:
-    """Return the lines of each tag, without it; in the order in which their heads come.
+    r"""Return the lines of each tag, without it; in the order in which their heads come.
 
     Parameters
     ----------
@@ -55,14 +55,16 @@ def streams(lines: list[Line], head: Callable[[str], int | None]) -> list[list[L
 
     Examples
     --------
-    >>> lines = plain_lines("0: # size\\n1: # size\\n0: 8\\n1: 9")
-    >>> [[line.text for line in stream] for stream in streams(lines, lambda line: line.find("#"))]
+    >>> def head(line):
+    ...     return line.find("#") if "#" in line else None
+    >>> lines = plain_lines("0: # size\n1: # size\n0: 8\n1: 9")
+    >>> [[line.text for line in stream] for stream in streams(lines, head)]
     [['# size', '8'], ['# size', '9']]
     """
     found: dict[str, re.Pattern[str]] = {}
     for line in lines:
         at = head(line.text)
-        if at is not None and 0 <= at <= _LONGEST_TAG:
+        if at is not None and at <= _LONGEST_TAG:
             words = _TIME.sub("\0", line.text[:at]).split()
             parts = [_ANY_TIME.join(map(re.escape, word.split("\0"))) for word in words]
             found.setdefault(" ".join(words), re.compile(r"\s*" + r"\s+".join(parts)))

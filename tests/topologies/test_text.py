@@ -258,8 +258,9 @@ def test_a_file_needs_no_suffix_but_is_never_taken_for_a_family(tmp_path, monkey
         ("torus:4x4?bandwith=5GB/s", r"unknown key 'bandwith'; did you mean 'bandwidth'\?$"),
         (
             "torus:4x4?",
-            r"unknown key ''; allowed: alpha, bandwidth, degrade, drop_links, drop_nodes, fabric, fail_links, "
-            r"fail_nics, fail_nodes, hosts, links, nvlink, pcie, rails, ranks, seed, switches, twist$",
+            r"unknown key ''; allowed: alpha, bandwidth, degrade, drop_links, drop_nodes, fabric, "
+            r"fail_links, fail_nics, fail_nodes, hosts, links, nvlink, pcie, rails, ranks, seed, "
+            r"switches, twist$",
         ),
         ("ring:8?fail_links=2", r"fail_links=2 is not strongly connected: cut off from the rest: [0-9, ]+$"),
         ("ring:8?fail_links=9", r"ring:8: 9 pairs of linked nodes can't fail; it has 8 to fail$"),

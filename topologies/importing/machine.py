@@ -151,16 +151,15 @@ def network(machine: Machine, name: str, joining: Joining) -> Topology:
     if joining.hosts == 1:
         machine = machine.without(adapters)
     elif not adapters:
-        rack = "; nvlink=all joins them by NVLink, as the family gb200_nvl72 is" * bool(
-            machine.of(Kind.NVSWITCH)
-        )
+        rack = "; nvlink=all joins them by NVLink, as the family gb200_nvl72 is"
+        rack *= bool(machine.of(Kind.NVSWITCH))
         raise InputError(
             f"{name}: no network adapter in the file; hosts={joining.hosts} needs one to join them{rack}"
         )
     elif machine.of(Kind.NVSWITCH):
         machine.notes.append(
-            "each host has an NVSwitch of its own; if NVLink joins the hosts, as in a rack of GB200, nvlink=all "
-            "says so"
+            "each host has an NVSwitch of its own; if NVLink joins the hosts, as in a rack of GB200, "
+            "nvlink=all says so"
         )
     machine, bridges = _collapsed(machine)
     if joining.pcie == "needed":
