@@ -56,10 +56,10 @@ def streams(lines: list[Line], head: Callable[[str], int | None]) -> list[list[L
     Examples
     --------
     >>> def head(line):
-    ...     return line.find("#") if "#" in line else None
+    ...     return line.index("#") if "#" in line else None
     >>> lines = plain_lines("0: # size\n1: # size\n0: 8\n1: 9")
     >>> [[line.text for line in stream] for stream in streams(lines, head)]
-    [['# size', '8'], ['# size', '9']]
+    [[' # size', ' 8'], [' # size', ' 9']]
     """
     found: dict[str, re.Pattern[str]] = {}
     for line in lines:

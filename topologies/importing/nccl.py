@@ -38,6 +38,7 @@ MOST_CPUS = 64
 MOST_LINKS = 64
 """From a GPU to one other place."""
 MOST_RANK = 2**31 - 1
+_SHOWN = 40
 MOST_DIGITS = 40
 """Of a latency; NCCL writes six decimals."""
 _GPU_CLASSES, _NIC_CLASSES = ("0x03", "0x12"), ("0x02",)
@@ -48,6 +49,8 @@ _PLAIN_LABEL = re.compile(r"[A-Za-z0-9_.:+]{1,64}")
 _UNKNOWN = " (unknown)"
 _UNKNOWN_LINK = Fraction(20 * GB)
 _UNKNOWN_CPU = Fraction(10 * GB)
+_MOST_NVLINKS = ((107, 36), (0, 18))
+"""Largest number of NVLinks of a GPU, from this compute capability (times ten) on."""
 _SHARP_CAPABILITY = 90
 """From Hopper on NVSwitches multicast and aggregate."""
 
@@ -125,6 +128,7 @@ def read_nccl(path: Path | str, name: str, joining: Joining) -> Topology:
         raise root.error("has no GPU: no <gpu>, and no <pci> of class 0x03 or 0x12")
     _join_cpus(system, cpus)
     ordered = _ranked(system, root)
+    _check_one_rank_each(system, ordered)
     _add_fabric(system, ordered, one_host=len(hosts) == 1)
     _note_static(system)
     return network(_in_order(system, ordered), name, joining)
@@ -233,6 +237,28 @@ def _ranked(system: _System, root: Element) -> list[_Gpu]:
     return ranked
 
 
+def _check_one_rank_each(system: _System, gpus: list[_Gpu]) -> None:
+    """Refuse a GPU of several ranks, which share its links: partitions (MIG, MLOPart) or two processes.
+
+    Two of a host with one ``dev`` are noted: processes that see one GPU each may number it alike.
+    """
+    seen: dict[tuple[int, str], _Gpu] = {}
+    numbers: dict[tuple[int, str], _Gpu] = {}
+    for gpu in gpus:
+        other = seen.setdefault((gpu.host, gpu.busid or f"line {gpu.element.line}"), gpu)
+        if other is not gpu:
+            raise gpu.element.error(
+                f"is on the same <pci busid='{gpu.busid[:_SHOWN]}'> as the one in line {other.element.line}: "
+                "ranks that share a GPU (MIG, MLOPart, NCCL_MULTI_RANK_GPU_ENABLE) share its links, which is "
+                "not read; dump with one rank a GPU"
+            )
+        dev = gpu.element.attributes.get("dev")
+        if dev is not None and numbers.setdefault((gpu.host, dev), gpu) is not gpu and not system.static_gpus:
+            system.notes.append(
+                f"two GPUs of a host have dev={dev[:_SHOWN]}, on different PCI buses; taken for two GPUs"
+            )
+
+
 def _add_fabric(system: _System, gpus: list[_Gpu], *, one_host: bool) -> None:
     """Add the links between GPUs, and those to the NVSwitch and to CPUs that are none of PCIe."""
     place = {(gpu.host, gpu.busid): index for index, gpu in reversed(list(enumerate(gpus)))}
@@ -244,6 +270,7 @@ def _add_fabric(system: _System, gpus: list[_Gpu], *, one_host: bool) -> None:
         if not links:
             bare.append(index)
         to_switch = Fraction(0)
+        _check_count(gpu)
         for link in links:
             count, speed = link.integer("count", 0, MOST_LINKS, 1), _link_speed(gpu, link.tag, speeds)
             code = link.attributes.get("tclass", "").lower()
@@ -269,6 +296,15 @@ def _add_fabric(system: _System, gpus: list[_Gpu], *, one_host: bool) -> None:
         system.notes.append(
             f"{len(one_way)} links between GPUs stand at one end only, such as {one_way[0]}; they go one way"
         )
+
+
+def _check_count(gpu: _Gpu) -> None:
+    """Refuse more NVLinks than a GPU can have."""
+    count = sum(link.integer("count", 0, MOST_LINKS, 1) for link in gpu.element.each("nvlink"))
+    capability = gpu.element.integer("sm", 0, 10**4, 0)
+    most = next(most for least, most in _MOST_NVLINKS if capability >= least)
+    if count > most:
+        raise gpu.element.error(f"has {count} NVLinks; a GPU of sm {capability} has at most {most}")
 
 
 def _to_nvswitch(system: _System, gpus: list[_Gpu], gpu: _Gpu, bandwidth: Fraction, one_host: bool) -> None:

@@ -189,3 +189,51 @@ def test_four_adapters_bound_two_hosts_of_eight(network):
     boxes = network(case("18*/h100_4nics.txt"), "?hosts=2")
     bound = float(best_bound(boxes, collective(Kind.ALLREDUCE, 16), 2**30).time(2**30))
     assert 5592e-6 < bound < 5600e-6
+
+
+MULTIRANK = case("02*/multirank.xml")
+PARTITIONS = MULTIRANK.replace('sm="90"', 'sm="107" mlopart="2"').replace('count="18"', 'count="36"')
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (MULTIRANK, "line 8: <gpu> is on the same <pci busid='0002:81:00.0'> as the one in line 4"),
+        (PARTITIONS, "line 8: <gpu> is on the same <pci busid='0002:81:00.0'> as the one in line 4"),
+        (
+            MULTIRANK.replace('dev="0" sm="90" rank="1"', 'dev="1" sm="90" rank="1"'),
+            "is on the same <pci",
+        ),  # MIG
+        (
+            MULTIRANK.replace("0003:81:00.0", "0002:81:00.0").replace('rank="1"', 'rank="-1"'),
+            "line 14: <gpu> is on the same <pci busid='0002:81:00.0'> as the one in line 4",
+        ),
+    ],
+)
+def test_ranks_that_share_a_gpu_are_refused(network, text, words):
+    with pytest.raises(InputError, match=words) as caught:
+        network(text, kind="nccl")
+    assert "\n" not in str(caught.value)
+
+
+def test_of_ranks_that_share_a_gpu_one_may_remain(network):
+    text = MULTIRANK.replace('rank="1"', 'rank="-1"').replace('rank="3"', 'rank="-1"').replace('"2"', '"1"')
+    assert speeds(network(text, kind="nccl")) == pytest.approx([370.8] * 2)
+
+
+def test_two_gpus_with_one_number_are_noted(network):
+    text = (
+        MULTIRANK.replace('rank="1"', 'rank="-1"')
+        .replace('rank="3"', 'rank="-1"')
+        .replace('"1" sm', '"0" sm')
+    )
+    box = network(text, kind="nccl")
+    assert any("two GPUs of a host have dev=0, on different PCI buses" in note for note in box.notes)
+
+
+@pytest.mark.parametrize(("sm", "count", "most"), [(90, 52, 18), (100, 19, 18), (107, 37, 36)])
+def test_a_dump_with_more_nvlinks_than_a_gpu_has_is_refused(network, sm, count, most):
+    text = MULTIRANK.replace('rank="1"', 'rank="-1"').replace('rank="3"', 'rank="-1"')
+    text = text.replace('sm="90"', f'sm="{sm}"').replace('count="18"', f'count="{count}"')
+    with pytest.raises(InputError, match=f"has {count} NVLinks; a GPU of sm {sm} has at most {most}"):
+        network(text, kind="nccl")
