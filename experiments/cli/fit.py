@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from experiments.cli.output import print_fields, print_json, print_table
+from experiments.cli.output import console, print_fields, print_json, print_table
 from experiments.printable import printable
 from topologies.errors import InputError
 from topologies.files import write_topology
 from topologies.measurements.calibration import calibrated, measured_network
 from topologies.measurements.regression import Line, fit
-from topologies.measurements.tables import Series, read_measurements
+from topologies.measurements.series import Series
+from topologies.measurements.tables import read_measurements
 from topologies.text import parse_topology
 from topologies.topology import Topology
 from topologies.units import exact_number, format_size, short
@@ -32,7 +33,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.output is not None and arguments.output.suffix != ".json":
         raise InputError(f"-o {arguments.output}: a topology file ends in .json")
     tolerance = _tolerance(arguments.tolerance)
-    series = read_measurements(arguments.file)
+    series = read_measurements(arguments.file, in_place=arguments.in_place)
     lines = [_line(one, tolerance) for one in series]
     failed = [line for line in lines if isinstance(line, InputError)]
     if len(failed) == len(lines):
@@ -79,7 +80,12 @@ def _network(arguments: argparse.Namespace, series: list[Series], lines: list[Li
 
 def _pair(arguments: argparse.Namespace, series: list[Series]) -> tuple[str, str]:
     """Return the pair that a table without names is of."""
-    if len(series) > 1 or not series[0].link:
+    if len(series) > 1:
+        names = "; ".join(one.what for one in series[:SIZES])
+        raise InputError(
+            f"{arguments.file} has {len(series)} tables ({names}); -o needs a file with one, point to point"
+        )
+    if not series[0].link:
         raise InputError(
             f"{arguments.file}: {series[-1].what}: its time is of no one link; -o needs point to point"
         )
@@ -113,6 +119,7 @@ def _document(
 def _fields(series: Series, line: Line | InputError) -> dict[str, Any]:
     head: dict[str, Any] = {
         "what": series.what,
+        "notes": list(series.notes),
         "source": series.pair and series.pair[0],
         "destination": series.pair and series.pair[1],
         "samples": len(series.size),
@@ -138,6 +145,8 @@ def _print(arguments: argparse.Namespace, series: list[Series], lines: list[Line
         rows.append([f"{len(lines) - MOST} more", "--json has them", *[""] * 6])
     columns = ["of", "alpha", "95 %", "bandwidth", "95 %", "samples", "worst", off]
     print_table("", columns, rows)
+    for note in dict.fromkeys(note for one in series for note in one.notes):
+        console().print(f"note: {printable(note)}", soft_wrap=True)
     if arguments.output is not None:
         print_fields({"written": str(arguments.output)})
 

@@ -465,6 +465,11 @@ def _fit(commands: Any) -> None:
         "--alike", action="store_true", help="links that are alike in NETWORK get the same measured values"
     )
     parser.add_argument(
+        "--in-place",
+        action="store_true",
+        help="take the in-place times of nccl-tests, not those out of place",
+    )
+    parser.add_argument(
         "--tolerance",
         default="10%",
         metavar="SHARE",

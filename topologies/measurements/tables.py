@@ -1,191 +1,166 @@
 """Measured times as benchmarks print them: nccl-tests, the OSU micro-benchmarks, and CSV.
 
-nccl-tests print a row a size; its times out of place are taken. OSU tables are a title, a head and a row a
-size: the latency of a message, MB/s of windows of messages, or the latency of a collective. A window is one
-transfer of all its bytes: its messages are sent at once, so that α is paid once, as TACCL's profiler has it
-(section 4.1: n chunks at once take α + n·β·s). CSV has the columns source, destination, bytes and seconds.
+A log may have several tables, of either benchmark, each a series of its own. OSU tables are a title, a head
+and a row a size: the latency of a message, MB/s of windows of messages, or the latency of a collective. A
+window is one transfer of all its bytes: its messages are sent at once, so that α is paid once, as TACCL's
+profiler has it (section 4.1: n chunks at once take α + n·β·s). A table of latencies and one of bandwidths are
+one series. CSV has the columns source, destination, bytes and seconds.
 """
 
 from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 from topologies.errors import InputError
-from topologies.exact import FloatArray
 from topologies.files import read_text
+from topologies.logs import Line, plain_lines, streams
+from topologies.measurements import nccl_tests
+from topologies.measurements.series import Rows, Series, is_number, number
 
 MOST_TEXT = 2**28
 MOST_PAIRS, MOST_NAME = 2**17, 64
 COLUMNS = ("source", "destination", "bytes", "seconds")
 OSU_WINDOW = 64
 """Messages of a window of osu_bw, unless its output tells another number."""
-MOST_BYTES, MOST_SECONDS = 2.0**60, 1e9
 _OSU_TITLE = re.compile(r"#\s*OSU\s+(?:MPI\S*\s+)?(.*?)\s+Test\b.*")
 _OSU_OTHERS = ("Bi-Directional", "Multiple", "Message Rate", "Put", "Get", "Accumulate")
 _WINDOW = re.compile(r"window size:\s*([0-9]{1,6})")
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
 _SHOWN = 40
 _US, _MB = 1e-6, 1e6
+_LATENCY, _BANDWIDTH = "Latency", "Bandwidth"
 
 
-@dataclass(frozen=True, eq=False)
-class Series:
-    """Times of one pair of devices, or of all together.
+def read_measurements(path: Path | str, *, in_place: bool = False) -> list[Series]:
+    """Return the measured times in a file, a series for each pair or table.
 
     Parameters
     ----------
-    pair
-        Source and destination, by label; None where the table does not tell.
-    what
-        What was timed, in words.
-    size, seconds
-        float64, shape (samples,): bytes, and the time they took.
-    link
-        Whether one message over one way is timed, not a collective.
-    """
-
-    pair: tuple[str, str] | None
-    what: str
-    size: FloatArray
-    seconds: FloatArray
-    link: bool
-
-
-@dataclass
-class _Rows:
-    """Samples that are being read."""
-
-    size: list[float] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-
-    def add(self, size: float, seconds: float, place: str) -> None:
-        """Add a sample.
-
-        Raises
-        ------
-        InputError
-            If it is out of range.
-        """
-        if not 0 <= size <= MOST_BYTES:
-            raise InputError(f"{place}: {size:g} bytes; from 0 to 2^60 are expected")
-        if not 0 < seconds <= MOST_SECONDS:
-            raise InputError(
-                f"{place}: {seconds:g} seconds; above 0 and at most {MOST_SECONDS:g} are expected"
-            )
-        self.size.append(size)
-        self.seconds.append(seconds)
-
-    def series(self, pair: tuple[str, str] | None, what: str, *, link: bool) -> Series:
-        """Return the samples as arrays."""
-        return Series(pair, what, np.array(self.size), np.array(self.seconds), link)
-
-
-def read_measurements(path: Path | str) -> list[Series]:
-    """Return the measured times in a file, a series for each pair, or one.
+    path
+        The file.
+    in_place
+        Whether to take nccl-tests' times in place, not those out of place.
 
     Raises
     ------
     InputError
-        If the file can't be read, is none of the three kinds, or has a number out of range (naming the line).
+        If the file can't be read, is none of the kinds, or has a number out of range (naming the line).
     """
     where = str(path)
-    lines = read_text(path, MOST_TEXT).removeprefix("\ufeff").splitlines()  # spreadsheets begin files so
-    if any(_OSU_TITLE.match(line) for line in lines):
-        return _osu(lines, where)
-    if any(_is_head(line.split()) for line in lines):
-        return [_nccl_tests(lines, where)]
-    if any("source" in line for line in lines[:1]):
-        return _csv(lines, where)
+    text = read_text(path, MOST_TEXT)
+    if nccl_tests.is_json(text):
+        return nccl_tests.read_json(text, where, in_place=in_place)
+    lines = plain_lines(text)
+    runs = [run for stream in streams(lines, _head_at) for run in _runs(stream)]
+    of_nccl, of_osu = ([run for run in runs if _is_osu(run) == osu] for osu in (False, True))
+    if in_place and not of_nccl:
+        raise InputError(f"{where}: only the tables of nccl-tests have times in place")
+    last = max((line.number for line in lines if line.text.strip()), default=0)
+    found = [
+        series
+        for run in of_nccl
+        for series in nccl_tests.read_tables(run, where, in_place=in_place, last=last)
+    ]
+    if runs:
+        return found + (_osu([_osu_table(run, where) for run in of_osu], where) if of_osu else [])
+    if any("source" in line.text for line in lines[:1]):
+        return _csv([line.text for line in lines], where)
     raise InputError(
         f"{where}: no output of nccl-tests (a head with time, algbw, busbw), no OSU table (# OSU ... Test) "
         f"and no CSV with the columns {', '.join(COLUMNS)}"
     )
 
 
-def _number(word: str, place: str) -> float:
-    """Return a finite number of a table."""
-    if not _NUMBER.fullmatch(word):
-        shown = f"{word[:_SHOWN]}{'...' * (len(word) > _SHOWN)}"
-        raise InputError(f"{place}: {shown!r} is not a finite number")
-    return float(word)
+def _head_at(line: str) -> int | None:
+    """Return where in a line the head or title of a table begins."""
+    title = _OSU_TITLE.search(line)
+    return nccl_tests.head_at(line) if title is None else title.start()
 
 
-def _numbered(lines: list[str], where: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the place and the words of each line."""
-    for number, line in enumerate(lines, start=1):
-        yield f"{where}, line {number}", line.split()
+def _is_osu(run: list[Line]) -> bool:
+    return _OSU_TITLE.match(run[0].text.lstrip()) is not None
 
 
-def _is_head(words: list[str]) -> bool:
-    return {"size", "time", "algbw", "busbw"} <= set(words)
-
-
-def _nccl_tests(lines: list[str], where: str) -> Series:
-    """Return the out-of-place times of a table of nccl-tests."""
-    rows, head = _Rows(), [""]
-    rates: tuple[float, float] = (0.0, 0.0)
-    roots: set[str] = set()
-    for place, words in _numbered(lines, where):
-        if _is_head(words):
-            head = [word for word in words if word != "#"]
-        elif "time" in head and words and words[0].isdecimal():
-            time = head.index("time")
-            if len(words) < time + 3:
-                raise InputError(f"{place}: {len(words)} columns; a row has {time + 3} or more")
-            size, microseconds, algbw, busbw = (
-                _number(words[i], place) for i in (0, time, time + 1, time + 2)
-            )
-            if size:  # of nothing only the launch is timed
-                rows.add(size, microseconds * _US, place)
-                rates = max(rates, (algbw, busbw))
-            roots.update(word for name, word in zip(head, words, strict=False) if name == "root")
-    if not rows.size:
-        raise InputError(f"{where}: a head of nccl-tests without a row")
-    # busbw is algbw times a factor of the collective, 1 where each rank sends and receives all once.
-    link = rates[0] == rates[1] and roots <= {"-1"}
-    return rows.series(None, "nccl-tests, " + ("point to point" if link else "a collective"), link=link)
-
-
-def _osu(lines: list[str], where: str) -> list[Series]:
-    """Return the tables of the OSU micro-benchmarks; latencies and bandwidths of messages together."""
-    tables: dict[str, _Rows] = {}
-    title, window = "", OSU_WINDOW
-    for place, words in _numbered(lines, where):
-        line = " ".join(words)
-        match = _OSU_TITLE.match(line)
-        if match:
-            title = match[1]
-            if title.startswith(_OSU_OTHERS) or not title.endswith(("Latency", "Bandwidth")):
-                allowed = "Latency, Bandwidth and the latency of collectives"
-                raise InputError(f"{place}: the OSU table {title[:_SHOWN]!r} is not read; allowed: {allowed}")
-        elif found := _WINDOW.search(line):
-            window = int(found[1])
-        elif title and len(words) > 1 and words[0].isdecimal():
-            size, value = (_number(word, place) for word in words[:2])
-            rows = tables.setdefault("Latency" if title == "Bandwidth" else title, _Rows())
-            if title != "Bandwidth":
-                rows.add(size, value * _US, place)
-            elif value:  # too slow for two decimals
-                rows.add(window * size, window * size / (value * _MB), place)
-    if not tables or not all(rows.size for rows in tables.values()):
-        raise InputError(f"{where}: a title of an OSU table without a row above zero")
+def _runs(stream: list[Line]) -> list[list[Line]]:
+    """Return the lines of each OSU table, and those of nccl-tests between two of them."""
+    runs: list[list[Line]] = [[]]
+    for line in stream:
+        text = line.text.lstrip()
+        if _OSU_TITLE.match(text) or (nccl_tests.starts(text) and runs[-1] and _is_osu(runs[-1])):
+            runs.append([])
+        runs[-1].append(line)
     return [
-        rows.series(
-            None, f"OSU, {'point to point' if title == 'Latency' else title}", link=title == "Latency"
-        )
-        for title, rows in tables.items()
+        run for run in runs if run and (_is_osu(run) or any(_head_at(line.text) is not None for line in run))
     ]
+
+
+@dataclass
+class _OsuTable:
+    """A table of the OSU micro-benchmarks."""
+
+    title: str
+    rows: Rows = field(default_factory=Rows)
+
+
+def _osu_table(run: list[Line], where: str) -> _OsuTable:
+    """Return the rows of a table, the first line of which is its title."""
+    match = _OSU_TITLE.match(run[0].text.strip())
+    title = match[1] if match else ""
+    if title.startswith(_OSU_OTHERS) or not title.endswith((_LATENCY, _BANDWIDTH)):
+        allowed = "Latency, Bandwidth and the latency of collectives"
+        place = f"{where}, line {run[0].number}"
+        raise InputError(f"{place}: the OSU table {title[:_SHOWN]!r} is not read; allowed: {allowed}")
+    table, window = _OsuTable(title), OSU_WINDOW
+    for line in run:
+        if found := _WINDOW.search(line.text):
+            window = int(found[1])
+        words = line.text.split()
+        if len(words) > 1 and not words[0].startswith("#") and (words[0].isdecimal() or is_number(words[-1])):
+            _add_osu_row(table, words, window, f"{where}, line {line.number}")
+    return table
+
+
+def _add_osu_row(table: _OsuTable, words: list[str], window: int, place: str) -> None:
+    try:
+        size, value = (number(word, place) for word in words[:2])
+        if table.title != _BANDWIDTH:
+            table.rows.add(size, value * _US, place)
+        elif value:  # too slow for two decimals
+            table.rows.add(window * size, window * size / (value * _MB), place)
+    except InputError as error:
+        table.rows.bad.append(error)
+
+
+def _osu(tables: list[_OsuTable], where: str) -> list[Series]:
+    """Return the series of the tables; latencies and bandwidths of messages, in turn, are one."""
+    together: dict[tuple[str, int], list[_OsuTable]] = {}
+    count: dict[str, int] = {}
+    for table in tables:
+        count[table.title] = count.get(table.title, 0) + 1
+        title = _LATENCY if table.title == _BANDWIDTH else table.title
+        together.setdefault((title, count[table.title]), []).append(table)
+    return [_osu_series(title, turn, group, where) for (title, turn), group in together.items()]
+
+
+def _osu_series(title: str, turn: int, group: list[_OsuTable], where: str) -> Series:
+    rows = Rows(
+        *(
+            [value for table in group for value in getattr(table.rows, key)]
+            for key in ("size", "seconds", "bad")
+        )
+    )
+    if not all(table.rows.size for table in group):
+        raise (rows.bad or [InputError(f"{where}: a title of an OSU table without a row above zero")])[0]
+    what = "point to point" if title == _LATENCY else title
+    again = f", table {turn}" if turn > 1 else ""
+    return rows.series(None, f"OSU, {what}{again}", link=title == _LATENCY)
 
 
 def _csv(lines: list[str], where: str) -> list[Series]:
     """Return the series of each pair in a CSV file."""
-    pairs: dict[tuple[str, str], _Rows] = {}
+    pairs: dict[tuple[str, str], Rows] = {}
     reader = csv.reader(lines, strict=True)
     try:
         head = [word.strip() for word in next(reader)]
@@ -206,8 +181,8 @@ def _csv(lines: list[str], where: str) -> list[Series]:
                 raise InputError(f"{place}: source and destination must be two names of at most {MOST_NAME}")
             if len(pairs) > MOST_PAIRS:
                 raise InputError(f"{place}: too many pairs; at most {MOST_PAIRS}")
-            rows = pairs.setdefault((source, destination), _Rows())
-            rows.add(_number(size, place), _number(seconds, place), place)
+            rows = pairs.setdefault((source, destination), Rows())
+            rows.add(number(size, place), number(seconds, place), place)
     except csv.Error as error:
         raise InputError(f"{where}, line {reader.line_num}: not CSV: {error}") from None
     if not pairs:

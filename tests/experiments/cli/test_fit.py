@@ -1,11 +1,14 @@
 """``tutti fit``: from measured times to a network that others read."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from tests.topologies.measurements.test_tables import OSU_ALLGATHER, OSU_LATENCY, SENDRECV
 from topologies import read_topology
+
+CASES = Path(__file__).parents[2] / "data" / "cases"
 
 
 def times(alpha, bandwidth, sizes=(10**3, 10**6, 10**9)):
@@ -112,3 +115,25 @@ def test_what_does_not_go_together(tutti, measured, tmp_path):
     assert not out.exists()
     osu.write_text("# OSU MPI Latency Test\n8 1.0\n")
     assert "can't be told apart" in wrong(tutti, osu)
+
+
+def test_a_network_needs_one_table_of_messages(tutti, tmp_path):
+    log, out = tmp_path / "both.txt", tmp_path / "n.json"
+    log.write_text((CASES / "04_fit_two_tables" / "both.txt").read_text())
+    arguments = (log, "-o", out, "--topology", "ring:9", "--pair", "0,8")
+    error = wrong(tutti, *arguments)
+    assert "2 tables (nccl-tests sendrecv_perf" in error
+    assert "nccl-tests all_reduce_perf" in error
+    log.write_text((CASES / "03_fit_two_rank_collective" / "ar2.txt").read_text())
+    assert "all_reduce_perf, out of place, a collective: its time is of no one link" in wrong(
+        tutti, *arguments
+    )
+
+
+def test_the_column_and_the_rows_left_out_are_said(tutti):
+    code, text, _ = tutti("fit", CASES / "15_fit_in_place_column" / "ag8.txt", "--in-place")
+    assert (code, "all_gather_perf, in place" in text) == (0, True)
+    torn = CASES / "07_fit_launcher_prefixes" / "interleaved.txt"
+    assert "note: rows left out: " in tutti("fit", torn)[1]
+    (fitted,) = json.loads(tutti("fit", torn, "--json")[1])["fits"]
+    assert "line 14" in fitted["notes"][0]

@@ -1,0 +1,261 @@
+"""Tables of nccl-tests and rccl-tests: text, and the JSON of ``-J``.
+
+A row has a size and two times, out of place and in place. Its algbw is the size over the time: a row that
+contradicts itself is torn, and left out. The line ``Collective test starting`` or the command names the test.
+Old versions print neither. Then the columns say whether one message over one way was timed: busbw is algbw
+times a factor of the collective, which is 1 where each rank sends and receives all once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from topologies.errors import InputError
+from topologies.exact import BoolArray
+from topologies.files import exact_json
+from topologies.logs import Line
+from topologies.measurements.series import Rows, Series, is_number, number
+
+_US = 1e-6
+_GB = 1e9
+_HUGE = 10**300
+_SHOWN = 40
+_ROUNDING, _RELATIVE = 0.006, 0.02
+"""How far algbw may be from size over time: GB/s, as it has two decimals, and a share of it."""
+_HEAD = re.compile(r"#?\s*\bsize\b.*\btime\b.*\balgbw\b.*\bbusbw\b")
+_CPU_HEAD = re.compile(r"#?\s*\bsize\b.*\bcputime\b.*\balgbw\b")
+_START = re.compile(r"#\s*Collective test starting:|#\s*nThread\b")
+_TEST = re.compile(r"\b([a-z_]+)_perf\b")
+_RANK = re.compile(r"#\s+Rank\s+([0-9]{1,7})\b")
+_ONE_HOP = ("broadcast", "reduce")
+"""Collectives of two ranks that are one message over one way."""
+_TAIL = 4
+"""A line that ends with so many numbers is the rest of a row."""
+
+
+@dataclass
+class _Table:
+    """What is known of a table while it is read; in each row size, time (us), algbw and busbw (GB/s)."""
+
+    where: str
+    in_place: bool
+    test: str = ""
+    ranks: list[int] = field(default_factory=list)
+    redops: set[str] = field(default_factory=set)
+    roots: set[str] = field(default_factory=set)
+    values: list[tuple[float, float, float, float]] = field(default_factory=list)
+    places: list[str] = field(default_factory=list)
+    rows: Rows = field(default_factory=Rows)
+
+    def add(self, row: tuple[float, float, float, float], place: str) -> None:
+        """Add a row, unless nothing was moved: then only the launch is timed.
+
+        Raises
+        ------
+        InputError
+            If its time or size is out of range.
+        """
+        if row[0]:
+            Rows().add(row[0], row[1] * _US, place)
+            self.values.append(row)
+            self.places.append(place)
+
+    def series(self) -> Series:
+        """Return the times.
+
+        Raises
+        ------
+        InputError
+            If no row is left.
+        """
+        notes = []
+        good = self._consistent()
+        if not good.all() and 2 * good.sum() <= len(good):
+            notes.append("most rows have an algbw that is not size / time; the times are taken")
+            good[:] = True
+        for (size, time, *_), place, fine in zip(self.values, self.places, good.tolist(), strict=True):
+            if fine:
+                self.rows.add(size, time * _US, place)
+            else:
+                self.rows.bad.append(InputError(f"{place}: its algbw is not size / time"))
+        if not self.rows.size:
+            raise (self.rows.bad or [InputError(f"{self.where}: a head of nccl-tests without a row")])[0]
+        link, doubt = self._link()
+        if len(set(self.ranks)) < len(self.ranks):
+            doubt.append("the table lists a rank twice: its processes ran apart, as without MPI")
+        place = "in place" if self.in_place else "out of place"
+        test = f" {self.test}_perf" if self.test else ""
+        what = f"nccl-tests{test}, {place}, {'point to point' if link else 'a collective'}"
+        return self.rows.series(None, what, link=link, notes=(*doubt, *notes))
+
+    def _consistent(self) -> BoolArray:
+        """Return which rows have an algbw that is size over time."""
+        size, time, algbw, _ = np.array(self.values, dtype=np.float64).reshape(-1, 4).T
+        expected = size / np.maximum(time, 1e-9) / (_GB * _US)
+        fine: BoolArray = np.abs(algbw - expected) <= _ROUNDING + _RELATIVE * expected
+        return fine
+
+    def _link(self) -> tuple[bool, list[str]]:
+        """Return whether one message over one way is timed, and what speaks against it."""
+        if self.test:
+            one_hop = self.test in _ONE_HOP and len(self.ranks) == 2
+            return self.test == "sendrecv" or one_hop, []
+        *_, algbw, busbw = max(self.values, key=lambda row: row[2])
+        link = algbw == busbw and self.roots <= {"-1"}
+        if link and self.redops - {"none"}:
+            return True, [
+                "the table does not name its test; it is taken for sendrecv_perf, as old versions print it, "
+                "but all_reduce_perf of two ranks looks like it and pays alpha twice"
+            ]
+        return link, []
+
+
+def head_at(line: str) -> int | None:
+    """Return where in a line the head of a table begins, or None."""
+    match = _HEAD.search(line) or _CPU_HEAD.search(line)
+    return None if match is None else match.start()
+
+
+def starts(line: str) -> bool:
+    """Whether a line begins the output of a test."""
+    return _START.match(line.lstrip()) is not None
+
+
+def read_tables(lines: list[Line], where: str, *, in_place: bool, last: int) -> list[Series]:
+    """Return the times of each table in the lines of one run or several.
+
+    Parameters
+    ----------
+    lines
+        Without tags.
+    where
+        The file, for errors.
+    in_place
+        Which of the two times.
+    last
+        The number of the last line of the file, which may be cut off.
+
+    Raises
+    ------
+    InputError
+        If no table has a row, the last row is cut off, or the time is that of the CPU.
+    """
+    tables: list[_Table] = []
+    test, named, ranks = "", False, list[int]()
+    table: _Table | None = None
+    head: list[str] = []
+    for line in lines:
+        text = line.text.strip()
+        place = f"{where}, line {line.number}"
+        if head_at(text) is not None:
+            head = [word for word in text.split() if word != "#"]
+            table = _Table(where, in_place, test, ranks)
+            named, ranks = False, []
+            tables.append(table)
+            _time_column(head, place, in_place=in_place)
+        elif starts(text):
+            table, ranks = None, []
+            test = "" if not named and "nThread" in text else test
+        if match := _TEST.search(text):
+            test, named = match[1], True
+        elif match := _RANK.match(text):
+            ranks.append(int(match[1]))
+        elif table is not None and not text.startswith("#"):
+            try:
+                _add_row(table, head, text.split(), place)
+            except InputError as error:
+                if line.number == last:
+                    raise
+                table.rows.bad.append(error)
+    full = [table for table in tables if table.values]
+    return [table.series() for table in (full or tables[:1])]
+
+
+def _time_column(head: list[str], place: str, *, in_place: bool) -> int:
+    """Return which column has the time."""
+    times = [column for column, word in enumerate(head) if word == "time"]
+    if not times:
+        raise InputError(f"{place}: the times are the CPU's (-C 1), not those of the messages")
+    if len(times) <= in_place:
+        raise InputError(f"{place}: the table has no times in place")
+    return times[in_place]
+
+
+def _add_row(table: _Table, head: list[str], words: list[str], place: str) -> None:
+    """Add a row of a table; what is no row, and no rest of one, is passed over.
+
+    Raises
+    ------
+    InputError
+        If it is torn.
+    """
+    tail = words[-_TAIL:]
+    if not words or not (words[0].isdecimal() or (len(tail) == _TAIL and all(map(is_number, tail)))):
+        return
+    time = _time_column(head, place, in_place=table.in_place)
+    if len(words) < time + 3:
+        raise InputError(f"{place}: {len(words)} columns; a row has {time + 3} or more")
+    if len(words) < len(head):
+        raise InputError(f"{place}: {len(words)} columns; the head has {len(head)}")
+    size, *values = (number(words[i], place) for i in (0, time, time + 1, time + 2))
+    named = dict(zip(head, words, strict=False))
+    table.add((size, values[0], values[1], values[2]), place)
+    table.redops.add(named.get("redop", "none"))
+    table.roots.add(named.get("root", "-1"))
+
+
+def is_json(text: str) -> bool:
+    """Whether a text is meant as the JSON of nccl-tests."""
+    return text.lstrip("\ufeff \t\r\n").startswith("{")
+
+
+def read_json(text: str, where: str, *, in_place: bool) -> list[Series]:
+    """Return the times in a file that ``-J`` wrote.
+
+    Raises
+    ------
+    InputError
+        If it is no such file.
+    """
+    document = exact_json(text.removeprefix("\ufeff"), where, "file of nccl-tests")
+    results = document.get("results") if isinstance(document, Mapping) else None
+    if not isinstance(results, list):
+        raise InputError(f"{where}: JSON, but not what nccl-tests -J writes: no list 'results'")
+    command = document.get("args")
+    match = _TEST.search(str(command[0])) if isinstance(command, list) and command else None
+    config = document.get("config")
+    devices = config.get("devices") if isinstance(config, Mapping) else None
+    table = _Table(where, in_place, match[1] if match else "")
+    table.ranks = list(range(len(devices))) if isinstance(devices, list) else []
+    for index, result in enumerate(results):
+        try:
+            _add_result(table, result, f"{where}: results[{index}]")
+        except InputError as error:
+            table.rows.bad.append(error)
+    return [table.series()]
+
+
+def _add_result(table: _Table, result: Any, place: str) -> None:
+    key = "in_place" if table.in_place else "out_of_place"
+    body = result.get(key) if isinstance(result, Mapping) else None
+    if not isinstance(body, Mapping):
+        raise InputError(f"{place}: no times '{key}'")
+    if "time" not in body:
+        raise InputError(f"{place}: no 'time'" + "; cpu_time (-C 1) is the CPU's" * ("cpu_time" in body))
+    given = (result.get("size"), body["time"], body.get("alg_bw"), body.get("bus_bw"))
+    size, time, algbw, busbw = (_float(value, place) for value in given)
+    table.add((size, time, algbw, busbw), place)
+    table.redops.add(str(result.get("redop", "none")))
+    table.roots.add(str(result.get("root", "-1")).strip())
+
+
+def _float(value: Any, place: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | Fraction):
+        raise InputError(f"{place}: {str(value)[:_SHOWN]!r} is not a number")
+    return float(min(value, _HUGE))

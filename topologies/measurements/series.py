@@ -1,0 +1,103 @@
+"""Measured times of one pair or of all ranks, and how rows become them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from topologies.errors import InputError
+from topologies.exact import FloatArray
+
+MOST_BYTES, MOST_SECONDS = 2.0**60, 1e9
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
+_SHOWN = 40
+_NAMED = 3
+"""How many rows that are left out a note names."""
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """Times of one pair of devices, or of all together.
+
+    Parameters
+    ----------
+    pair
+        Source and destination, by label; None where the table does not tell.
+    what
+        What was timed, in words.
+    size, seconds
+        float64, shape (samples,): bytes, and the time they took.
+    link
+        Whether one message over one way is timed, not a collective.
+    notes
+        What was left out of the table, and what it does not say.
+    """
+
+    pair: tuple[str, str] | None
+    what: str
+    size: FloatArray
+    seconds: FloatArray
+    link: bool
+    notes: tuple[str, ...] = ()
+
+
+@dataclass
+class Rows:
+    """Samples that are being read."""
+
+    size: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    bad: list[InputError] = field(default_factory=list)
+    """What is wrong with the rows that are left out."""
+
+    def add(self, size: float, seconds: float, place: str) -> None:
+        """Add a sample.
+
+        Raises
+        ------
+        InputError
+            If it is out of range.
+        """
+        if not 0 <= size <= MOST_BYTES:
+            raise InputError(f"{place}: {size:g} bytes; from 0 to 2^60 are expected")
+        if not 0 < seconds <= MOST_SECONDS:
+            raise InputError(
+                f"{place}: {seconds:g} seconds; above 0 and at most {MOST_SECONDS:g} are expected"
+            )
+        self.size.append(size)
+        self.seconds.append(seconds)
+
+    def left_out(self) -> list[str]:
+        """Return a note of the rows that are left out, if any are."""
+        if not self.bad:
+            return []
+        more = f"; and {len(self.bad) - _NAMED} more" if len(self.bad) > _NAMED else ""
+        return [f"rows left out: {'; '.join(map(str, self.bad[:_NAMED]))}{more}"]
+
+    def series(
+        self, pair: tuple[str, str] | None, what: str, *, link: bool, notes: tuple[str, ...] = ()
+    ) -> Series:
+        """Return the samples as arrays."""
+        all_notes = (*notes, *self.left_out())
+        return Series(pair, what, np.array(self.size), np.array(self.seconds), link, all_notes)
+
+
+def number(word: str, place: str) -> float:
+    """Return a finite number of a table.
+
+    Raises
+    ------
+    InputError
+        If it is none.
+    """
+    if not _NUMBER.fullmatch(word):
+        shown = f"{word[:_SHOWN]}{'...' * (len(word) > _SHOWN)}"
+        raise InputError(f"{place}: {shown!r} is not a finite number")
+    return float(word)
+
+
+def is_number(word: str) -> bool:
+    """Whether a word of a table is a number, or says that there is none."""
+    return word == "N/A" or _NUMBER.fullmatch(word) is not None
