@@ -1,11 +1,14 @@
 """MSCCL XML as a program, whoever wrote it.
 
-Missing attributes take their usual values, and sizes of input and output follow from the collective. Steps of
-type ``nop`` that only wait for what the next step of their block must wait for become part of it.
+Missing attributes take their usual values, and sizes of input and output follow from the collective. A chunk
+of an allreduce, a reduce or a broadcast is a part of the buffer, whatever number of ranks there is: it is cut
+into units so that the item of each rank has a whole number of them. Steps of type ``nop`` that only wait for
+what the next step of their block must wait for become part of it.
 """
 
 from __future__ import annotations
 
+from math import gcd
 from pathlib import Path
 
 from schedules.collective import Collective, Kind
@@ -22,6 +25,8 @@ MOST_UNITS = 2**20
 MOST_MOVED = 2**26
 """Units of all steps together: those of 128 ranks with all the steps and chunks that the runtimes read."""
 _DEPTH = 4
+_PARTS_OF_BUFFER = (Kind.ALLREDUCE, Kind.REDUCE, Kind.BROADCAST)
+"""Collectives whose chunks belong to no rank: any number of them is right."""
 
 _Waits = tuple[tuple[int, int], ...]
 
@@ -65,26 +70,27 @@ def program_of(algo: Element, *, root: int | None = None, in_place: bool | None 
     InputError
         As `read_msccl`.
     """
-    units = algo.integer("nchunksperloop", 1, MOST_UNITS)
+    chunks = algo.integer("nchunksperloop", 1, MOST_UNITS)
     ranks = algo.integer("ngpus", 2, MOST_CHILDREN)
     gpus = in_order(algo, "gpu")
     if len(gpus) != ranks:
         raise algo.error(f"has ngpus='{ranks}' and {len(gpus)} <gpu>; there must be one each")
-    blocks = [_blocks_of(gpu, ranks) for gpu in gpus]
+    kind = _kind(algo)
+    cut = _units_of_chunk(kind, chunks, ranks)
+    blocks = [_blocks_of(gpu, ranks, cut) for gpu in gpus]
     moved = sum(i.length for of_rank in blocks for block in of_rank for i in block)
     if moved > MOST_MOVED:
         raise algo.error(f"moves {moved} chunks in all; at most {MOST_MOVED} are read")
-    kind = _kind(algo)
     if kind.rooted and root is None:
         root = _root(algo, gpus, kind, blocks)
     what = Collective(kind, ranks, root if kind.rooted else None)
-    scratch = [gpu.integer("s_chunks", 0, MOST_UNITS, 0) for gpu in gpus]
+    scratch = [cut * gpu.integer("s_chunks", 0, MOST_UNITS, 0) for gpu in gpus]
     both = places(algo)
     name = algo.attributes.get("name", "") or kind
     try:
         return Program.of(
             what,
-            units,
+            cut * chunks,
             blocks,
             in_place=both[0] if in_place is None else in_place,
             scratch=scratch,
@@ -140,6 +146,14 @@ def _kind(algo: Element) -> Kind:
     return KINDS[name]
 
 
+def _units_of_chunk(kind: Kind, chunks: int, ranks: int) -> int:
+    """Return into how many units a chunk is cut."""
+    if kind not in _PARTS_OF_BUFFER:
+        return 1
+    least = Collective(kind, ranks, 0 if kind.rooted else None).items.share.reduced.denominator
+    return least // gcd(chunks, least)
+
+
 def _root(algo: Element, gpus: list[Element], kind: Kind, blocks: list[list[list[Instruction]]]) -> int:
     """Return the only rank with an input (output), or else the only one that receives (sends) nothing."""
     from_root = kind in (Kind.BROADCAST, Kind.SCATTER)
@@ -156,12 +170,12 @@ def _root(algo: Element, gpus: list[Element], kind: Kind, blocks: list[list[list
     return having[0]
 
 
-def _blocks_of(gpu: Element, ranks: int) -> list[list[Instruction]]:
+def _blocks_of(gpu: Element, ranks: int, cut: int) -> list[list[Instruction]]:
     """Return the instructions of a rank's blocks, each ``nop`` that nobody waits for in the step after it."""
     blocks = in_order(gpu, "tb")
     lines = [list(block.each("step")) for block in blocks]
     steps = [
-        [_step(step, number, block, ranks) for number, step in enumerate(of_block)]
+        [_step(step, number, block, ranks, cut) for number, step in enumerate(of_block)]
         for block, of_block in zip(blocks, lines, strict=True)
     ]
     waits = [[_wait(step, lines) for step in of_block] for of_block in lines]
@@ -186,7 +200,7 @@ def _blocks_of(gpu: Element, ranks: int) -> list[list[Instruction]]:
     ]
 
 
-def _step(step: Element, number: int, block: Element, ranks: int) -> Instruction:
+def _step(step: Element, number: int, block: Element, ranks: int, cut: int) -> Instruction:
     name = step.text("type")
     if name not in TYPES:
         raise step.error(f"has type='{name[:40]}', which isn't read{suggestion(name, TYPES)}")
@@ -197,20 +211,20 @@ def _step(step: Element, number: int, block: Element, ranks: int) -> Instruction
         return Instruction(op)
     return Instruction(
         op,
-        _address(step, "src") if op.reads else NOWHERE,
-        _address(step, "dst") if op.writes else NOWHERE,
-        step.integer("cnt", 1, MOST_UNITS),
+        _address(step, "src", cut) if op.reads else NOWHERE,
+        _address(step, "dst", cut) if op.writes else NOWHERE,
+        cut * step.integer("cnt", 1, MOST_UNITS),
         _peer(step, block, "send", ranks) if op.sends else NONE,
         _peer(step, block, "recv", ranks) if op.receives else NONE,
         block.integer("chan", 0, MOST_UNITS, 0) if op.sends or op.receives else 0,
     )
 
 
-def _address(step: Element, side: str) -> Address:
+def _address(step: Element, side: str, cut: int) -> Address:
     letter = step.text(f"{side}buf")
     if letter not in BUFFERS:
         raise step.error(f"has {side}buf='{letter[:40]}'; it is i, o or s")
-    return Address(BUFFERS[letter], step.integer(f"{side}off", 0, MOST_UNITS))
+    return Address(BUFFERS[letter], cut * step.integer(f"{side}off", 0, MOST_UNITS))
 
 
 def _peer(step: Element, block: Element, side: str, ranks: int) -> int:

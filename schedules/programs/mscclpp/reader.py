@@ -242,11 +242,13 @@ class _Reader:
         for rank, gpu in enumerate(self.gpus):
             where = f"rank {rank}"
             _whole(gpu, "id", rank, rank, where)
-            given = [_whole(gpu, f"{side}_chunks", 1, MOST_UNITS, where) for side in ("input", "output")]
-            first = first or given[0]
-            if given[0] != first or given[0] * least[1] != given[1] * least[0]:
+            inputs = _whole(gpu, "input_chunks", 1, MOST_UNITS, where)
+            outputs = _whole(gpu, "output_chunks", 0 if self.in_place else 1, MOST_UNITS, where)
+            first = first or inputs
+            untold = not outputs  # in place both are one memory, which may be counted once
+            if inputs != first or (inputs * least[1] != outputs * least[0] and not untold):
                 raise InputError(
-                    f"{where}: {given[0]} chunks of input and {given[1]} of output; those of the "
+                    f"{where}: {inputs} chunks of input and {outputs} of output; those of the "
                     f"{self.what} are as {least[0]} to {least[1]}, and at all ranks the same"
                 )
         return first
