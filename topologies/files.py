@@ -13,12 +13,14 @@ The JSON is networkx's ``node_link_data``, with the keys ``nodes`` and ``edges``
     }
 
 Nodes may carry ``label`` (otherwise the id), ``host`` (which machine they are in: any text or number, -1 for
-none), ``multicast`` and ``aggregate``; the graph ``nominal_degree`` and ``notes`` (sentences). Other
-keys of nodes and edges are refused: one misspelt would be lost. Ranks (``compute``) are numbered in file
-order, then switches in file order; links in file order, or by key where the keys are 0..L-1 (networkx lists
-edges by node, the key brings back our order). An undirected file means each edge both ways. Bandwidths and α
-are text with units, or numbers in bytes/s and seconds taken by their decimal text. We write text with units,
-as it is exact for any fraction (``1/3us``), and JSON numbers are not.
+none), ``multicast`` and ``aggregate``; the graph ``nominal_degree`` and ``notes`` (sentences). A key of a
+node or an edge that is almost one of these is refused: one misspelt would be lost. Others, such as a colour,
+are ignored with a note. If no node has a kind, all are ranks. Older networkx writes ``links`` for ``edges``.
+Ranks (``compute``) are numbered in file order, then switches in file order; links in file order, or by key
+where the keys are 0..L-1 (networkx lists edges by node, the key brings back our order). An undirected file
+means each edge both ways. Bandwidths and α are text with units, or numbers in bytes/s and seconds taken by
+their decimal text. We write text with units, as it is exact for any fraction (``1/3us``), and JSON numbers
+are not.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from fractions import Fraction
 from numbers import Number
 from pathlib import Path
 from tempfile import TemporaryFile
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
@@ -62,6 +65,13 @@ _NODE_KEYS = ("id", "kind", "label", "host", "multicast", "aggregate")
 _EDGE_KEYS = ("source", "target", "key", "bandwidth", "alpha")
 _NO_HOST = -1
 _MAX_HOST = 2**31 - 1
+_NAMED, _LONGEST = 6, 40
+"""How many ignored keys a note names, and how many characters of each."""
+_OTHER_NAMES = {
+    "bandwidth": ("capacity", "weight", "bw", "speed", "cap", "rate", "link_bandwidth"),
+    "alpha": ("latency", "delay", "lat"),
+}
+"""What others call a bandwidth and an α."""
 _NUMBERS = (str, int, float, Fraction, Decimal)
 _MANY_DIGITS = 100
 """Python converts no fewer digits than this; longer integers are looked at first."""
@@ -200,10 +210,23 @@ def drop_drafts(directory: Path) -> None:
 
 def to_node_link(topology: Topology) -> dict[str, Any]:
     """Return the network as node-link data of plain JSON values; bandwidths and α are text, exact."""
-    return _document(topology, format_bandwidth, format_time)
+    ends = zip(topology.source.tolist(), topology.target.tolist(), strict=True)
+    speeds, delays = _each(topology.bandwidth, format_bandwidth), _each(topology.alpha, format_time)
+    return {
+        "directed": True,
+        "multigraph": True,
+        "graph": topology.attributes,
+        "nodes": [{"id": node} | topology.node_attributes(node) for node in range(topology.num_nodes)],
+        "edges": [
+            {"source": a, "target": b, "key": key, "bandwidth": speeds[key], "alpha": delays[key]}
+            for key, (a, b) in enumerate(ends)
+        ],
+    }
 
 
-def from_node_link(document: Any, name: str | None = None) -> Topology:
+def from_node_link(
+    document: Any, name: str | None = None, defaults: Mapping[str, Fraction] = MappingProxyType({})
+) -> Topology:
     """Return the network that node-link data describes.
 
     Parameters
@@ -213,6 +236,8 @@ def from_node_link(document: Any, name: str | None = None) -> Topology:
         for its shortest decimal text.
     name
         Of the network and in errors; otherwise the graph's own ``name``.
+    defaults
+        The ``bandwidth`` or ``alpha`` of all edges, where no edge has one.
 
     Raises
     ------
@@ -221,7 +246,7 @@ def from_node_link(document: Any, name: str | None = None) -> Topology:
     """
     where = name or "the node-link data"
     try:
-        return _read(document, name)
+        return _read(document, name, defaults)
     except InputError as error:
         raise (
             error if str(error).startswith(f"topology {where}") else InputError(f"{where}: {error}")
@@ -258,21 +283,16 @@ def write_topology(topology: Topology, path: Path | str) -> None:
 
 
 def to_networkx(topology: Topology) -> nx.MultiDiGraph:
-    """Return the network as a `networkx.MultiDiGraph`.
-
-    Nodes are node numbers; an edge's key is its link number, and its ``bandwidth`` and ``alpha`` are
-    Fractions in bytes/s and seconds.
-    """
-    import networkx as nx  # slow to import, and few need it
-
-    return nx.node_link_graph(_document(topology, Fraction, Fraction), edges="edges")
+    """Return the network as a `networkx.MultiDiGraph`, as `Topology.to_networkx`."""
+    return topology.to_networkx()
 
 
 def from_networkx(graph: nx.Graph, name: str | None = None) -> Topology:
     """Return the network that a networkx graph of any kind describes.
 
-    A node without ``kind`` is a rank, an edge without ``bandwidth`` or ``alpha`` has the default, and each
-    edge of an undirected graph is a link both ways. Nodes and links are numbered as in `from_node_link`.
+    A node without ``kind`` is a rank, and each edge of an undirected graph is a link both ways. An edge
+    without ``bandwidth`` or ``alpha`` has the default, unless it has another word for it, such as
+    ``capacity``. Nodes and links are numbered as in `from_node_link`.
 
     Raises
     ------
@@ -284,43 +304,16 @@ def from_networkx(graph: nx.Graph, name: str | None = None) -> Topology:
     document = nx.node_link_data(graph, edges="edges")
     defaults = {"bandwidth": DEFAULT_BANDWIDTH, "alpha": DEFAULT_ALPHA}
     document["nodes"] = [{"kind": "compute"} | node for node in document["nodes"]]
-    document["edges"] = [defaults | edge for edge in document["edges"]]
+    document["edges"] = [
+        {key: value for key, value in defaults.items() if not _has_other_name(edge, key)} | edge
+        for edge in document["edges"]
+    ]
     return from_node_link(document, name)
 
 
-def _document(
-    topology: Topology, bandwidth: Callable[[Fraction], Any], alpha: Callable[[Fraction], Any]
-) -> dict[str, Any]:
-    graph: dict[str, Any] = {"name": topology.name}
-    if topology.nominal_degree is not None:
-        graph["nominal_degree"] = topology.nominal_degree
-    if topology.notes:
-        graph["notes"] = list(topology.notes)
-    ends = zip(topology.source.tolist(), topology.target.tolist(), strict=True)
-    speeds, delays = _each(topology.bandwidth, bandwidth), _each(topology.alpha, alpha)
-    return {
-        "directed": True,
-        "multigraph": True,
-        "graph": graph,
-        "nodes": [_node(topology, node) for node in range(topology.num_nodes)],
-        "edges": [
-            {"source": a, "target": b, "key": key, "bandwidth": speeds[key], "alpha": delays[key]}
-            for key, (a, b) in enumerate(ends)
-        ],
-    }
-
-
-def _node(topology: Topology, node: int) -> dict[str, Any]:
-    result: dict[str, Any] = {"id": node, "kind": _KINDS[node >= topology.num_ranks]}
-    if topology.labels[node] != str(node):
-        result["label"] = topology.labels[node]
-    if topology.hosts is not None:
-        result["host"] = int(topology.hosts[node])
-    if node in topology.multicast:
-        result["multicast"] = True
-    if node in topology.aggregate:
-        result["aggregate"] = True
-    return result
+def _has_other_name(edge: Mapping[str, Any], key: str) -> bool:
+    """Whether an edge has what others call a bandwidth or an α; a weight may mean anything."""
+    return any(name in edge for name in _OTHER_NAMES[key] if name != "weight")
 
 
 def _each(values: Rationals, show: Callable[[Fraction], Any]) -> list[Any]:
@@ -367,7 +360,7 @@ def exact_json(text: str, where: str, what: str) -> Any:
         raise InputError(f"{where}: not a {what}: nested too deeply") from None
 
 
-def _read(document: Any, name: str | None) -> Topology:
+def _read(document: Any, name: str | None, defaults: Mapping[str, Fraction]) -> Topology:
     """Return the network; the caller says in its errors where it comes from."""
     if not isinstance(document, Mapping):
         raise InputError("expected an object with the keys 'nodes' and 'edges'")
@@ -378,11 +371,14 @@ def _read(document: Any, name: str | None) -> Topology:
     if not isinstance(directed, bool):
         raise InputError("the key 'directed' must be true, or false (each edge is then a link both ways)")
     nodes, edges = _objects(document, "nodes"), _objects(document, "edges")
-    _check_known("nodes", nodes, _NODE_KEYS)
-    _check_known("edges", edges, _EDGE_KEYS)
+    notes = [*_ignored("nodes", nodes, _NODE_KEYS), *_ignored("edges", edges, _EDGE_KEYS)]
+    if nodes and not any("kind" in node for node in nodes):
+        nodes = [{**node, "kind": _KINDS[0]} for node in nodes]
+        notes.append("no node has a kind; all are ranks")
+    edges = _completed(edges, defaults)
     called = name or str(graph.get("name", "unnamed"))
     topology = _topology(called, nodes, edges, directed, graph.get("nominal_degree"))
-    return replace(topology, notes=_notes(graph.get("notes", [])))
+    return replace(topology, notes=(*_notes(graph.get("notes", [])), *notes))
 
 
 def _notes(value: Any) -> tuple[str, ...]:
@@ -393,6 +389,8 @@ def _notes(value: Any) -> tuple[str, ...]:
 
 def _objects(document: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
     value = document.get(key)
+    if value is None and key == "edges":
+        value = document.get("links") or None
     if value is None:
         older = key == "edges" and "links" in document
         hint = "; rename 'links', as older networkx wrote it" if older else ""
@@ -402,13 +400,34 @@ def _objects(document: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
     return value
 
 
-def _check_known(place: str, entries: list[Mapping[str, Any]], allowed: tuple[str, ...]) -> None:
-    """Refuse a key that nothing reads."""
+def _ignored(place: str, entries: list[Mapping[str, Any]], allowed: tuple[str, ...]) -> list[str]:
+    """Return a note of the keys that nothing reads, and refuse one that is almost an allowed one."""
     known = frozenset(allowed)
+    ignored: dict[str, None] = {}
     for index, entry in enumerate(entries):
         if not entry.keys() <= known:
-            key = next(str(key) for key in entry if key not in known)
-            raise InputError(f"{place}[{index}] has an unknown key {key!r}{suggestion(key, allowed)}")
+            for key in (str(key) for key in entry if key not in known):
+                hint = suggestion(key, allowed)
+                if key not in ignored and "did you mean" in hint:
+                    raise InputError(f"{place}[{index}] has an unknown key {key!r}{hint}")
+                ignored[key] = None
+    if not ignored:
+        return []
+    named = ", ".join(map(_plainly, list(ignored)[:_NAMED])) + ", ..." * (len(ignored) > _NAMED)
+    return [f"ignored, as no network has it: {named} of {place}"]
+
+
+def _plainly(key: str) -> str:
+    return "".join(sign if sign.isprintable() else "?" for sign in key[:_LONGEST])
+
+
+def _completed(edges: list[Mapping[str, Any]], defaults: Mapping[str, Fraction]) -> list[Mapping[str, Any]]:
+    """Return the edges with the bandwidth or α that is given for all of them."""
+    for key, value in defaults.items():
+        if any(key in edge for edge in edges):
+            raise InputError(f"{key}= is for families; a file says it link by link, unless none has it")
+        edges = [{**edge, key: value} for edge in edges]
+    return edges
 
 
 def _topology(
@@ -509,7 +528,11 @@ def _check_keys(edges: list[Mapping[str, Any]]) -> None:
     for index, edge in enumerate(edges):
         for key in ("source", "target", "bandwidth", "alpha"):
             if key not in edge:
-                raise InputError(f"edges[{index}] has no key '{key}'")
+                other = next((name for name in _OTHER_NAMES.get(key, ()) if name in edge), None)
+                hint = "" if other is None else f", but '{other}'; say {key}, with a unit"
+                if other is None and not any(key in one for one in edges):
+                    hint = f"; {key}= in the text of the network gives all links one"
+                raise InputError(f"edges[{index}] has no key '{key}'{hint}")
         if edge.get("key") is not None:
             name = (_plain(edge["source"]), _plain(edge["target"]), _plain(edge["key"]))
             if name in seen:

@@ -45,10 +45,10 @@ from topologies.errors import InputError, suggestion
 from topologies.exact import Rationals
 from topologies.families import algebraic, circulants, clusters, direct, expanders, grids, machines, platforms
 from topologies.families.expressions import check_growth, looks_like_notation, parse_notation
-from topologies.files import read_topology
 from topologies.graphs.grid_structure import check_hosts, grid_of
 from topologies.importing.formats import FORMATS, Format
 from topologies.importing.joining import CHOICES, joining_of
+from topologies.importing.network_files import SUFFIXES, read_network
 from topologies.topology import Topology
 from topologies.transforms import (
     adapters,
@@ -253,8 +253,6 @@ _OUTSIDE_COORDINATES = re.compile(r",(?![^(]*\))")
 _FAMILY_TEXT = re.compile(r"([a-z][a-z0-9_]*)(?::(.*))?", re.DOTALL)
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,9}")
 _SHOWN = 120
-_KINDS = {".xml": "nccl", ".txt": "nvidia-smi"}
-"""What files of these names are, which are no networks of ours."""
 """How many characters of a text an error repeats."""
 
 
@@ -265,8 +263,8 @@ def parse_topology(text: str) -> Topology:
     ----------
     text
         ``family:args[?key=value&...]`` (see `FAMILIES` and this module's table of keys), the papers' notation
-        in place of ``family:args``, the file of a tool (``nccl:FILE``, see `FORMATS`), or the path of a
-        node-link JSON file, to which all keys but ``bandwidth`` and ``alpha`` apply.
+        in place of ``family:args``, the file of a tool (``nccl:FILE``, see `FORMATS`), or the path of a file
+        with a network (`SUFFIXES`), to which ``bandwidth`` and ``alpha`` apply only if it has none.
 
     Raises
     ------
@@ -282,7 +280,7 @@ def parse_topology(text: str) -> Topology:
     """
     name = text.strip()
     if _is_file(name):
-        return _from_file(name)
+        return _from_file(name, {})
     head, mark, query = name.partition("?")
     keys = _parse_keys(name, query) if mark else {}
     return replace(_with_changes(_base(name, head, keys), name, keys), name=name)
@@ -309,9 +307,8 @@ def _base(text: str, head: str, keys: Mapping[str, str]) -> Topology:
         return _build(text, FAMILIES[match[1]], match[2], keys)
     if start in FORMATS:
         return _imported(text, FORMATS[start], head.partition(":")[2], keys)
-    if head.endswith((".json", ".xml")) or _is_file(head):
-        _refuse_numbers(text, keys)
-        return _from_file(head)
+    if head.endswith((*SUFFIXES, ".xml")) or _is_file(head):
+        return _from_file(head, _file_defaults(text, keys))
     misspelt = start.lower().replace("-", "_") in FAMILIES
     if looks_like_notation(head):
         with suppress(InputError) if misspelt else nullcontext():
@@ -339,12 +336,9 @@ def _imported(text: str, form: Format, path: str, keys: Mapping[str, str]) -> To
     return form.read(path, text, joining, bandwidth)
 
 
-def _from_file(path: str) -> Topology:
+def _from_file(path: str, defaults: Mapping[str, Fraction]) -> Topology:
     """Return the network in a file, whose hosts, if it tells any, must be possible."""
-    kind = _KINDS.get(Path(path).suffix)
-    if kind is not None:
-        raise InputError(f"{path}: a tool's file is named with its kind: {kind}:{path}")
-    topology = read_topology(path)
+    topology = read_network(path, defaults)
     check_hosts(topology)
     return topology
 
@@ -370,10 +364,18 @@ def _owners() -> dict[str, list[str]]:
     return dict(sorted(owners.items())) | {key: list(FORMATS) for key in ("hosts", *CHOICES)}
 
 
-def _refuse_numbers(text: str, keys: Mapping[str, str]) -> None:
-    for key in ("bandwidth", "alpha", *_owners()):
+def _file_defaults(text: str, keys: Mapping[str, str]) -> dict[str, Fraction]:
+    """Return the bandwidth and the α of all links that the keys give, for a file that has none."""
+    for key in _owners():
         if key in keys:
             raise InputError(f"{_shown(text)}: {key}= is for families; a file says it link by link")
+    found = {}
+    for key, values in zip(("bandwidth", "alpha"), _rates(text, keys), strict=True):
+        if values is not None:
+            if len(values) > 1:
+                raise InputError(f"{_shown(text)}: {key}= has {len(values)} values; a file needs one")
+            found[key] = values[0]
+    return found
 
 
 def _build(text: str, family: Family, args: str | None, keys: Mapping[str, str]) -> Topology:

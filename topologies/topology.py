@@ -6,13 +6,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from topologies.errors import InputError
 from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, Rationals, frozen, offsets_of
 from topologies.kernels import kernel
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 DEFAULT_BANDWIDTH = Fraction(50 * 10**9)
 DEFAULT_ALPHA = Fraction(1, 2 * 10**6)
@@ -174,6 +177,44 @@ class Topology:
     def link_name(self, index: int) -> str:
         """Return ``"a->b"`` with the labels of its ends."""
         return f"{self.labels[self.source[index]]}->{self.labels[self.target[index]]}"
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """What the network itself has in a graph of networkx or a file: name, nominal degree and notes."""
+        result: dict[str, Any] = {"name": self.name}
+        if self.nominal_degree is not None:
+            result["nominal_degree"] = self.nominal_degree
+        if self.notes:
+            result["notes"] = list(self.notes)
+        return result
+
+    def node_attributes(self, node: int) -> dict[str, Any]:
+        """Return what a node has in a graph of networkx or a file; only what is not usual, but the kind."""
+        result: dict[str, Any] = {"kind": "compute" if node < self.num_ranks else "switch"}
+        if self.labels[node] != str(node):
+            result["label"] = self.labels[node]
+        if self.hosts is not None:
+            result["host"] = int(self.hosts[node])
+        if node in self.multicast:
+            result["multicast"] = True
+        if node in self.aggregate:
+            result["aggregate"] = True
+        return result
+
+    def to_networkx(self) -> nx.MultiDiGraph:
+        """Return the network as a `networkx.MultiDiGraph`; `from_networkx` takes it back.
+
+        Nodes are node numbers; an edge's key is its link number, and its ``bandwidth`` and ``alpha`` are
+        Fractions in bytes/s and seconds.
+        """
+        import networkx as nx  # slow to import, and few need it
+
+        graph = nx.MultiDiGraph(**self.attributes)
+        graph.add_nodes_from((node, self.node_attributes(node)) for node in range(self.num_nodes))
+        bandwidth, alpha = list(self.bandwidth), list(self.alpha)
+        for link, ends in enumerate(zip(self.source.tolist(), self.target.tolist(), strict=True)):
+            graph.add_edge(*ends, key=link, bandwidth=bandwidth[link], alpha=alpha[link])
+        return graph
 
     @cached_property
     def out_links(self) -> Incidence:

@@ -1,8 +1,8 @@
 """XML files of others, read within limits.
 
-A tree of elements with their attributes and lines is all that the files here are: text between elements is
-passed over. What a document type could bring, entities that grow or that fetch other files, is refused with
-it, unread.
+A tree of elements with their attributes and lines is all that most files here are: text in elements is passed
+over unless it is asked for. What a document type could bring, entities that grow or that fetch other files,
+is refused with it, unread.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ class Element:
         Where it begins, for errors.
     children
         The elements in it, in the order of the file.
+    content
+        The text in it, if it is read.
     """
 
     tag: str
@@ -46,6 +48,7 @@ class Element:
     path: str
     line: int
     children: list[Element] = field(default_factory=list, repr=False)
+    content: list[str] = field(default_factory=list, repr=False)
 
     def each(self, *tags: str) -> Iterator[Element]:
         """Yield the children with one of these tags."""
@@ -113,9 +116,16 @@ def read_xml(
 
 
 def parse_xml(
-    text: str, where: str, *, most_elements: int = MOST_ELEMENTS, most_depth: int = MOST_DEPTH
+    text: str,
+    where: str,
+    *,
+    most_elements: int = MOST_ELEMENTS,
+    most_depth: int = MOST_DEPTH,
+    contents: bool = False,
 ) -> Element:
     """Return the root element of XML text; `where` names it in errors.
+
+    With `contents` the text in elements is kept.
 
     Raises
     ------
@@ -148,12 +158,17 @@ def parse_xml(
     def end(_tag: str) -> None:
         open_elements.pop()
 
+    def within(part: str) -> None:
+        open_elements[-1].content.append(part)
+
     def refuse(*_declaration: object) -> None:
         line = parser.CurrentLineNumber
         raise InputError(f"{where}, line {line}: a document type (<!DOCTYPE ...>) is not read; remove it")
 
     parser.StartElementHandler, parser.EndElementHandler = start, end
     parser.StartDoctypeDeclHandler = refuse
+    if contents:
+        parser.CharacterDataHandler = within
     try:
         parser.Parse(text.encode(), True)  # in one piece: in several, a long token is read again each time
     except expat.ExpatError as error:

@@ -212,7 +212,14 @@ def without(key, where):
         (PAIR | {"graph": {"nominal_degree": 1.5}}, "nominal_degree 1.5 is not a positive integer"),
         (PAIR | {"nodes": PAIR["nodes"] * 2}, "two nodes have the id 'a'"),
         (pair(bandwith="1GB/s"), r"edges\[0\] has an unknown key 'bandwith'; did you mean 'bandwidth'\?"),
-        (pair(weight=3), r"unknown key 'weight'; allowed: alpha, bandwidth, key, source, target"),
+        (
+            PAIR | {"edges": [{"source": "a", "target": "b", "capacity": 50, "alpha": "1us"}]},
+            r"edges\[0\] has no key 'bandwidth', but 'capacity'; say bandwidth, with a unit$",
+        ),
+        (
+            PAIR | {"edges": [{"source": "a", "target": "b", "bandwidth": "1GB/s", "latency": 3}]},
+            r"edges\[0\] has no key 'alpha', but 'latency'; say alpha, with a unit$",
+        ),
         (node(multicats=True), r"nodes\[0\] has an unknown key 'multicats'; did you mean 'multicast'\?"),
         (
             PAIR | {"nodes": [{"id": "a", "kind": "gpu"}]},

@@ -1,6 +1,6 @@
 """Programs as people posted them (`tests/data/cases`), and siblings with other numbers of chunks.
 
-A chunk of an allreduce is a part of the buffer. The runtimes ask only that the size is a multiple of the chunks,
+A chunk of an allreduce is a part of the buffer. The runtimes ask only that the size is a multiple of chunks,
 so a program stays right if it cuts the buffer into more or fewer of them.
 """
 

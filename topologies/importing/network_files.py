@@ -1,0 +1,141 @@
+"""The network in a file that a text names by its path, whoever wrote it.
+
+The end of the name says what it is: node-link JSON (`topologies.files`), the graphs that networkx writes
+(`topologies.importing.graphs`), or ASTRA-sim's yml. What is none of these but looks like a file of a tool is
+refused with the way to go.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from topologies.errors import InputError
+from topologies.files import exact_json, from_node_link, read_text
+from topologies.importing.astra_sim import from_yml
+from topologies.importing.graphs import READERS, from_adjacency
+from topologies.topology import Topology
+
+_YML = (".yml", ".yaml")
+SUFFIXES = (".json", *READERS, *_YML)
+"""How the names of files end that hold a network."""
+_HEAD = 2**16
+"""Characters by which a file of a tool is recognised."""
+_SEE = "docs/import.md says how to write it as a network"
+_TOOLS = (
+    ("nccl", re.compile(r"<system\b")),
+    ("rocm-smi", re.compile(r"Link Type between two GPUs")),
+    ("amd-smi", re.compile(r"\bLINK TYPE TABLE:")),
+    ("nvidia-smi", re.compile(r"GPU0\s+X\s")),
+)
+"""The kinds of files that are named before a colon, and what is in them."""
+_USUAL = {".xml": "nccl", ".txt": "nvidia-smi"}
+"""What files of these names are, if nothing in them says it."""
+_NS3 = re.compile(
+    r"\s*[0-9]+\s+[0-9]+\s+[0-9]+\s*\n(?:[^\n]*\n)*?\s*[0-9]+\s+[0-9]+\s+[0-9.]+[GM]bps\s", re.I
+)
+_MSCCL = re.compile(r"<algo\b")
+_OTHERS: tuple[tuple[frozenset[str], str], ...] = (
+    (
+        frozenset({"TopologyParams", "InstanceParams"}),
+        f"an input of TE-CCL: name its network here (tutti list topologies), with --method teccl; {_SEE}",
+    ),
+    (
+        frozenset({"1-Epoch_Duration", "7-Flows"}),
+        "a schedule of TE-CCL, which is not read: make it here with --method teccl, or lower it to MSCCL XML "
+        "and use tutti import",
+    ),
+    (
+        frozenset({"gpus_per_node", "alpha", "remote_alpha"}),
+        f"a topology (link profile) of TACCL: costs in us of one size, not bandwidths; {_SEE}",
+    ),
+    (
+        frozenset({"gpus_per_node", "alpha", "links", "betas"}),
+        f"a topology (link profile) of TACCL: costs in us of one size, not bandwidths; {_SEE}",
+    ),
+    (
+        frozenset({"intranode_sketch", "internode_sketch"}),
+        "a sketch of TACCL, which is no network: tutti synth --method taccl has sketches of its own",
+    ),
+    (
+        frozenset({"dimensions-count", "units-count"}),
+        f"a network of ASTRA-sim 1.0: write it as yml (topology, npus_count, bandwidth, latency); {_SEE}",
+    ),
+)
+"""The keys of JSON files of other tools, and the way to go."""
+_SCCL = {
+    "topology": f"a topology of SCCL (msccl-tools): links count chunks a step, not bytes a second; {_SEE}",
+    "algorithm": "an algorithm of SCCL (msccl-tools): lower it to MSCCL XML there, and use tutti import",
+}
+_SCCL_KEYS = ("msccl_type", "sccl_type")
+
+
+def read_network(path: str, defaults: Mapping[str, Fraction]) -> Topology:
+    """Return the network in a file, by the end of its name.
+
+    Parameters
+    ----------
+    path
+        The file.
+    defaults
+        The ``bandwidth`` or ``alpha`` of all links, for a file that has none.
+
+    Raises
+    ------
+    InputError
+        If it can't be read or holds no network; naming the tool if it is the file of one.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix in _USUAL and not Path(path).exists():
+        raise _named_with_kind(_USUAL[suffix], path)
+    text = read_text(path)
+    if suffix not in SUFFIXES:
+        _refuse_tools(text, path, suffix)
+    if suffix in _YML:
+        if defaults:
+            raise InputError(f"{path}: {min(defaults)}= is for families; a file says it link by link")
+        return from_yml(text, path)
+    if suffix in READERS:
+        return from_node_link(READERS[suffix](text, path), path, defaults)
+    document = exact_json(text, path, "network")
+    if isinstance(document, Mapping):
+        _refuse_others(document, path)
+        if "adjacency" in document and "edges" not in document:
+            document = from_adjacency(document, path)
+    return from_node_link(document, path, defaults)
+
+
+def _named_with_kind(kind: str, path: str) -> InputError:
+    return InputError(f"{path}: a tool's file is named with its kind: {kind}:{path}")
+
+
+def _refuse_tools(text: str, path: str, suffix: str) -> None:
+    """Refuse the file of a tool, which is named with its kind, or one that holds no network."""
+    head = text[:_HEAD]
+    for kind, mark in _TOOLS:
+        if mark.search(head):
+            raise _named_with_kind(kind, path)
+    if _MSCCL.search(head):
+        raise InputError(f"{path}: a program of MSCCL, which is no network; tutti import makes it a schedule")
+    if _NS3.match(head):
+        raise InputError(
+            f"{path}: a topology of ns-3, which is not read: write its links as a list of edges; {_SEE}"
+        )
+    if suffix in _USUAL:
+        raise _named_with_kind(_USUAL[suffix], path)
+    if not head.lstrip("\ufeff \t\r\n").startswith(("{", "[")):
+        ends = ", ".join(SUFFIXES)
+        raise InputError(f"{path}: not JSON; the name of another file with a network ends in one of {ends}")
+
+
+def _refuse_others(document: Mapping[str, Any], path: str) -> None:
+    """Refuse the JSON of another tool, with the way to go."""
+    kind = next((str(document[key]) for key in _SCCL_KEYS if key in document), None)
+    if kind is not None:
+        raise InputError(f"{path}: {_SCCL.get(kind, _SCCL['topology'])}")
+    for keys, way in _OTHERS:
+        if keys <= document.keys():
+            raise InputError(f"{path}: {way}")
