@@ -49,6 +49,12 @@ def _nvidia_smi(path: str, name: str, joining: Joining, bandwidth: Rates) -> Top
     return read_nvidia_smi(path, name, joining, bandwidth)
 
 
+def _amd_smi(path: str, name: str, joining: Joining, bandwidth: Rates) -> Topology:
+    from topologies.importing.amd_smi import read_amd_smi
+
+    return read_amd_smi(path, name, joining, bandwidth)
+
+
 FORMATS = {
     one.name: one
     for one in (
@@ -63,6 +69,20 @@ FORMATS = {
             "nvidia-smi:topo.txt?hosts=2",
             "hosts by the matrix of nvidia-smi topo -m",
             _nvidia_smi,
+            bandwidths=True,
+        ),
+        Format(
+            "rocm-smi",
+            "rocm-smi:topo.txt",
+            "a host by the tables of rocm-smi --showtopo",
+            _amd_smi,
+            bandwidths=True,
+        ),
+        Format(
+            "amd-smi",
+            "amd-smi:topo.txt",
+            "a host by the tables of amd-smi topology",
+            _amd_smi,
             bandwidths=True,
         ),
     )

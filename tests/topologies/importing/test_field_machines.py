@@ -237,3 +237,107 @@ def test_a_dump_with_more_nvlinks_than_a_gpu_has_is_refused(network, sm, count, 
     text = text.replace('sm="90"', f'sm="{sm}"').replace('count="18"', f'count="{count}"')
     with pytest.raises(InputError, match=f"has {count} NVLinks; a GPU of sm {sm} has at most {most}"):
         network(text, kind="nccl")
+
+
+HIVES, AMD = case("11*/rocm_two_hives.txt"), case("11*/amd_smi.txt")
+NEWER = HIVES.replace("GPU[", "GPU ").replace("]\t\t:", "          :")  # another version of the tool
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HIVES,
+        NEWER,
+        "".join(f"0: {line}\n" for line in HIVES.splitlines()),  # srun -l
+        "".join(f"[1,0]<stdout>:{line}\n" for line in NEWER.splitlines()),
+        HIVES.replace("Link Type", "[1mLink Type"),
+    ],
+)
+def test_two_hives_of_four_are_joined_by_pcie_only(network, text):
+    box = network(text, kind="rocm-smi")
+    assert links(box) == {
+        ("gpu-gpu", 48.0, 0.7): 24,  # one link between any two of a hive, both ways
+        **both("gpu", "cpu", 48, 0.5, 8),
+        ("cpu-cpu", 16.0, 0.0): 2,
+    }
+    hive = {(int(a) // 4, int(b) // 4) for a, b in zip(box.source, box.target, strict=True) if max(a, b) < 8}
+    assert hive == {(0, 0), (1, 1)}
+    assert any("number of links of 12 pairs of GPUs are not in the file" in note for note in box.notes)
+
+
+def test_hives_without_numa_nodes_are_told_apart_by_hops(network):
+    text = HIVES[: HIVES.index("======================================= Numa")]
+    box = network(text, kind="rocm-smi")
+    assert links(box) == links(network(HIVES, kind="rocm-smi"))
+    assert any("the file has no NUMA nodes" in note for note in box.notes)
+
+
+def test_bandwidths_of_pairs_are_those_of_the_file(network):
+    assert links(network(AMD, kind="amd-smi")) == {("gpu-gpu", 50.0, 0.7): 12}
+    mi250 = AMD.replace("50000-50000", "50000-200000")  # one to four links
+    assert links(network(mi250, kind="amd-smi")) == {("gpu-gpu", 200.0, 0.7): 12}
+    assert links(network(AMD, "?bandwidth=36GB/s", kind="amd-smi")) == {("gpu-gpu", 36.0, 0.7): 12}
+
+
+def test_a_bandwidth_of_zero_is_not_known(network):
+    box = network(AMD.replace("50000-50000", "0-0        "), kind="amd-smi")
+    assert links(box) == {("gpu-gpu", 48.0, 0.7): 12}
+    assert any("not in the file" in note for note in box.notes)
+
+
+def test_xgmi_of_two_hops_is_no_link(network):
+    """A ring of four: those that face each other are two hops apart."""
+    rows = [line.split() for line in AMD.splitlines()]
+    table = next(index for index, row in enumerate(rows) if row[:1] == ["HOPS"])
+    for gpu in range(4):
+        rows[table + 2 + gpu][1 + (gpu + 2) % 4] = "2"
+    box = network("\n".join(" ".join(row) for row in rows), kind="amd-smi")
+    assert links(box) == {("gpu-gpu", 50.0, 0.7): 8}
+    assert any("2 pairs of GPUs of type XGMI are several hops apart" in note for note in box.notes)
+
+
+def test_two_gpus_on_pcie_only(network):
+    text = """LINK TYPE TABLE:
+             0000:03:00.0 0000:0c:00.0
+0000:03:00.0 SELF         PCIE
+0000:0c:00.0 PCIE         SELF
+HOPS TABLE:
+             0000:03:00.0 0000:0c:00.0
+0000:03:00.0 0            2
+0000:0c:00.0 2            0
+"""
+    assert links(network(text, kind="amd-smi")) == both("gpu", "cpu", 48, 0.5, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "no table of rocm-smi --showtopo"),
+        (HIVES[: HIVES.index("= Link Type")], "no table of rocm-smi --showtopo"),
+        (HIVES[: HIVES.rindex("GPU5   PCIE")], "the table of link types has no row GPU5"),
+        (
+            HIVES.replace("GPU1   XGMI         0            XGMI", "GPU1   XGMI         0            PCIE"),
+            "not the same",
+        ),
+        (
+            HIVES.replace("PCIE         PCIE         \n", "PCIE         NVLINK       \n", 1),
+            "'NVLINK' for GPU0 and GPU7",
+        ),
+        (HIVES.replace("PCIE         \n", "\n", 1), "line 26: the row GPU0 has 7 cells; the head has 8 GPUs"),
+        (AMD.replace("SELF", "XGMI", 1), "'XGMI' for 0000:0d:00.0 itself"),
+        (AMD + AMD, "stands twice"),
+        (
+            AMD.replace("50000-50000", "40000-40000", 1),
+            "not the same in both directions in the table of bandwidths",
+        ),
+    ],
+)
+def test_bad_tables_of_amd_get_one_line(network, text, words):
+    with pytest.raises(InputError, match=words) as caught:
+        network(text, kind="rocm-smi")
+    assert "\n" not in str(caught.value)
+
+
+def test_several_hosts_of_amd_need_their_adapters(network):
+    with pytest.raises(InputError, match="hosts=2 needs one to join them; a dump of RCCL"):
+        network(HIVES, "?hosts=2", kind="rocm-smi")

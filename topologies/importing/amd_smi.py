@@ -1,0 +1,278 @@
+"""The tables of AMD's tools: ``rocm-smi --showtopo`` and ``amd-smi topology``.
+
+Both print tables of all pairs of GPUs, one below the other: their weight, hops and type of link (XGMI or
+PCIE). The newer tool adds the least and the largest bandwidth in MB/s. Two GPUs with XGMI and one hop are
+linked directly; XGMI of several hops goes through others. The number of links of a pair is in neither: it is
+one, unless the largest bandwidth says more. A GPU's NUMA node stands below the tables of the older tool.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import combinations
+from pathlib import Path
+
+from topologies.assembly import per_class
+from topologies.errors import InputError
+from topologies.files import read_text
+from topologies.importing.joining import Joining
+from topologies.importing.machine import Cable, Device, Kind, Machine, network
+from topologies.importing.speeds import GB
+from topologies.logs import Line, plain_lines, streams
+from topologies.topology import Topology
+from topologies.units import format_bandwidth
+
+MOST_TEXT = 2**24
+MOST_GPUS = 512
+_TITLES = (
+    ("type", re.compile(r"=+ *Link Type between two GPUs *=+|LINK TYPE TABLE:")),
+    ("hops", re.compile(r"=+ *Hops between two GPUs *=+|HOPS TABLE:")),
+    ("bandwidth", re.compile(r"=+ *(?:XGMI |Numa )?Bandwidth\b[^=]*=+|NUMA BW TABLE:")),
+    ("", re.compile(r"=+ *[A-Za-z][^=]*=+|[A-Z][A-Z -]* TABLE:|Legend:?")),
+)
+"""What a table is of, by its title; what is of no use comes last."""
+_NUMA = re.compile(r"GPU\[? ?([0-9]{1,4})\]?\s*:\s*\(Topology\) Numa Node:\s*(-?[0-9]{1,4})")
+_NAME = re.compile(r"GPU[0-9]{1,4}|[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F]")
+_SELF = ("0", "SELF", "X", "N/A")
+_TYPES = ("XGMI", "PCIE")
+_WHOLE = re.compile(r"[0-9]{1,6}")
+_RANGE = re.compile(r"([0-9]{1,8})(?:-([0-9]{1,8}))?")
+_MEGA = 10**6
+_XGMI, _PCIE, _NIC = Fraction(48 * GB), Fraction(48 * GB), Fraction(50 * GB)
+"""Bytes/s of one Infinity Fabric link, of PCIe and of an adapter: those of an MI300X, for want of better."""
+_CPUS = Fraction(16 * GB)
+"""Between two AMD CPUs, as NCCL takes it."""
+_ONE_HOP = ("1", "N/A", "")
+_NEAR = 2
+"""Hops of two GPUs of one NUMA node, over PCIe."""
+_SHOWN = 20
+
+
+@dataclass
+class _Tables:
+    """The names of GPUs, the cells of each table by its row, and which NUMA node each GPU is in."""
+
+    names: list[str] = field(default_factory=list)
+    cells: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    numa: dict[int, str] = field(default_factory=dict)
+
+    def cell(self, table: str, one: int, other: int) -> str:
+        """Return what a table says of two GPUs, or nothing."""
+        rows = self.cells.get(table)
+        return "" if rows is None else rows[self.names[one]][other]
+
+
+def read_amd_smi(
+    path: Path | str, name: str, joining: Joining, bandwidth: list[Fraction] | None = None
+) -> Topology:
+    """Return the network that the tables of ``rocm-smi --showtopo`` or ``amd-smi topology`` describe.
+
+    Parameters
+    ----------
+    path
+        The text.
+    name
+        Of the network.
+    joining
+        How many such hosts there are, and how they are joined.
+    bandwidth
+        One for all links or three: one Infinity Fabric link, PCIe, an adapter.
+
+    Raises
+    ------
+    InputError
+        If there is no table of types of links in the file, or a table contradicts itself.
+    """
+    tables = _read(read_text(path, MOST_TEXT), str(path))
+    xgmi, pcie, _ = per_class(f"topology {name}: bandwidth", bandwidth, [_XGMI, _PCIE, _NIC])
+    if joining.hosts > 1:
+        raise InputError(
+            f"{name}: no network adapter in the file; hosts={joining.hosts} needs one to join them; "
+            "a dump of RCCL (nccl:FILE) has them"
+        )
+    machine = Machine([Device(Kind.GPU, "") for _ in tables.names], [], [], "NCCL's number for AMD's")
+    _add_fabric(tables, machine, xgmi, given=bandwidth is not None)
+    _add_cpus(tables, machine, pcie)
+    if bandwidth is None:
+        machine.notes.append(
+            f"a GPU's PCIe link is taken for Gen 5 x16, {format_bandwidth(_PCIE)}; "
+            "bandwidth=XGMI,PCIE,ADAPTER sets it"
+        )
+    return network(machine, name, joining)
+
+
+def _add_fabric(tables: _Tables, machine: Machine, xgmi: Fraction, *, given: bool) -> None:
+    """Add the direct links between GPUs, and note what the tables do not say of them."""
+    guessed = told = far = 0
+    for one, other in combinations(range(len(tables.names)), 2):
+        if tables.cell("type", one, other) != "XGMI":
+            continue
+        if tables.cell("hops", one, other) not in _ONE_HOP:
+            far += 1
+            continue
+        known = _told(tables.cell("bandwidth", one, other))
+        told, guessed = told + (known > 0 and not given), guessed + (not known and not given)
+        speed = known if known and not given else xgmi
+        machine.cables.extend(Cable(*ends, speed, fabric=True) for ends in ((one, other), (other, one)))
+    if "hops" not in tables.cells:
+        machine.notes.append(
+            "the file has no hops, so any two GPUs of type XGMI are taken to be linked directly"
+        )
+    if told:
+        machine.notes.append(f"the bandwidth of {told} pairs of GPUs is the largest in the file's table")
+    if guessed:
+        machine.notes.append(
+            f"the bandwidth and the number of links of {guessed} pairs of GPUs are not in the file: one link "
+            f"each, of {format_bandwidth(_XGMI)} (MI300X, RCCL's number; MI200 has up to four of 36GB/s, "
+            "MI100 has 24GB/s); bandwidth=XGMI,PCIE,ADAPTER sets it"
+        )
+    if far:
+        machine.notes.append(
+            f"{far} pairs of GPUs of type XGMI are several hops apart: through others, no link"
+        )
+
+
+def _told(cell: str) -> Fraction:
+    """Return the largest bandwidth in a cell, or 0."""
+    match = _RANGE.fullmatch(cell)
+    return Fraction(int(match[2] or match[1]) * _MEGA) if match else Fraction(0)
+
+
+def _add_cpus(tables: _Tables, machine: Machine, pcie: Fraction) -> None:
+    """Add a CPU for each NUMA node, with the PCIe links of its GPUs."""
+    gpus = range(len(tables.names))
+    nodes = {gpu: tables.numa.get(gpu, "") for gpu in gpus}
+    if "" in nodes.values():
+        group = list(gpus)
+        for one, other in combinations(gpus, 2):
+            hops = tables.cell("hops", one, other)
+            if not hops.isdecimal() or int(hops) <= _NEAR:
+                low, high = sorted((group[one], group[other]))
+                group = [low if number == high else number for number in group]
+        nodes = {gpu: str(sorted(set(group)).index(group[gpu])) for gpu in gpus}
+        machine.notes.append(
+            f"the file has no NUMA nodes: GPUs at most {_NEAR} hops apart are taken for those of one CPU"
+        )
+    cpus = []
+    for node in dict.fromkeys(nodes.values()):
+        machine.devices.append(Device(Kind.CPU, f"cpu{node}"))
+        cpus.append(len(machine.devices) - 1)
+        machine.cables.extend(Cable(cpus[-1], gpu, pcie) for gpu in gpus if nodes[gpu] == node)
+    machine.cables.extend(Cable(*pair, _CPUS) for pair in combinations(cpus, 2))
+
+
+def _title(line: str) -> tuple[int, str] | None:
+    """Return where a title begins, and of which table it is."""
+    for table, title in _TITLES:
+        if match := title.search(line):
+            return match.start(), table
+    return None
+
+
+def _title_at(line: str) -> int | None:
+    found = _title(line)
+    return found and found[0]
+
+
+def _read(text: str, where: str) -> _Tables:
+    """Return the tables in a text; of several under different tags the first."""
+    lines = plain_lines(text)
+    found = [stream for stream in streams(lines, _title_at) if any(_of_types(line.text) for line in stream)]
+    if not found:
+        raise InputError(
+            f"{where}: no table of rocm-smi --showtopo (Link Type between two GPUs) or amd-smi topology "
+            "(LINK TYPE TABLE)"
+        )
+    tables = _Tables()
+    for table, block in _blocks(found[0]):
+        if table and block:
+            _add_table(tables, table, block, where)
+    for line in found[0]:
+        if match := _NUMA.search(line.text):
+            tables.numa[int(match[1])] = match[2] if int(match[2]) >= 0 else ""
+    _check(tables, where)
+    return tables
+
+
+def _of_types(line: str) -> bool:
+    found = _title(line)
+    return found is not None and found[1] == "type"
+
+
+def _blocks(lines: list[Line]) -> Iterator[tuple[str, list[Line]]]:
+    """Yield the lines between two titles, with what the first is of."""
+    table, block = "", list[Line]()
+    for line in lines:
+        title = _title(line.text)
+        if title is None:
+            block.append(line)
+        else:
+            yield table, block
+            table, block = title[1], []
+    yield table, block
+
+
+def _add_table(tables: _Tables, table: str, block: list[Line], where: str) -> None:
+    """Add a table: a row of names, and then a row for each of them."""
+    names: list[str] = []
+    rows: dict[str, list[str]] = {}
+    for line in block:
+        words = line.text.split()
+        place = f"{where}, line {line.number}"
+        if not names:
+            names = words if words and all(map(_NAME.fullmatch, words)) else []
+            _check_names(names, place)
+        elif words and _NAME.fullmatch(words[0]):
+            if words[0] not in names or words[0] in rows or len(words) != len(names) + 1:
+                raise InputError(
+                    f"{place}: the row {words[0]} has {len(words) - 1} cells; the head has {len(names)} "
+                    "GPUs, and each has one row"
+                )
+            rows[words[0]] = words[1:]
+    missing = next((name for name in names if name not in rows), None)
+    if not names or missing is not None:
+        raise InputError(
+            f"{where}: {_what(table)} has {'no row ' + missing if missing else 'no head of GPUs'}"
+        )
+    if table in tables.cells or (tables.names and tables.names != names):
+        raise InputError(f"{where}: {_what(table)} stands twice, or is of other GPUs than the first table")
+    tables.names, tables.cells[table] = names, rows
+
+
+def _what(table: str) -> str:
+    return {"type": "the table of link types", "hops": "the table of hops"}.get(
+        table, "the table of bandwidths"
+    )
+
+
+def _check_names(names: list[str], place: str) -> None:
+    if len(set(names)) < len(names):
+        raise InputError(f"{place}: a GPU stands twice in the head")
+    if len(names) > MOST_GPUS:
+        raise InputError(f"{place}: {len(names)} GPUs; at most {MOST_GPUS} are read")
+
+
+def _check(tables: _Tables, where: str) -> None:
+    """Refuse cells that are none, and tables in which two GPUs are not the same both ways."""
+    for table in ("type", "hops", "bandwidth"):
+        for one in range(len(tables.names)) if table in tables.cells else ():
+            for other in range(len(tables.names)):
+                cell = tables.cell(table, one, other)
+                pair = f"{tables.names[one]} and {tables.names[other]}"
+                if one == other and cell.upper() not in _SELF:
+                    raise InputError(
+                        f"{where}: {_what(table)} has {cell[:_SHOWN]!r} for {tables.names[one]} itself"
+                    )
+                if one != other and not _is_cell(table, cell):
+                    raise InputError(f"{where}: {_what(table)} has {cell[:_SHOWN]!r} for {pair}")
+                if one != other and cell != tables.cell(table, other, one):
+                    raise InputError(f"{where}: {pair} are not the same in both directions in {_what(table)}")
+
+
+def _is_cell(table: str, cell: str) -> bool:
+    if table == "type":
+        return cell in _TYPES
+    return cell == "N/A" or (_WHOLE if table == "hops" else _RANGE).fullmatch(cell) is not None
