@@ -12,7 +12,7 @@ from enum import Enum, StrEnum
 import numpy as np
 
 from schedules.collective import KINDS, Collective, Kind
-from topologies.graphs.grid_structure import Grid, LineKind, grid_of, hosts_of
+from topologies.graphs.grid_structure import Grid, LineKind, grid_of, hosts_of, uneven_hosts
 from topologies.topology import Topology
 from topologies.units import format_bandwidth
 
@@ -186,7 +186,9 @@ class Capabilities:
         if self.shape in _FITS:
             grid = grid_of(topology, hosts_of(topology, infer=True))  # inferred ones: the method's option
             if grid is None or not _FITS[self.shape](grid):
-                yield f"needs {self.shape}; {topology.name} is {'none' if grid is None else grid}"
+                uneven = uneven_hosts(topology)
+                why = "" if grid is not None or uneven is None else f", with {uneven}"
+                yield f"needs {self.shape}; {topology.name} is {'none' if grid is None else grid}{why}"
         ranks = topology.num_ranks
         if self.power_of_two and ranks & (ranks - 1):
             yield f"needs a power of two ranks; {topology.name} has {ranks}"

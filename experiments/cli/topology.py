@@ -18,7 +18,7 @@ from experiments.printable import say
 from models.bounds import best_bound
 from schedules.collective import Kind, collective
 from topologies.exact import Int64Array, json_number
-from topologies.graphs.grid_structure import Hosts, grid_of, hosts_of, runs
+from topologies.graphs.grid_structure import Hosts, UnevenHosts, grid_of, hosts_of, runs, uneven_hosts
 from topologies.graphs.symmetry import automorphisms
 from topologies.text import parse_topology
 from topologies.topology import Topology
@@ -45,8 +45,9 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def topology_document(topology: Topology, sizes: list[Fraction]) -> dict[str, Any]:
     """Return the content of ``tutti topology --json``: bandwidths in bytes/s and α in seconds, exact."""
-    hosts = hosts_of(topology, infer=True)
+    hosts: Hosts | UnevenHosts | str = hosts_of(topology, infer=True)
     grid = grid_of(topology, hosts)
+    hosts = uneven_hosts(topology) or hosts
     tier, tiers = _tiers(topology, hosts)
     orbits = automorphisms(topology).node_orbits[: topology.num_ranks]
     return {
@@ -58,7 +59,7 @@ def topology_document(topology: Topology, sizes: list[Fraction]) -> dict[str, An
         "aggregate": sorted(topology.aggregate),
         "dimensions": None if grid is None or grid.hosts is not None else str(grid),
         "notation": None if topology.expression is None else str(topology.expression),
-        "hosts": hosts.ranks.tolist() if isinstance(hosts, Hosts) else None,
+        "hosts": _members(hosts),
         "hosts_inferred": isinstance(hosts, Hosts) and hosts.inferred,
         "no_hosts": hosts if isinstance(hosts, str) else None,
         "tiers": tiers,
@@ -74,12 +75,19 @@ def topology_document(topology: Topology, sizes: list[Fraction]) -> dict[str, An
     }
 
 
-def _tiers(topology: Topology, hosts: Hosts | str) -> tuple[Int64Array, list[dict[str, Any]]]:
+def _members(hosts: Hosts | UnevenHosts | str) -> list[list[int]] | None:
+    """Return the ranks of each host."""
+    if isinstance(hosts, str):
+        return None
+    return [ranks.tolist() for ranks in (hosts.ranks if isinstance(hosts, Hosts) else hosts.members)]
+
+
+def _tiers(topology: Topology, hosts: Hosts | UnevenHosts | str) -> tuple[Int64Array, list[dict[str, Any]]]:
     """Return which tier each link is in, and the tiers, the fastest first."""
     values = np.stack([-topology.bandwidth.numerators, topology.alpha.numerators])
     _, first, tier = np.unique(values, axis=1, return_index=True, return_inverse=True)
     tier = tier.reshape(-1)
-    home = hosts.of if isinstance(hosts, Hosts) else np.full(topology.num_nodes, -1)
+    home = np.full(topology.num_nodes, -1) if isinstance(hosts, str) else hosts.of
     inside = (home[topology.source] == home[topology.target]) & (home[topology.source] >= 0)
     switched = np.maximum(topology.source, topology.target) >= topology.num_ranks
     return tier, [
@@ -188,6 +196,9 @@ def _hosts(document: Mapping[str, Any]) -> str:
         return f"none: the network {document['no_hosts']}"
     inferred = "; inferred from the links" if document["hosts_inferred"] else ""
     each = "; ".join(map(runs, hosts[:MOST])) + "; ..." * (len(hosts) > MOST)
+    sizes = sorted({len(ranks) for ranks in hosts})
+    if len(sizes) > 1:
+        return f"{len(hosts)} of unequal size, {sizes[0]} to {sizes[-1]} ranks ({each})"
     return f"{len(hosts)} of {len(hosts[0])} ranks each ({each}){inferred}"
 
 

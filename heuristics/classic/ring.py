@@ -28,7 +28,7 @@ from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, NoOptions, Problem
 from schedules.schedule import Chunks, Schedule
 from topologies.exact import Int64Array
-from topologies.graphs.grid_structure import hosts_of
+from topologies.graphs.grid_structure import hosts_of, members_of
 from topologies.ranges import Options
 from topologies.topology import Topology
 
@@ -67,8 +67,8 @@ def synthesize(problem: Problem, options: RingOptions, rng: np.random.Generator)
 
 def _allgather(problem: Problem, one_way: bool) -> Schedule:
     topology = problem.topology
-    hosts = hosts_of(topology)
-    forward = np.arange(topology.num_ranks) if isinstance(hosts, str) else hosts.ranks.reshape(-1)
+    hosts = members_of(hosts_of(topology), topology)
+    forward = np.arange(topology.num_ranks) if hosts is None else np.concatenate(hosts)
     ways = np.stack([forward, forward[::-1]])
     if one_way or topology.num_ranks == 2:
         return rings_allgather(problem, ways[:1])

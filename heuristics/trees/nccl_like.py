@@ -4,11 +4,12 @@ On g ranks in each of several hosts there are g *channels*, each with an equal p
 channel c goes through the ranks c, c + 1, ..., c - 1 (modulo g) of each host and on to rank c of the next,
 so that every rank's adapter sends for one channel and receives for one. The trees of channel c are double
 binary trees of the hosts, joining their ranks c, and a chain from there through each host (Jeaugey:
-Massively Scale Your Deep Learning Training with NCCL 2.4, 2019). Where they are slower, and on other
+Massively Scale Your Deep Learning Training with NCCL 2.4, 2019). Hosts of unequal size have a channel for
+each rank of the smallest, whose ring goes through all ranks of each host. Where they are slower, and on other
 networks, it is the ring and the trees of the methods `ring` and `dbt`. NCCL estimates times from tables of
-latency and bandwidth; here the schedules are made and simulated. Its rings follow the wiring inside a
-host; here they go in rank order. NCCL knows which ranks share a host, so hosts that the network does not tell
-are inferred where they are plain (`topologies.graphs.grid_structure`).
+latency and bandwidth; here the schedules are made and simulated. Its rings follow the wiring inside a host;
+here they go in rank order. NCCL knows which ranks share a host, so hosts that the network does not tell are
+inferred where they are plain (`topologies.graphs.grid_structure`).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from schedules.simulation.simulate import simulate
 from topologies.exact import Int32Array, Int64Array
-from topologies.graphs.grid_structure import Hosts, hosts_of
+from topologies.graphs.grid_structure import hosts_of, members_of, uneven_hosts
 from topologies.topology import Topology
 
 AUTOMATIC = 0
@@ -45,10 +46,15 @@ def synthesize(problem: Problem, options: HostOptions, rng: np.random.Generator)
     METHOD.supports(problem, options)
     hosts = _hosts(problem.topology, options)
     every = [_named(ring, "ring") for ring in _rings(problem, hosts, rng)]
-    return with_note_on_hosts(_fastest(problem, hosts, every), options)
+    made = _fastest(problem, hosts, every)
+    uneven = uneven_hosts(problem.topology)
+    if uneven is None:
+        return with_note_on_hosts(made, options)
+    note = f"{uneven}: a channel for each rank of the smallest"
+    return made.replace(stats={**made.stats, "note": note})
 
 
-def _fastest(problem: Problem, hosts: Hosts | None, rings: list[Schedule]) -> Schedule:
+def _fastest(problem: Problem, hosts: list[Int64Array] | None, rings: list[Schedule]) -> Schedule:
     """Return the fastest of rings and, for an allreduce at a size, trees; without a size the least loaded."""
     size, every = problem.size, list(rings)
     if size is None:
@@ -58,33 +64,30 @@ def _fastest(problem: Problem, hosts: Hosts | None, rings: list[Schedule]) -> Sc
     return min(every, key=lambda one: simulate(one, size).time)
 
 
-def _hosts(topology: Topology, options: HostOptions) -> Hosts | None:
-    hosts = hosts_of(topology, infer=options.infer_hosts)
-    return hosts if isinstance(hosts, Hosts) else None
+def _hosts(topology: Topology, options: HostOptions) -> list[Int64Array] | None:
+    """Return the ranks of each host; None if none are known."""
+    return members_of(hosts_of(topology, infer=options.infer_hosts), topology)
 
 
 def _named(schedule: Schedule, algorithm: str) -> Schedule:
     return schedule.replace(stats={**schedule.stats, "algorithm": algorithm})
 
 
-def _rings(problem: Problem, hosts: Hosts | None, rng: np.random.Generator) -> list[Schedule]:
+def _rings(problem: Problem, hosts: list[Int64Array] | None, rng: np.random.Generator) -> list[Schedule]:
     """Return the schedules over one ring of all ranks, and over those of the channels."""
     every = [RING.synthesize(problem, RING.options(), rng)]
     if hosts is not None:
-        rings = hosts.ranks.reshape(-1)[channel_rings(*hosts.ranks.shape)]
+        rings = rings_through(hosts)
         every.insert(0, from_allgather(problem, lambda one: rings_allgather(one, rings)))
     return every
 
 
-def _trees(topology: Topology, hosts: Hosts | None) -> list[Int32Array]:
+def _trees(topology: Topology, hosts: list[Int64Array] | None) -> list[Int32Array]:
     """Return the parents of the trees of all ranks, and of those of the channels."""
     every = double_binary_trees(topology.num_ranks)
     if hosts is None:
         return every
-    rank, trees = hosts.ranks.reshape(-1), channel_trees(*hosts.ranks.shape)
-    parents = np.empty_like(trees)
-    parents[:, rank] = np.where(trees < 0, trees, rank[trees])
-    return [parents, *every]
+    return [trees_through(hosts), *every]
 
 
 def channel_rings(hosts: int, ranks: int) -> Int64Array:
@@ -95,9 +98,23 @@ def channel_rings(hosts: int, ranks: int) -> Int64Array:
     >>> channel_rings(2, 3).tolist()
     [[0, 1, 2, 3, 4, 5], [1, 2, 0, 4, 5, 3], [2, 0, 1, 5, 3, 4]]
     """
-    place = np.arange(ranks)
-    inside = (place[:, None] + place) % ranks
-    return (inside[:, None, :] + ranks * np.arange(hosts)[:, None]).reshape(ranks, hosts * ranks)
+    return rings_through(np.split(np.arange(hosts * ranks), hosts))
+
+
+def rings_through(hosts: list[Int64Array]) -> Int64Array:
+    """Return the ranks in the order of each channel's ring, for the ranks of each host, of any size.
+
+    Examples
+    --------
+    >>> rings_through([np.array([0, 1, 2]), np.array([3, 4])]).tolist()
+    [[0, 1, 2, 3, 4], [1, 2, 0, 4, 3]]
+    """
+    channels = range(_channels(hosts))
+    return np.stack([np.concatenate([np.roll(members, -c) for members in hosts]) for c in channels])
+
+
+def _channels(hosts: list[Int64Array]) -> int:
+    return min(map(len, hosts))
 
 
 def channel_trees(hosts: int, ranks: int) -> Int32Array:
@@ -108,8 +125,27 @@ def channel_trees(hosts: int, ranks: int) -> Int32Array:
     >>> channel_trees(2, 2).tolist()
     [[2, 0, -1, 2], [1, 3, 3, -1], [-1, 0, 0, 2], [1, -1, 3, 1]]
     """
-    place = np.arange(ranks)
-    return chained_trees(hosts, (place[:, None] + place) % ranks)
+    return trees_through(np.split(np.arange(hosts * ranks), hosts))
+
+
+def trees_through(hosts: list[Int64Array]) -> Int32Array:
+    """Return the parents in both trees of each channel, for the ranks of each host, of any size.
+
+    Examples
+    --------
+    >>> trees_through([np.array([0, 1, 2]), np.array([3, 4])]).tolist()
+    [[3, 0, 1, -1, 3], [2, 4, 1, 4, -1], [-1, 0, 1, 0, 3], [2, -1, 1, 4, 1]]
+    """
+    trees = []
+    for parent in double_binary_trees(len(hosts))[0].tolist():
+        for channel in range(_channels(hosts)):
+            tree = np.full(sum(map(len, hosts)), -1, dtype=np.int32)
+            for members, above in zip(hosts, parent, strict=True):
+                order = np.roll(members, -channel)
+                tree[order[1:]] = order[:-1]
+                tree[order[0]] = -1 if above < 0 else hosts[above][channel]
+            trees.append(tree)
+    return np.stack(trees)
 
 
 def chained_trees(hosts: int, chains: Int64Array) -> Int32Array:
@@ -145,7 +181,7 @@ def chained_trees(hosts: int, chains: Int64Array) -> Int32Array:
 def check(problem: Problem, options: HostOptions) -> None:
     """Raise `Unsupported` for too many transfers."""
     hosts = _hosts(problem.topology, options)
-    check_allgathers(METHOD, problem, 2 if hosts is None else max(2, hosts.ranks.shape[1]))
+    check_allgathers(METHOD, problem, 2 if hosts is None else max(2, _channels(hosts)))
 
 
 METHOD = Method(

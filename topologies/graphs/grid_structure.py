@@ -19,6 +19,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -122,6 +123,56 @@ class Hosts:
         return f"{count} hosts of {size} ranks each ({each}{'; ...' if count > SHOWN else ''})"
 
 
+class UnevenHosts(NamedTuple):
+    """Two or more hosts that the network tells, not of equally many ranks.
+
+    Parameters
+    ----------
+    members
+        int64, the ranks of each host, in order; hosts are in the order of their first ranks.
+    of
+        int32, shape (nodes,): which of them each node is in, as of `Hosts`.
+    """
+
+    members: list[Int64Array]
+    of: Int32Array
+
+    def __str__(self) -> str:
+        sizes = [str(len(members)) for members in self.members]
+        return f"hosts of unequal size ({', '.join(sizes[:SHOWN])}{', ...' * (len(sizes) > SHOWN)} ranks)"
+
+
+def uneven_hosts(topology: Topology) -> UnevenHosts | None:
+    """Return the hosts of a network that tells them for all ranks, if they are of unequal size; else None.
+
+    Examples
+    --------
+    >>> from topologies.text import parse_topology
+    >>> print(uneven_hosts(parse_topology("dgx_a100:2?drop_nodes=15")))
+    hosts of unequal size (8, 7 ranks)
+    """
+    told = topology.hosts
+    if told is None or (told[: topology.num_ranks] == NONE).any():
+        return None
+    ranks = told[: topology.num_ranks]
+    if _are_equal(ranks, trivial=True):
+        return None
+    names = list(dict.fromkeys(ranks.tolist()))
+    every = _with_switches(topology, told)
+    of = np.full(topology.num_nodes, NONE, dtype=np.int32)
+    for number, name in enumerate(names):
+        of[every == name] = number
+    return UnevenHosts([np.flatnonzero(ranks == name) for name in names], of)
+
+
+def members_of(hosts: Hosts | str, topology: Topology) -> list[Int64Array] | None:
+    """Return the ranks of each host, equal hosts as `hosts_of` returns them, or uneven ones; or None."""
+    if isinstance(hosts, Hosts):
+        return list(hosts.ranks)
+    uneven = uneven_hosts(topology)
+    return None if uneven is None else uneven.members
+
+
 def runs(ranks: Sequence[int]) -> str:
     """Return increasing numbers, consecutive ones as a range.
 
@@ -139,7 +190,8 @@ def runs(ranks: Sequence[int]) -> str:
 def grid_of(topology: Topology, hosts: Hosts | str = "") -> Grid | None:
     """Return the dimensions of a network, the most there are; None if it is no grid.
 
-    Hosts that the network tells and whose ranks follow one another come before lines.
+    Hosts that the network tells and whose ranks follow one another come before lines. Where hosts are of
+    unequal size, the switches inside and between them are no line.
 
     Parameters
     ----------
@@ -159,6 +211,8 @@ def grid_of(topology: Topology, hosts: Hosts | str = "") -> Grid | None:
     if isinstance(told, Hosts) and told.in_order:
         return _grid_of_hosts(told)
     grid = _grid_of_lines(topology)
+    if grid is not None and LineKind.SWITCH in grid.lines and uneven_hosts(topology) is not None:
+        return None  # joined through switches inside hosts and between them: no line of one kind
     if isinstance(hosts, str) or (grid is not None and len(grid.shape) > 1):
         return grid
     return _grid_of_hosts(hosts) if hosts.in_order or grid is not None else None
@@ -240,6 +294,9 @@ def note_on_hosts(topology: Topology, *, infer: bool) -> str:
     inferred.
     """
     hosts = hosts_of(topology, infer=infer)
+    uneven = uneven_hosts(topology)
+    if uneven is not None:
+        return f"{uneven}: this method goes by equal ones only, so it takes all ranks for one level"
     if isinstance(hosts, Hosts):
         return f"hosts inferred from the links: {hosts}; infer_hosts = false leaves them out" * hosts.inferred
     told = topology.hosts is not None and (topology.hosts[: topology.num_ranks] != NONE).all()

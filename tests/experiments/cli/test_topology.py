@@ -2,6 +2,7 @@
 
 import json
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,8 @@ from models.bounds import lower_bounds
 from schedules.collective import collective
 from tests.topologies.networks import ACROSS, IN_ORDER, cluster_document
 from topologies import parse_topology
+
+UNEVEN = Path(__file__).parents[2] / "data" / "cases" / "05_uneven_hosts" / "hetero.json"
 
 
 def described(tutti, text, *more):
@@ -104,3 +107,20 @@ def test_what_was_guessed_of_a_machine_is_said(tutti, tmp_path):
     assert any("the matrix has no speeds" in note for note in described(tutti, text)["notes"])
     assert "note: the matrix has no speeds" in tutti("topology", text)[1]
     assert "note: the matrix has no speeds" in tutti("synth", text, "--method", "ring")[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "hosts", "said"),
+    [
+        (str(UNEVEN), [range(4), range(4, 10)], "2 of unequal size, 4 to 6 ranks (0-3; 4-9)"),
+        ("dgx_a100:2?drop_nodes=15", [range(8), range(8, 15)], "2 of unequal size, 7 to 8 ranks (0-7; 8-14)"),
+        ("dgx_a100:2?ranks=8+4", [range(8), range(8, 12)], "2 of unequal size, 4 to 8 ranks (0-7; 8-11)"),
+    ],
+)
+def test_hosts_of_unequal_size_are_shown(tutti, text, hosts, said):
+    document = described(tutti, text, "--sizes", "1MB")
+    assert document["hosts"] == [list(ranks) for ranks in hosts]
+    assert (document["dimensions"], document["no_hosts"]) == (None, None)
+    fastest = max(document["tiers"], key=lambda tier: Fraction(tier["bandwidth"]))
+    assert fastest["inside_hosts"] == fastest["links"]
+    assert said in tutti("topology", text, "--sizes", "1MB")[1]

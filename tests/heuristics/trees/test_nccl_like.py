@@ -1,17 +1,21 @@
 """NCCL's choice: rings and trees over channels, and the faster of both."""
 
 import json
+from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from experiments.registry import METHODS
 from heuristics.trees.nccl_like import channel_rings, channel_trees
+from schedules import Problem, collective
 from schedules.cost import congestion, link_loads
 from tests.heuristics.trees.spanning import reaches_all
 from tests.sweep import for_each
 from tests.topologies.networks import ACROSS, IN_ORDER, cluster_document
+from topologies import parse_topology
 
 
 def test_nccl_takes_trees_for_little_data_and_rings_for_much(made, seconds):
@@ -95,3 +99,36 @@ def test_a_note_says_how_to_tell_hosts(made, tmp_path):
     path.write_text(json.dumps(cluster_document(IN_ORDER, outside="200GB/s")))
     note = made(METHODS["nccl_like"], str(path), size=10**6).stats["note"]
     assert note.endswith('give the nodes of its file the key "host"')
+
+
+UNEVEN = Path(__file__).parents[2] / "data" / "cases" / "05_uneven_hosts" / "hetero.json"
+
+
+@for_each(
+    ("text", "kind", "most"),
+    [
+        # A channel a rank of the smallest host. Its ring crosses each host's border once, so an adapter of
+        # 25 GB/s carries M / channels x (N - 1)/N in an allgather, twice that in an allreduce.
+        ("dgx_a100:2?drop_nodes=15", "allgather", Fraction(14, 15) / 7),
+        ("dgx_a100:2?drop_nodes=15", "allreduce", Fraction(28, 15) / 7),
+        ("dgx_a100:2?ranks=8+4", "allgather", Fraction(11, 12) / 4),
+        (str(UNEVEN), "allgather", Fraction(9, 10) / 4),
+        (str(UNEVEN), "allreduce", Fraction(18, 10) / 4),
+    ],
+)
+def test_hosts_of_unequal_size_have_a_channel_a_rank_of_the_smallest(made, seconds, text, kind, most):
+    size = 10**9
+    schedule = made(METHODS["nccl_like"], text, kind, size)
+    assert seconds(schedule, size) <= float(most * size / (25 * 10**9)) * 1.02
+    assert "a channel for each rank of the smallest" in schedule.stats["note"]
+
+
+def test_a_ring_goes_through_hosts_of_unequal_size_one_after_the_other(made):
+    """Hosts of ranks 0, 2, 4 and 1, 3: a ring in order of the ranks would leave a host five times."""
+    network = parse_topology("complete:5")
+    placed = replace(network, hosts=np.array([0, 1, 0, 1, 0], dtype=np.int32))
+    problem = Problem(placed, collective("allgather", 5))
+    method = METHODS["ring"]
+    table = method.synthesize(problem, method.options(one_way=True), None).transfers()
+    pairs = set(zip(table["source"].tolist(), table["target"].tolist(), strict=True))
+    assert sum(placed.hosts[a] != placed.hosts[b] for a, b in pairs) == 2

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,9 +19,11 @@ from topologies.graphs.grid_structure import (
     hosts_of,
     note_on_hosts,
     placed,
+    uneven_hosts,
 )
 from topologies.text import parse_topology
 
+UNEVEN = Path(__file__).parents[2] / "data" / "cases" / "05_uneven_hosts" / "hetero.json"
 R, P, C, S = LineKind.RING, LineKind.PATH, LineKind.COMPLETE, LineKind.SWITCH
 
 
@@ -45,7 +48,6 @@ R, P, C, S = LineKind.RING, LineKind.PATH, LineKind.COMPLETE, LineKind.SWITCH
         ("dgx_a100:1", (8,), (S,)),
         ("dgx_a100:2", (2, 8), (S, S)),
         ("mi250:3", (3, 16), (S, S)),
-        ("dgx_a100:2?drop_nodes=0", (15,), (S,)),  # machines of 7 and 8: no dimension
         ("fat_tree:4,8,2,3", (4, 8), (S, S)),
     ],
 )
@@ -208,6 +210,31 @@ def test_one_host_and_hosts_of_one_rank_count_where_that_is_asked_for(told, shap
     network = replace(parse_topology("complete:4"), hosts=np.array(told, dtype=np.int32))
     assert hosts_of(network, trivial=True).ranks.shape == shape
     assert hosts_of(network) == "has no two or more machines of equally many ranks, at least two"
+
+
+@pytest.mark.parametrize(
+    ("text", "members"),
+    [
+        ("dgx_a100:2?drop_nodes=15", [range(8), range(8, 15)]),
+        ("dgx_a100:2?ranks=8+4", [range(8), range(8, 12)]),
+        ("dgx_h100:3?drop_nodes=0,1,9", [range(6), range(6, 13), range(13, 21)]),
+        (str(UNEVEN), [range(4), range(4, 10)]),
+    ],
+)
+def test_hosts_of_unequal_size_are_named_and_no_dimension(text, members):
+    network = parse_topology(text)
+    uneven = uneven_hosts(network)
+    assert [ranks.tolist() for ranks in uneven.members] == [list(ranks) for ranks in members]
+    for number, ranks in enumerate(members):
+        assert set(uneven.of[list(ranks)]) == {number}
+    assert grid_of(network) is None
+    assert str(uneven).startswith(f"hosts of unequal size ({len(members[0])}, {len(members[1])}")
+    assert "goes by equal ones only" in note_on_hosts(network, infer=True)
+
+
+@pytest.mark.parametrize("text", ["dgx_a100:2", "ring:4", "dgx_a100:3?ranks=1+1+1", "torus:4x4"])
+def test_equal_hosts_and_none_are_not_uneven(text):
+    assert uneven_hosts(parse_topology(text)) is None
 
 
 def test_hosts_of_several_sizes_never_count():
