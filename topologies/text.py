@@ -251,6 +251,8 @@ _KEYS = (
 _COORDINATES = re.compile(r"\(\s*[0-9]{1,9}\s*(?:,\s*[0-9]{1,9}\s*)*\)")
 _OUTSIDE_COORDINATES = re.compile(r",(?![^(]*\))")
 _FAMILY_TEXT = re.compile(r"([a-z][a-z0-9_]*)(?::(.*))?", re.DOTALL)
+_FABRIC = re.compile("network|rail[0-9]+")
+"""What joins the adapters of hosts in the files of tools."""
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,9}")
 _SHOWN = 120
 """How many characters of a text an error repeats."""
@@ -560,7 +562,18 @@ def _node(base: Topology, text: str, label: str) -> int:
         return _rank_at(base, text, label)
     last = base.labels[base.num_ranks - 1]
     switches = "".join(f", {name}" for name in base.labels[base.num_ranks :][:4])
-    raise InputError(f"{_shown(text)}: no node '{label}'; nodes are {base.labels[0]}..{last}{switches}")
+    raise InputError(
+        f"{_shown(text)}: no node '{label}'; nodes are {base.labels[0]}..{last}{switches}{_own_adapter(base)}"
+    )
+
+
+def _own_adapter(base: Topology) -> str:
+    """Return how to name the adapter of one GPU, which is no node; nothing where there are none."""
+    for source, target in zip(base.source.tolist(), base.target.tolist(), strict=True):
+        if source < base.num_ranks and _FABRIC.fullmatch(base.labels[target]):
+            link = f"{base.labels[source]}-{base.labels[target]}"
+            return f"; an adapter that one GPU alone reaches is that GPU's link, e.g. drop_links={link}"
+    return ""
 
 
 def _rank_at(base: Topology, text: str, coordinates: str) -> int:

@@ -150,6 +150,19 @@ def test_rails_join_the_like_adapters(network):
     assert near == {"h0.mlx5_3", "h1.mlx5_3", "h2.mlx5_3"}
 
 
+def test_an_adapter_of_one_gpu_fails_as_its_link(network):
+    link = '<nvlink target="fffffff:ff:ff.0" count="18" tclass="0x068000"/>'
+    host = system(cpu(0, *(switch(gpu(i, link, 90, GEN5), nic(i, gen=GEN5)) for i in range(4))))
+    whole, rails = network(host, "?hosts=2"), network(host, "?hosts=2&fabric=rails")
+    for keys, sound in (("drop_links=3-network", whole), ("fabric=rails&drop_links=3-rail3", rails)):
+        failed = network(host, f"?hosts=2&{keys}")
+        assert failed.num_links == sound.num_links - 2
+        assert failed.egress[3] == sound.egress[3] - 25 * GB
+    for keys, way in (("", "drop_links=0-network"), ("&fabric=rails", "drop_links=0-rail0")):
+        with pytest.raises(InputError, match=rf"no node 'h0\.mlx5_3'; .* is that GPU's link, e\.g\. {way}$"):
+            network(host, f"?hosts=2{keys}&drop_nodes=h0.mlx5_3")
+
+
 def test_gpus_without_nvlink_meet_over_pcie(network):
     skylake = 'arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="85"'
     bridged = [switch(gpu(rank, gen='link_speed="8 GT/s" link_width="0"')) for rank in range(3)]
