@@ -45,9 +45,9 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def topology_document(topology: Topology, sizes: list[Fraction]) -> dict[str, Any]:
     """Return the content of ``tutti topology --json``: bandwidths in bytes/s and α in seconds, exact."""
-    hosts: Hosts | UnevenHosts | str = hosts_of(topology, infer=True)
-    grid = grid_of(topology, hosts)
-    hosts = uneven_hosts(topology) or hosts
+    equal = hosts_of(topology, infer=True)
+    grid = grid_of(topology, equal)
+    hosts = uneven_hosts(topology) or equal
     tier, tiers = _tiers(topology, hosts)
     orbits = automorphisms(topology).node_orbits[: topology.num_ranks]
     return {

@@ -213,7 +213,7 @@ def test_a_file_needs_no_suffix_but_is_never_taken_for_a_family(tmp_path, monkey
     ("text", "message"),
     [
         ("toros:4x4", r"^topology 'toros:4x4': unknown family 'toros'; did you mean 'torus'\?$"),
-        ("zzz:4", r"unknown family 'zzz'; allowed: biring, circulant, "),
+        ("zzz:4", r"unknown family 'zzz'; allowed: amd-smi, biring, circulant, "),
         (
             "4x4",
             r"is not understood; write family:args, e\.g\. torus:4x4, the papers' notation, "

@@ -79,13 +79,13 @@ def _data(element: Element, keys: Mapping[str, Element]) -> dict[str, Any]:
         name = data.text("key")
         declared = keys.get(name)
         if declared is None:
-            raise data.error(f"has key='{name[:_SHOWN]}', which no <key> declares")
+            raise data.error(f"has key={name[:_SHOWN]!r}, which no <key> declares")
         kind = declared.attributes.get("attr.type", "string")
         text = "".join(data.content)
         try:
             found[declared.attributes.get("attr.name", name)] = _typed(text, kind)
         except InputError as error:
-            raise data.error(f"holds no {kind[:_SHOWN]}: {error}") from None
+            raise data.error(f"holds no {kind[:_SHOWN]!r}: {error}") from None
     return found
 
 

@@ -280,7 +280,8 @@ def _with_own_adapters(machine: Machine) -> Machine:
     if gone:
         named = _named([machine.devices[number] for number in gone])
         machine.notes.append(
-            f"an adapter that one GPU alone reaches is its link to the network ({named}); drop_links= fails it"
+            f"an adapter that one GPU alone reaches is its link to the network ({named}); drop_links= "
+            "fails it"
         )
     return replace(machine, devices=devices).without(gone)
 

@@ -45,6 +45,8 @@ _GLUED = re.compile(r"(X|PIX|PXB|PHB|NODE|SYS|NV)([0-9]+(?:[-,][0-9]+)*)")
 _LOST_TAB = re.compile(r"(?<=[0-9])(?=GPU[0-9]|NIC[0-9]|CPU |NUMA )")
 """Between two names of a header."""
 _CELLS = "X, NV#, PIX, PXB, PHB, NODE, SYS"
+_NEAR = ("PIX", "PXB", "PHB", "NODE")
+"""Of two devices of one NUMA node."""
 _NAME = re.compile(r"[A-Za-z0-9_.:+-]{1,64}")
 _LEGEND = re.compile(r"(NIC[0-9]{1,4}): *([A-Za-z0-9_.:+]{1,64})")
 _NUMA = re.compile(r"[0-9]{1,4}([-,][0-9]{1,4})*")
@@ -139,6 +141,7 @@ def read_nvidia_smi(
     notes = [] if bandwidth else [_guess(most, generation)]
     if matrix.others:
         notes.append(f"{matrix.others} more matrices in the file, of other processes or hosts, are left out")
+    notes += _numa_notes(matrix, gpus)
     devices = [
         Device(Kind.GPU, "")
         if index in gpus
@@ -153,6 +156,23 @@ def read_nvidia_smi(
     for one, other in permutations([gpu for gpu in gpus if gpu not in switched], 2):
         machine.cables.extend([Cable(one, other, nvlink, fabric=True)] * matrix.nvlinks(one, other))
     return network(machine, name, joining)
+
+
+def _numa_notes(matrix: _Matrix, gpus: list[int]) -> list[str]:
+    """Return what the NUMA nodes of GPUs leave open, or contradict."""
+    names = [matrix.names[gpu] for gpu in gpus]
+    without = [name for name in names if name not in matrix.numa]
+    notes = []
+    if 0 < len(without) < len(names):
+        notes.append(f"no NUMA node in the row of {', '.join(without[:SHOWN])}; others have one")
+    for one, other in combinations(gpus, 2):
+        numa = [matrix.numa.get(matrix.names[gpu]) for gpu in (one, other)]
+        cell = matrix.cells[matrix.names[one]][other]
+        apart = None not in numa and numa[0] != numa[1]
+        if (apart and cell in _NEAR) or (numa[0] == numa[1] is not None and cell == "SYS"):
+            pair = f"{matrix.names[one]} and {matrix.names[other]}"
+            return [*notes, f"{pair} are {cell} to each other, but their NUMA nodes {numa[0]} and {numa[1]}"]
+    return notes
 
 
 def _links_of(matrix: _Matrix, gpus: list[int], domains: list[dict[int, int]]) -> dict[int, int]:

@@ -30,8 +30,9 @@ _ROUNDING, _RELATIVE = 0.006, 0.02
 """How far algbw may be from size over time: GB/s, as it has two decimals, and a share of it."""
 _HEAD = re.compile(r"#?\s*\bsize\b.*\btime\b.*\balgbw\b.*\bbusbw\b")
 _CPU_HEAD = re.compile(r"#?\s*\bsize\b.*\bcputime\b.*\balgbw\b")
-_START = re.compile(r"#\s*Collective test starting:|#\s*nThread\b")
+_START = re.compile(r"#\s*[nr]ccl-tests[ :]|#\s*Collective test starting:|#\s*nThread\b")
 _TEST = re.compile(r"\b([a-z_]+)_perf\b")
+_END = re.compile(r"#\s*(?:Out of bounds values|Avg bus bandwidth|Collective test concluded)")
 _RANK = re.compile(r"#\s+Rank\s+([0-9]{1,7})\b")
 _ONE_HOP = ("broadcast", "reduce")
 """Collectives of two ranks that are one message over one way."""
@@ -52,6 +53,8 @@ class _Table:
     values: list[tuple[float, float, float, float]] = field(default_factory=list)
     places: list[str] = field(default_factory=list)
     rows: Rows = field(default_factory=Rows)
+    notes: list[str] = field(default_factory=list)
+    ended: bool = False
 
     def add(self, row: tuple[float, float, float, float], place: str) -> None:
         """Add a row, unless nothing was moved: then only the launch is timed.
@@ -74,7 +77,7 @@ class _Table:
         InputError
             If no row is left.
         """
-        notes = []
+        notes = self.notes
         good = self._consistent()
         if not good.all() and 2 * good.sum() <= len(good):
             notes.append("most rows have an algbw that is not size / time; the times are taken")
@@ -87,6 +90,8 @@ class _Table:
         if not self.rows.size:
             raise (self.rows.bad or [InputError(f"{self.where}: a head of nccl-tests without a row")])[0]
         link, doubt = self._link()
+        if not self.ended:
+            doubt.append("no line '# Avg bus bandwidth' ends the table, so rows may be missing")
         if len(set(self.ranks)) < len(self.ranks):
             doubt.append("the table lists a rank twice: its processes ran apart, as without MPI")
         place = "in place" if self.in_place else "out of place"
@@ -146,35 +151,82 @@ def read_tables(lines: list[Line], where: str, *, in_place: bool, last: int) -> 
     InputError
         If no table has a row, the last row is cut off, or the time is that of the CPU.
     """
-    tables: list[_Table] = []
-    test, named, ranks = "", False, list[int]()
-    table: _Table | None = None
-    head: list[str] = []
+    reader = _Reader(where, in_place)
     for line in lines:
-        text = line.text.strip()
-        place = f"{where}, line {line.number}"
+        try:
+            reader.read(line.text.strip(), f"{where}, line {line.number}")
+        except _Torn as error:
+            if line.number == last:
+                raise InputError(str(error)) from None
+            reader.tables[-1].rows.bad.append(error)
+    return reader.series()
+
+
+class _Torn(InputError):
+    """A row of a table that is torn."""
+
+
+class _Reader:
+    """The tables that are read so far, and what was said since the last: its test, and its ranks."""
+
+    def __init__(self, where: str, in_place: bool) -> None:
+        self.where, self.in_place = where, in_place
+        self.tables: list[_Table] = []
+        self.lost: list[str] = []
+        self.test, self.named, self.inside, self.begun = "", False, False, ""
+        self.ranks: list[int] = []
+        self.head: list[str] = []
+
+    def read(self, text: str, place: str) -> None:
+        """Read a line.
+
+        Raises
+        ------
+        InputError
+            If it is the head of a table without the times that are asked for, or, as `_Torn`, a torn row.
+        """
         if head_at(text) is not None:
-            head = [word for word in text.split() if word != "#"]
-            table = _Table(where, in_place, test, ranks)
-            named, ranks = False, []
-            tables.append(table)
-            _time_column(head, place, in_place=in_place)
-        elif starts(text):
-            table, ranks = None, []
-            test = "" if not named and "nThread" in text else test
-        if match := _TEST.search(text):
-            test, named = match[1], True
-        elif match := _RANK.match(text):
-            ranks.append(int(match[1]))
-        elif table is not None and not text.startswith("#"):
+            self.head = [word for word in text.split() if word != "#"]
+            _time_column(self.head, place, in_place=self.in_place)
+            self.tables.append(_Table(self.where, self.in_place, self.test, self.ranks))
+            self.named, self.ranks, self.inside, self.begun = False, [], True, ""
+        elif text.startswith("#") or not self.inside:
+            self._between(text, place)
+        else:
             try:
-                _add_row(table, head, text.split(), place)
+                _add_row(self.tables[-1], self.head, text.split(), place)
             except InputError as error:
-                if line.number == last:
-                    raise
-                table.rows.bad.append(error)
-    full = [table for table in tables if table.values]
-    return [table.series() for table in (full or tables[:1])]
+                raise _Torn(str(error)) from None
+
+    def _between(self, text: str, place: str) -> None:
+        """Read a line that is no row: what it says of the next table, or of the last."""
+        if starts(text):
+            self.inside, self.ranks, self.begun = False, [], place
+            self.test = "" if not self.named and "nThread" in text else self.test
+        if _END.match(text) and self.tables:
+            self.tables[-1].ended = True
+        if match := _TEST.search(text):
+            self.test, self.named = match[1], True
+            if self.tables and "concluded" in text:
+                self.tables[-1].test = self.tables[-1].test or self.test
+        elif match := _RANK.match(text):
+            self.ranks.append(int(match[1]))
+        elif not text.startswith("#") and _is_row(text.split()):
+            self.lost.append(place)
+
+    def series(self) -> list[Series]:
+        """Return the times of each table that has some."""
+        full = [table for table in self.tables if table.values] or self.tables[:1]
+        if self.lost and full:
+            full[0].notes.append(
+                f"{len(self.lost)} rows stand below no head and are left out, the first in {self.lost[0]}"
+            )
+        if self.begun and full:
+            full[-1].notes.append(f"the test that starts in {self.begun} has no table; is the file cut off?")
+        if len(full) < len(self.tables):
+            empty = len(self.tables) - len(full)
+            full[0].notes.append(f"{empty} tables have a head but no row, and are left out")
+        return [table.series() for table in full]
 
 
 def _time_column(head: list[str], place: str, *, in_place: bool) -> int:
@@ -187,6 +239,12 @@ def _time_column(head: list[str], place: str, *, in_place: bool) -> int:
     return times[in_place]
 
 
+def _is_row(words: list[str]) -> bool:
+    """Whether a line ends as a row does, with several numbers."""
+    tail = words[-_TAIL:]
+    return len(tail) == _TAIL and all(map(is_number, tail))
+
+
 def _add_row(table: _Table, head: list[str], words: list[str], place: str) -> None:
     """Add a row of a table; what is no row, and no rest of one, is passed over.
 
@@ -195,8 +253,7 @@ def _add_row(table: _Table, head: list[str], words: list[str], place: str) -> No
     InputError
         If it is torn.
     """
-    tail = words[-_TAIL:]
-    if not words or not (words[0].isdecimal() or (len(tail) == _TAIL and all(map(is_number, tail)))):
+    if not words or not (words[0].isdecimal() or _is_row(words)):
         return
     time = _time_column(head, place, in_place=table.in_place)
     if len(words) < time + 3:
@@ -231,7 +288,7 @@ def read_json(text: str, where: str, *, in_place: bool) -> list[Series]:
     match = _TEST.search(str(command[0])) if isinstance(command, list) and command else None
     config = document.get("config")
     devices = config.get("devices") if isinstance(config, Mapping) else None
-    table = _Table(where, in_place, match[1] if match else "")
+    table = _Table(where, in_place, match[1] if match else "", ended=True)
     table.ranks = list(range(len(devices))) if isinstance(devices, list) else []
     for index, result in enumerate(results):
         try:

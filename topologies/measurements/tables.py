@@ -117,13 +117,15 @@ def _osu_table(run: list[Line], where: str) -> _OsuTable:
         if found := _WINDOW.search(line.text):
             window = int(found[1])
         words = line.text.split()
-        if len(words) > 1 and not words[0].startswith("#") and (words[0].isdecimal() or is_number(words[-1])):
+        if words and not words[0].startswith("#") and (words[0].isdecimal() or is_number(words[-1])):
             _add_osu_row(table, words, window, f"{where}, line {line.number}")
     return table
 
 
 def _add_osu_row(table: _OsuTable, words: list[str], window: int, place: str) -> None:
     try:
+        if len(words) < 2:
+            raise InputError(f"{place}: {words[0][:_SHOWN]!r} alone; a row has a size and a value")
         size, value = (number(word, place) for word in words[:2])
         if table.title != _BANDWIDTH:
             table.rows.add(size, value * _US, place)

@@ -198,7 +198,9 @@ def test_rows_whose_rates_all_contradict_their_times_are_noted(fitted):
         "# Collective test starting: sendrecv_perf\n#  size count type redop root time algbw busbw #wrong\n"
     )
     ((series, *_),) = fitted(
-        text + "1024 256 float none -1 5.0 9.9 9.9 0\n4096 1024 float none -1 6.0 7.7 7.7 0\n"
+        text
+        + "1024 256 float none -1 5.0 9.9 9.9 0\n4096 1024 float none -1 6.0 7.7 7.7 0\n"
+        + "# Avg bus bandwidth : 8\n"
     )
     assert (len(series.size), series.notes) == (
         2,
@@ -252,6 +254,18 @@ def test_the_json_of_nccl_tests(fitted):
     assert (series.link, found) == (False, pytest.approx([5, 25], rel=1e-6))
     ((series, *_),) = fitted(report("sendrecv", [*results, {"size": 8, "out_of_place": None}]))
     assert "results[10]: no times 'out_of_place'" in series.notes[0]
+
+
+def test_a_log_that_ends_early_is_said_to(fitted):
+    both = case("04*/both.txt")
+    cut = both[: both.index("# Collective test starting: all_reduce_perf") + 50]
+    ((series, *_),) = fitted(cut)
+    assert "has no table; is the file cut off?" in series.notes[0]
+    ((series, *_),) = fitted(SENDRECV[: SENDRECV.index("    16777216")])
+    assert "ends the table, so rows may be missing" in series.notes[0]
+    first, second = both.index("#       size"), both.index("# Out of bounds")
+    found = fitted(both[:first] + both[both.index("        1024") : second] + both[second:])
+    assert "10 rows stand below no head" in found[0][0].notes[0]
 
 
 CPU = log("sendrecv", 5, 25).replace("     time", "  cputime")
