@@ -118,8 +118,8 @@ TWICE = [
 ]
 """Readers of files that say things twice."""
 PLAIN = ("osu_tag.txt", "control_a100_bridge_pairs_ok.txt", "both.txt")
-"""Files that do not: OSU's tables have one value a size, NVLinks hide how else a pair is joined, and a log may
-be cut between two tests."""
+"""Files that do not: OSU's tables have one value a size, NVLinks hide how else a pair is joined, and a log
+may be cut between two tests."""
 ONCE = [("nccl:", "02"), ("", "05"), ("", "12"), ("", "13"), ("program", "06"), ("program", "10")]
 READERS = {"fit": measurements, "program": program}
 SUFFIXES = {"nvidia-smi:": ".txt", "rocm-smi:": ".txt", "nccl:": ".xml"}
