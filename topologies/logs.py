@@ -12,13 +12,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 _MARKS = re.compile(
-    r"(?:(?:\x1b|\^\[|\\(?:033|x1b|e|u001b)|\u241b|\ufffd)\[[0-?]*[ -/]*[@-~])|\[[0-9;]{0,8}m"
+    r"(?:(?:\x1b|\^\[|\\(?:033|x1b|e|u001b)|\u241b|\ufffd)\[[0-?]*[ -/]*[@-~])"
+    r"|\[(?:[0-9;]{1,8}m|m(?![A-Za-z0-9_]))"
 )
 """Marks of a terminal: with an ESC in any of the ways to write it, or without it."""
 _TIME = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
     r"|(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} {1,2}[0-9]{1,2} [0-9]{2}:[0-9]{2}:[0-9]{2}(?: [0-9]{4})?"
-    r"|[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?|[0-9]+\.[0-9]{3,}"
+    r"|[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?|(?<![0-9.])[0-9]+\.[0-9]{3,}(?![0-9.])"
 )
 _ANY_TIME = f"(?:{_TIME.pattern})"
 _LONGEST_TAG = 200
@@ -61,21 +62,48 @@ def streams(lines: list[Line], head: Callable[[str], int | None]) -> list[list[L
     >>> [[line.text for line in stream] for stream in streams(lines, head)]
     [[' # size', ' 8'], [' # size', ' 9']]
     """
-    found: dict[str, re.Pattern[str]] = {}
+    tags = _Tags()
     for line in lines:
         at = head(line.text)
         if at is not None and at <= _LONGEST_TAG:
-            words = _TIME.sub("\0", line.text[:at]).split()
-            parts = [_ANY_TIME.join(map(re.escape, word.split("\0"))) for word in words]
-            found.setdefault(" ".join(words), re.compile(r"\s*" + r"\s+".join(parts)))
-    if list(found) == [""]:
+            tags.add(line.text[:at].strip())
+    if list(tags.number) == [""]:
         return [lines]
-    result: dict[str, list[Line]] = {tag: [] for tag in found}
+    result: list[list[Line]] = [[] for _ in tags.number]
     for line in lines:
-        matches = {tag: match for tag, pattern in found.items() if (match := pattern.match(line.text))}
-        if matches:
-            tag = max(matches, key=len)
-            result[tag].append(Line(line.number, line.text[matches[tag].end() :]))
-        elif len(found) == 1:  # perhaps a row that lost its tag
-            result[next(iter(found))].append(line)
-    return list(result.values())
+        which, end = tags.match(line.text)
+        if which is not None:
+            result[which].append(Line(line.number, line.text[end:]))
+        elif len(result) == 1:  # perhaps a row that lost its tag
+            result[0].append(line)
+    return result
+
+
+class _Tags:
+    """The tags before heads, each with its number; a time in one stands for any time."""
+
+    def __init__(self) -> None:
+        self.number: dict[str, int] = {}
+        self.lengths: list[int] = []
+        self.timed: list[tuple[re.Pattern[str], int]] = []
+
+    def add(self, tag: str) -> None:
+        """Add what stands before a head."""
+        name = _TIME.sub("\0", tag)
+        if name not in self.number:
+            number = self.number.setdefault(name, len(self.number))
+            if name == tag:
+                self.lengths = sorted({*self.lengths, len(tag)}, reverse=True)
+            else:
+                parts = map(re.escape, name.split("\0"))
+                self.timed.append((re.compile(r"\s*" + _ANY_TIME.join(parts)), number))
+
+    def match(self, text: str) -> tuple[int | None, int]:
+        """Return the number of the tag of a line, the longest there is, and where it ends."""
+        start = len(text) - len(text.lstrip())
+        for length in self.lengths:
+            number = self.number.get(text[start : start + length])
+            if number is not None:
+                return number, start + length
+        found = ((number, match.end()) for pattern, number in self.timed if (match := pattern.match(text)))
+        return next(found, (None, 0))

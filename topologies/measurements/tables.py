@@ -160,6 +160,10 @@ def _osu_series(title: str, turn: int, group: list[_OsuTable], where: str) -> Se
     return rows.series(None, f"OSU, {what}{again}", link=title == _LATENCY)
 
 
+def _plainly(text: str) -> str:
+    return "".join(sign if sign.isprintable() else "?" for sign in text)
+
+
 def _csv(lines: list[str], where: str) -> list[Series]:
     """Return the series of each pair in a CSV file."""
     pairs: dict[tuple[str, str], Rows] = {}
@@ -168,7 +172,7 @@ def _csv(lines: list[str], where: str) -> list[Series]:
         head = [word.strip() for word in next(reader)]
         if sorted(head) != sorted(COLUMNS):
             raise InputError(
-                f"{where}: the columns are {', '.join(head)[:80]}; expected: {', '.join(COLUMNS)}"
+                f"{where}: the columns are {_plainly(', '.join(head)[:80])}; expected: {', '.join(COLUMNS)}"
             )
         column = [head.index(name) for name in COLUMNS]
         for row in reader:

@@ -3,13 +3,14 @@
 What is expected is worked out by hand from the links that a GPU has.
 """
 
+import time
 from pathlib import Path
 
 import pytest
 
 from models.bounds import best_bound
 from schedules.collective import Kind, collective
-from tests.topologies.importing.test_nccl import both, links
+from tests.topologies.importing.test_nccl import GEN5, both, cpu, gpu, links, nic, switch, system
 from topologies import InputError, parse_topology
 
 CASES = Path(__file__).parents[2] / "data" / "cases"
@@ -83,8 +84,8 @@ def test_the_weak_gpu_of_a_tray_bounds_an_allgather(network):
 
 def test_a_gpu_beside_the_nvswitch_is_on_pcie_only(network):
     rows = [line.split("\t") for line in switched(18, 18, 18, 18).splitlines()]
-    for gpu in range(1, 4):
-        rows[gpu][4] = rows[4][gpu] = "SYS"
+    for one in range(1, 4):
+        rows[one][4] = rows[4][one] = "SYS"
     box = network("\n".join("\t".join(row) for row in rows))
     fabric = {key: count for key, count in links(box).items() if "nvswitch" in key[0]}
     assert fabric == both("gpu", "nvswitch", 370.8, 0.35, 3)
@@ -142,6 +143,16 @@ def test_matrices_of_other_hosts_are_named(network):
     assert any("1 more matrices in the file" in note for note in box.notes)
 
 
+def test_hosts_of_alike_names_are_kept_apart_and_a_thousand_are_read_in_bounded_time(network):
+    start = time.perf_counter()
+    tags = [f"10.0.{i // 250}.{i % 250 + 1}: " for i in range(1000)]
+    text = "".join(f"{tag}{line}\n" for line in switched(18, 18, 18, 17).splitlines() for tag in tags)
+    box = network(text)
+    assert speeds(box) == pytest.approx([370.8, 370.8, 370.8, 350.2])
+    assert any("999 more matrices" in note for note in box.notes)
+    assert time.perf_counter() - start < 5
+
+
 GLUED = case("09*/a100_glued.txt")
 
 
@@ -172,6 +183,14 @@ def test_nvlink_may_span_the_trays_of_a_rack(network, text):
     assert rack.hosts.tolist() == [host for host in range(18) for _ in range(4)] + [-1]
     bound = float(best_bound(rack, collective(Kind.ALL_TO_ALL, 72), 10**9).time(10**9))
     assert 1366e-6 < bound < 1368e-6
+
+
+def test_nvlink_of_a_dump_may_span_the_trays_of_a_rack(network):
+    link = '<nvlink target="fffffff:ff:ff.0" count="18" tclass="0x068000"/>'
+    tray = system(cpu(0, *(switch(gpu(i, link, 100, GEN5), nic(i, gen=GEN5)) for i in range(4))))
+    rack = network(tray, "?hosts=18&nvlink=all", kind="nccl")
+    assert links(rack) == both("gpu", "nvswitch", 721.8, 0.35, 72)
+    assert any("nvlink=all says so" in note for note in network(tray, "?hosts=2", kind="nccl").notes)
 
 
 def test_whether_nvlink_spans_the_hosts_is_said(network):
@@ -289,8 +308,8 @@ def test_xgmi_of_two_hops_is_no_link(network):
     """A ring of four: those that face each other are two hops apart."""
     rows = [line.split() for line in AMD.splitlines()]
     table = next(index for index, row in enumerate(rows) if row[:1] == ["HOPS"])
-    for gpu in range(4):
-        rows[table + 2 + gpu][1 + (gpu + 2) % 4] = "2"
+    for one in range(4):
+        rows[table + 2 + one][1 + (one + 2) % 4] = "2"
     box = network("\n".join(" ".join(row) for row in rows), kind="amd-smi")
     assert links(box) == {("gpu-gpu", 50.0, 0.7): 8}
     assert any("2 pairs of GPUs of type XGMI are several hops apart" in note for note in box.notes)

@@ -7,11 +7,15 @@ other files a changed number can be right, so they must only be read, or refused
 import random
 from pathlib import Path
 
+import networkx as nx
 import pytest
 
 from experiments.cli.programs import read_program
 from schedules.programs.faults import ProgramError
 from schedules.programs.interpreter import judge
+from tests.topologies.importing.test_nccl import dgx_a100
+from tests.topologies.measurements.test_field_logs import report, result
+from tests.topologies.measurements.test_tables import CSV, OSU_ALLGATHER, OSU_BANDWIDTH, OSU_LATENCY
 from topologies import parse_topology
 from topologies.errors import TuttiError
 from topologies.measurements.regression import fit
@@ -120,6 +124,21 @@ TWICE = [
 PLAIN = ("osu_tag.txt", "control_a100_bridge_pairs_ok.txt", "both.txt")
 """Files that do not: OSU's tables have one value a size, NVLinks hide how else a pair is joined, and a log
 may be cut between two tests."""
+GRAPH = nx.Graph()
+GRAPH.add_edges_from(nx.petersen_graph().edges, bandwidth="1GB/s", alpha="1us")
+MADE = {
+    "nccl:": {"topo.xml": dgx_a100()},
+    "": {
+        "net.gml": "\n".join(nx.generate_gml(GRAPH)),
+        "net.edgelist": "\n".join(nx.generate_edgelist(GRAPH.to_directed())),
+    },
+    "fit": {
+        "times.csv": CSV,
+        "osu.txt": OSU_LATENCY + OSU_BANDWIDTH + OSU_ALLGATHER,
+        "report.json": report("sendrecv", [result(4**n, 5 + 4**n / 25e3, 9) for n in range(5, 10)]),
+    },
+}
+"""Files of readers that no case has, by the kind of the reader."""
 ONCE = [("nccl:", "02"), ("", "05"), ("", "12"), ("", "13"), ("program", "06"), ("program", "10")]
 READERS = {"fit": measurements, "program": program}
 SUFFIXES = {"nvidia-smi:": ".txt", "rocm-smi:": ".txt", "nccl:": ".xml"}
@@ -168,6 +187,17 @@ def check(kind, path, folder, count):
             found["other"] += 1
             assert (kind, path.parent.name[:2]) not in TWICE or path.name in PLAIN, mutated
     return found
+
+
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, made in MADE.items() for name in made])
+def test_a_fault_in_other_files_is_read_or_refused(kind, name, tmp_path):
+    source = tmp_path / name
+    source.write_text(MADE[kind][name])
+    folder = tmp_path / "mutated"
+    folder.mkdir()
+    found = check(kind, source, folder, COUNT)
+    assert sum(found.values()) == COUNT
+    assert found["refused"] < COUNT
 
 
 @pytest.mark.parametrize(("kind", "case"), [*TWICE, *ONCE])
