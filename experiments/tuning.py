@@ -18,7 +18,6 @@ import numpy as np
 
 from schedules.files.schedule_file import read_schedule
 from schedules.programs.formats import Format
-from schedules.programs.interpreter import judge
 from schedules.programs.rounding import rounded
 from schedules.schedule import Schedule
 from schedules.simulation.pipelining import best_slices
@@ -232,7 +231,7 @@ def write(tuning: Tuning, form: Format, options: Any, directory: Path) -> list[d
         path = directory / f"{number}-{made.method}{form.suffix}"
         form.write(made.schedule, path, replace(options, **ranged))
         tell(f"judging {path.name}")
-        judge(form.read(path, made.schedule.collective.root), interleavings=INTERLEAVINGS)
+        form.judge(path, made.schedule.collective.root, INTERLEAVINGS)
         inside = slice(winner.first, winner.last + 1)
         times = tuning.times[winner.candidate, inside]
         loss = times / tuning.times[:, inside].min(axis=0) - 1

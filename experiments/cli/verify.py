@@ -13,10 +13,11 @@ from experiments.printable import say
 from schedules.files.rounds import RoundTable, read_rounds
 from schedules.files.schedule_file import is_round_file, read_schedule
 from schedules.programs.faults import ProgramError
-from schedules.programs.interpreter import judge
+from schedules.programs.interpreter import Judgement, judge
+from schedules.programs.msccl.files import depth_of, judge_algo
 from schedules.programs.msccl.flavours import MSCCL, RCCL
 from schedules.programs.msccl.lint import Finding, lint
-from schedules.programs.msccl.reader import parse_algo, places, program_of
+from schedules.programs.msccl.reader import parse_algo
 from schedules.programs.mscclpp.reader import read_plan
 from schedules.programs.program import Program
 from schedules.verify import VerificationError, verify
@@ -33,7 +34,7 @@ def execute(arguments: argparse.Namespace) -> int:
         return _judge_xml(arguments)
     if is_plan_file(arguments.file):
         program, warnings = read_plan(arguments.file)
-        return _judge(arguments, warnings, lambda: [program])
+        return _judge(arguments, warnings, lambda: [(program, judge(program))])
     schedule = (read_rounds if is_round_file(arguments.file) else read_schedule)(arguments.file)
     document: dict[str, Any] = {
         "file": str(arguments.file),
@@ -70,22 +71,27 @@ def _judge_xml(arguments: argparse.Namespace) -> int:
         for finding in lint(text, flavour):
             found.setdefault(finding, []).append(flavour.name)
     warnings = [f"{finding} ({', '.join(names)})" for finding, names in sorted(found.items())]
-
-    def programs() -> list[Program]:
-        return [program_of(algo, root=arguments.root, in_place=place) for place in places(algo)]
-
-    return _judge(arguments, warnings, programs)
+    return _judge(arguments, warnings, lambda: judge_algo(algo, arguments.root), depth_of(algo))
 
 
-def _judge(arguments: argparse.Namespace, warnings: list[str], read: Callable[[], list[Program]]) -> int:
-    """Say the warnings, and whether a program does its collective, at each of its places."""
+def _judge(
+    arguments: argparse.Namespace,
+    warnings: list[str],
+    judged: Callable[[], list[tuple[Program, Judgement]]],
+    depth: tuple[str, int] | None = None,
+) -> int:
+    """Say the warnings, and whether a program does its collective, at each of its places.
+
+    Of a program with connections `depth` is their protocol, and how many messages one holds.
+    """
     if not arguments.json:
         for warning in warnings:
             say(f"warning: {warning}")
     document: dict[str, Any] = {"file": str(arguments.file), "warnings": warnings}
+    if depth is not None:
+        document |= {"protocol": depth[0], "depth": depth[1]}
     try:
-        programs = read()
-        judgements = [judge(program) for program in programs]
+        programs, judgements = zip(*judged(), strict=True)
     except ProgramError as error:
         if arguments.json:
             print_json({**document, "verified": False, "message": str(error)})
@@ -104,5 +110,6 @@ def _judge(arguments: argparse.Namespace, warnings: list[str], read: Callable[[]
     else:
         where = " and ".join("in place" if one.in_place else "out of place" for one in programs)
         what = f"{program.collective} of {program.num_ranks} ranks, {where}"
-        say(f"right: {len(program)} instructions, {what}")
+        holding = "" if depth is None else f", with {depth[1]} messages a connection ({depth[0]})"
+        say(f"right: {len(program)} instructions, {what}{holding}")
     return 0

@@ -55,6 +55,14 @@ def deadlock(
     return ProgramError(f"deadlock: {at} waits for {why}{others}{deeper}")
 
 
+def too_shallow(program: Program, step: int, depth: int, enough: int) -> ProgramError:
+    """Return the error for a run that is stuck at a step as its FIFOs hold too few messages."""
+    return ProgramError(
+        f"deadlock: {program.place(step)} waits for ever, as a FIFO holds {depth} messages of one unit; "
+        f"it needs {enough}"
+    )
+
+
 def left_over(program: Program, machine: Machine, state: State) -> ProgramError | None:
     """Return the error for the first message (or signal) that nobody has taken at the end."""
     full = state.num_sent > state.num_taken

@@ -5,6 +5,7 @@ A format is a module with ``OPTIONS``, a class of options (`topologies.ranges`),
     write(schedule, path, options) -> dict[str, Any]     what is said of what was written
     read(path, root) -> Program                          of those that are imported
     loader(paths) -> str                                 of those with ranges of sizes: what loads a set
+    judged(path, root, interleavings) -> None            of these: judge a file by its runtime's rules
 
 which is loaded when the format is asked for.
 """
@@ -72,6 +73,18 @@ class Format:
         """Return the lines of a shell that make a runtime load these files, where they are `ranged`."""
         lines: str = import_module(self.module).loader(paths)
         return lines
+
+    def judge(self, path: Path, root: int | None, interleavings: int) -> None:
+        """Judge the program in a file as its runtime plays it, where files are `ranged`.
+
+        Raises
+        ------
+        InputError
+            If it holds none.
+        ProgramError
+            If it isn't right.
+        """
+        import_module(self.module).judged(path, root, interleavings)
 
     def read(self, path: Path, root: int | None = None) -> Program:
         """Return the program in a file; `root` is that of a rooted collective, where the file doesn't say.

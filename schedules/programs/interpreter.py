@@ -30,10 +30,10 @@ from schedules.programs.machine import (
     run,
     state_of,
 )
-from schedules.programs.program import Program
+from schedules.programs.program import NONE, Code, Program
 from schedules.programs.races import clock_entries, doubtful_pairs, first_race
 from topologies.errors import InputError
-from topologies.exact import Int32Array
+from topologies.exact import Int32Array, Int64Array, offsets_of
 
 MOST_CLOCKS = 2 * 10**10
 """Entries of vector clocks (some tens of seconds); more are computed only if one asks for it."""
@@ -118,6 +118,41 @@ def run_once(program: Program, *, depth: int | None = None, seed: int | None = N
         As `judge`.
     """
     _Trial(program, depth).run(seed)
+
+
+def check_depth(program: Program, depth: int) -> int:
+    """Check that a program ends where each FIFO holds so many messages, each of one unit.
+
+    Runtimes cut a long message into several, with much data as many as it has units. A program that ends then
+    also ends where messages are whole: in the graph of who waits for whom, a cycle of whole messages is one
+    of their units, too.
+
+    Parameters
+    ----------
+    program
+        One that `judge` finds right.
+    depth
+        Messages of one unit that a FIFO holds.
+
+    Returns
+    -------
+    int
+        The least depth at which it ends, 0 if nothing is sent.
+
+    Raises
+    ------
+    ProgramError
+        If it doesn't end, naming the depth that it needs.
+    """
+    cut, original = _in_units(program)
+    machine = machine_of(cut, Memory(cut))
+    needed = _least_depth(machine) or 0
+    if needed > depth:
+        state = state_of(machine)
+        run(machine, state, depth=depth)
+        stuck = int(state.next[state.next < machine.begin[1:]][0])
+        raise faults.too_shallow(program, int(original[stuck]), depth, needed)
+    return needed
 
 
 def all_interleavings(
@@ -210,6 +245,30 @@ class _Trial:
                 reason, unit = execute(self.machine, after, instruction)
                 states.append((Ending(reason, int(instruction), unit), after))
         return states
+
+
+def _in_units(program: Program) -> tuple[Program, Int64Array]:
+    """Return the program with each message sent unit by unit, and of which instruction each one is a part."""
+    code = program.code
+    parts = np.where((code.to != NONE) | (code.origin != NONE), np.maximum(code.length, 1), 1)
+    begin = offsets_of(parts)
+    original = np.repeat(np.arange(len(program)), parts)
+    within = np.arange(len(original)) - begin[original]
+    code = Code(*(column[original] for column in code))
+    code = code._replace(
+        source_offset=code.source_offset + within,
+        target_offset=code.target_offset + within,
+        length=np.where(parts[original] > 1, 1, code.length),
+    )
+    waits = np.zeros(len(original), dtype=np.int64)
+    waits[begin[:-1]] = np.diff(program.wait_begin)
+    cut = program.replace(
+        begin=begin[program.begin],
+        code=code,
+        wait_begin=offsets_of(waits),
+        waits=begin[program.waits.astype(np.int64) + 1] - 1,
+    )
+    return cut, original
 
 
 def _key(state: State) -> bytes:

@@ -20,23 +20,27 @@ from schedules.programs.ordering import Flow, Listing, Waits, in_order, needed, 
 from schedules.programs.program import NONE, Buffer, Code, Op, Program
 from schedules.programs.rounding import GRAIN, rounded
 from schedules.schedule import Schedule
-from topologies.errors import TuttiError
+from topologies.errors import InputError
 from topologies.exact import BoolArray, Int64Array, frozen, offsets_of
 from topologies.ranges import Options, Whole
 from topologies.units import parse_size
 
 DEPTHS = (2, 8)
-"""Messages that a FIFO holds: programs are made for the least of these that one is found for, or for any
-number; rather with instructions apart than for FIFOs that hold more."""
+"""Messages that a FIFO holds, where the format doesn't say how many. The least of these is taken for which an
+order of the instructions is found, or else any number."""
 
 ROUNDS = 5
-"""Of making programs with more channels, until no block has too many steps."""
+"""Tries with more and more channels, until no block has too many steps and FIFOs are deep enough."""
 
 SIZE = 64 * 10**6
 """Bytes of M at which what is independent is put in order, unless a size is given."""
 
 MOST_ENTRIES = 2**26
 """Steps times blocks of a rank up to which waits are reduced by what is known of all its blocks."""
+
+
+class TooShallow(InputError):
+    """No order of a program's messages was found for FIFOs that hold so few."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +55,14 @@ class Limits:
         Of a block.
     length
         Units of an instruction.
+    depth
+        Messages that a FIFO holds; None if the format doesn't say.
     """
 
     blocks: int = MOST_UNITS
     steps: int = MOST_UNITS
     length: int = MOST_UNITS
+    depth: int | None = None
 
 
 @dataclass(frozen=True)
@@ -126,20 +133,28 @@ def lower(
         If a switch multicasts or adds.
     InputError
         If M would have more than 2^31 - 1 units.
+    TooShallow
+        If no order of the messages is found in which no FIFO holds more than `limits.depth`.
     """
     moves = moves_of(
         rounded(schedule, grain), size, in_place=in_place, instances=instances, longest=limits.length
     )
-    waiting = waits(moves)
-    spread = np.ones(0, dtype=np.int64)
+    waiting, name = waits(moves), name or _name(schedule)
+    spread, program = np.ones(0, dtype=np.int64), None
     for _ in range(ROUNDS):
         fifos = _Fifos.of_moves(moves, spread)
-        program, blocks = _program(moves, waiting, fifos, limits, name or _name(schedule))
-        long = np.flatnonzero(steps_of(program) > limits.steps)
-        held = np.isin(blocks.sending, long) | np.isin(blocks.receiving, long)
-        if not held.any():
+        joined = _joined(moves, waiting, fifos)
+        found, full = _ordered(moves, waiting, fifos, joined[-1], limits.depth)
+        if found is not None:
+            blocks = _blocks(moves, fifos, joined[:2], limits.blocks)
+            program = _assemble(moves, waiting, fifos, *found, blocks, name)
+            long = np.flatnonzero(steps_of(program) > limits.steps)
+            full = np.isin(blocks.sending, long) | np.isin(blocks.receiving, long)
+        if not full.any():
             break
-        spread = _spread_more(fifos, held, spread)
+        spread = _spread_more(fifos, full, spread)
+    if program is None:
+        raise TooShallow(f"{name} does not fit: no order of its messages was found for {limits.depth} a FIFO")
     return program
 
 
@@ -190,29 +205,29 @@ class _Fifos(NamedTuple):
         return cls(of, *ends, channel[first], paths)
 
 
-def _program(
-    moves: Moves, waiting: Waits, fifos: _Fifos, limits: Limits, name: str
-) -> tuple[Program, _Blocks]:
-    """Return the program, and which block does what."""
-    into, onto, fused = _joined(moves, waiting, fifos)
+def _ordered(
+    moves: Moves, waiting: Waits, fifos: _Fifos, fused: Int64Array, depth: int | None
+) -> tuple[tuple[Flow, Int64Array] | None, BoolArray]:
+    """Return how instructions hang together and an order of them, or None and which FIFOs are full.
+
+    Instructions are fused where that leaves an order. Orders that are tried are those by the simulated times,
+    and by the turns of the replay.
+    """
     nodes = np.arange(2 * len(moves))
     times = np.stack([moves.begin, moves.end], axis=1).ravel()
     turns = np.stack([moves.reading, moves.writing], axis=1).ravel().astype(np.float64)
     joined = _flow(moves, fifos, np.where(fused == NONE, nodes, fused))
     apart = _flow(moves, fifos, nodes)
-    tries = [
-        *((flow, times, depth) for flow in (joined, apart) for depth in DEPTHS),
-        *((flow, times, MOST_UNITS) for flow in (joined, apart)),
-        (apart, turns, MOST_UNITS),
-    ]
-    for flow, when, depth in tries:  # the last, the replay's own order, is always one
-        order = in_order(waiting, flow, when, depth)
-        if order is not None:
-            break
+    if depth is None:  # the last, the replay's own order, is always one
+        tries = [(flow, times, most) for flow in (joined, apart) for most in DEPTHS]
+        tries += [(flow, times, MOST_UNITS) for flow in (joined, apart)] + [(apart, turns, MOST_UNITS)]
     else:
-        raise TuttiError(f"{name}: messages of one FIFO wait for each other in a circle")
-    blocks = _blocks(moves, fifos, (into, onto), limits.blocks)
-    return _assemble(moves, waiting, fifos, flow, order, blocks, name), blocks
+        tries = [(flow, when, depth) for flow in (joined, apart) for when in (times, turns)]
+    for flow, when, most in tries:
+        order = in_order(waiting, flow, when, most)
+        if order.nodes is not None:
+            return (flow, order.nodes), order.full
+    return None, order.full
 
 
 def _spread_more(fifos: _Fifos, held: BoolArray, spread: Int64Array) -> Int64Array:

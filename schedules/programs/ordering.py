@@ -163,12 +163,26 @@ class Flow(NamedTuple):
     fifo: Int64Array
 
 
-def in_order(waits: Waits, flow: Flow, when: FloatArray, depth: int) -> Int64Array | None:
-    """Return the nodes that are instructions in an order that respects all waits, earliest first.
+class Order(NamedTuple):
+    """What was put in order.
+
+    Parameters
+    ----------
+    nodes
+        int64: the nodes that are instructions, earliest first; None if no order was found.
+    full
+        bool, shape (FIFOs,): which had no room for a message when nothing could go on.
+    """
+
+    nodes: Int64Array | None
+    full: BoolArray
+
+
+def in_order(waits: Waits, flow: Flow, when: FloatArray, depth: int) -> Order:
+    """Put the nodes that are instructions in an order that respects all waits, earliest first.
 
     Each receiving comes after its sending, those of one FIFO come in the order of their sendings, and no FIFO
-    ever holds more than `depth` messages: blocks that follow it never wait for each other in a circle. None:
-    no such order was found.
+    ever holds more than `depth` messages: blocks that follow it never wait for each other in a circle.
     """
     nodes = len(flow.same)
     who = flow.same[np.repeat(np.arange(nodes), np.diff(waits.begin))]
@@ -180,15 +194,18 @@ def in_order(waits: Waits, flow: Flow, when: FloatArray, depth: int) -> Int64Arr
     begin = offsets_of(np.bincount(whom, minlength=nodes))
     alone = flow.same == np.arange(nodes)
     pending[~alone] = 1  # never ready by itself
-    done = _in_order(pending, begin, who[order], flow, when, depth)
-    return done if len(done) == int(alone.sum()) else None
+    done, held = _in_order(pending, begin, who[order], flow, when, depth)
+    return Order(done if len(done) == int(alone.sum()) else None, held != NONE)
 
 
 @kernel
 def _in_order(
     pending: Int64Array, begin: Int64Array, waiting: Int64Array, flow: Flow, when: FloatArray, depth: int
-) -> Int64Array:
-    """Pop what waits for nothing more, earliest first; incomplete where the rest waits in a circle."""
+) -> tuple[Int64Array, Int64Array]:
+    """Pop what waits for nothing more, earliest first; incomplete where the rest waits in a circle.
+
+    Also return, for each FIFO, a node that waits for room in it, or -1.
+    """
     _, sends, fifo = flow
     heap = np.empty(len(pending), dtype=np.int64)
     done = np.empty(len(pending), dtype=np.int64)
@@ -228,7 +245,7 @@ def _in_order(
             while held[mine] != NONE:  # there is room again
                 node, held[mine] = held[mine], held_next[held[mine]]
                 size = _push_if_ready(heap, when, size, node, pending, 0)
-    return done[:length].copy()
+    return done[:length].copy(), held
 
 
 @kernel

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any
@@ -11,13 +12,18 @@ from typing import Annotated, Any
 import numpy as np
 
 from schedules.files.schedule_file import write_text
-from schedules.programs.lowering import Limits, LoweringOptions
-from schedules.programs.msccl.flavours import MOST_COUNT, find_flavour
+from schedules.programs.faults import ProgramError
+from schedules.programs.interpreter import Judgement, check_depth, judge
+from schedules.programs.lowering import Limits, LoweringOptions, TooShallow, steps_of
+from schedules.programs.msccl.flavours import DEPTHS, MOST_COUNT, SIMPLE, find_flavour
 from schedules.programs.msccl.printer import XmlOptions, to_xml
-from schedules.programs.msccl.reader import read_msccl
+from schedules.programs.msccl.reader import parse_algo, places, program_of, read_msccl
 from schedules.programs.program import Program
 from schedules.schedule import Schedule
+from topologies.errors import InputError
+from topologies.files import read_text
 from topologies.ranges import Whole
+from topologies.xml_files import MOST_XML, Element
 
 
 @dataclass(frozen=True)
@@ -29,18 +35,45 @@ class MscclOptions(XmlOptions, LoweringOptions):
 
 OPTIONS = MscclOptions
 
+LENGTHS = (MOST_COUNT, 16, 4, 1)
+"""Units of a message that are tried, the longest first. Shorter ones need less deep connections, and more
+steps."""
+
 
 def lowered(schedule: Schedule, options: MscclOptions) -> Program:
-    """Return the program that is written.
+    """Return the program that is written: the first that does not hang, and fits.
 
     Raises
     ------
     TuttiError
-        If the flavour doesn't have the collective, or as `lower`.
+        If the flavour doesn't have the collective, if each program hangs over connections that hold no more
+        than the protocol's, or as `lower`.
     """
-    flavour = find_flavour(options.flavour)
+    flavour, depth = find_flavour(options.flavour), DEPTHS[options.proto]
     flavour.collective(schedule.collective.kind)
-    return options.lower(schedule, Limits(flavour.blocks, flavour.steps, MOST_COUNT))
+    limits = Limits(flavour.blocks, flavour.steps)
+    hanging: list[ProgramError] = []
+    fitting: list[Program] = []
+    for length, most in product(LENGTHS, (depth, None)):
+        try:
+            program = options.lower(schedule, replace(limits, length=length, depth=most))
+            check_depth(program, depth)
+        except TooShallow:
+            continue
+        except ProgramError as error:
+            hanging.append(error)
+            continue
+        if steps_of(program).max(initial=0) <= limits.steps and blocks_of(program) <= limits.blocks:
+            return program
+        fitting.append(program)
+    if not fitting:
+        raise InputError(f"{schedule.collective} does not fit: {hanging[0]} (protocol {options.proto})")
+    return fitting[0]
+
+
+def blocks_of(program: Program) -> int:
+    """Return the thread blocks of the rank with the most."""
+    return int(np.diff(program.first_block).max())
 
 
 def write(schedule: Schedule, path: Path, options: MscclOptions) -> dict[str, Any]:
@@ -58,7 +91,7 @@ def write(schedule: Schedule, path: Path, options: MscclOptions) -> dict[str, An
         "flavour": options.flavour,
         "units": program.units,
         "channels": int(program.code.channel.max(initial=0)) + 1,
-        "blocks": int(np.diff(program.first_block).max()),
+        "blocks": blocks_of(program),
         "instructions": int(np.diff(program.begin).max(initial=0)),
     }
 
@@ -72,6 +105,44 @@ def read(path: Path, root: int | None = None) -> Program:
         If it holds none.
     """
     return read_msccl(path, root=root)
+
+
+def judged(path: Path, root: int | None, interleavings: int) -> None:
+    """Judge the program in a file as `judge_algo` does.
+
+    Raises
+    ------
+    InputError, ProgramError
+        As `judge_algo`.
+    """
+    judge_algo(parse_algo(read_text(path, MOST_XML), str(path)), root, interleavings)
+
+
+def judge_algo(
+    algo: Element, root: int | None = None, interleavings: int = 20
+) -> list[tuple[Program, Judgement]]:
+    """Judge a program at each of its places, over connections that hold what those of its protocol do.
+
+    Raises
+    ------
+    InputError
+        If the element describes no program.
+    ProgramError
+        If it isn't right.
+    """
+    found = []
+    for program in (program_of(algo, root=root, in_place=place) for place in places(algo)):
+        judgement = judge(program, interleavings=interleavings)
+        depth = check_depth(program, depth_of(algo)[1])
+        found.append((program, replace(judgement, least_depth=depth)))
+    return found
+
+
+def depth_of(algo: Element) -> tuple[str, int]:
+    """Return a file's protocol, Simple where it names none, and how many messages its connections hold."""
+    proto = algo.attributes.get("proto", SIMPLE)
+    known = proto if proto in DEPTHS else SIMPLE
+    return known, DEPTHS[known]
 
 
 def loader(paths: Sequence[Path]) -> str:

@@ -26,7 +26,12 @@ TYPES: Mapping[str, Op] = {
 }
 """Types of steps that both interpret (`ra` is parsed by one of them, and does nothing)."""
 BUFFERS: Mapping[str, Buffer] = {"i": Buffer.INPUT, "o": Buffer.OUTPUT, "s": Buffer.SCRATCH}
-PROTOCOLS = ("Simple", "LL", "LL128")
+DEPTHS: Mapping[str, int] = {"Simple": 2, "LL": 8, "LL128": 8}
+"""Messages that a connection holds, by protocol: of its eight steps (``NCCL_STEPS``) one takes four
+(``MSCCL_CHUNKSTEPS``) in Simple, one in the others. A message has several chunks only where these are small
+(``mscclMaxAllowedCount``)."""
+PROTOCOLS = tuple(DEPTHS)
+SIMPLE = "Simple"
 MOST_COUNT = 71
 """Chunks of one step."""
 MOST_CHANNELS = 32

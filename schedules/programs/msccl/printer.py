@@ -13,12 +13,16 @@ from dataclasses import dataclass
 from itertools import accumulate, islice, pairwise
 from typing import Annotated, ClassVar, NamedTuple
 
+from schedules.programs.faults import ProgramError
+from schedules.programs.interpreter import check_depth
 from schedules.programs.layout import Layout
 from schedules.programs.msccl.flavours import (
     BUFFERS,
+    DEPTHS,
     FLAVOURS,
     MOST_FUSED,
     PROTOCOLS,
+    SIMPLE,
     TYPES,
     WARP,
     Flavour,
@@ -53,7 +57,7 @@ class XmlOptions(Options):
 
     OWNER: ClassVar[str] = "msccl"
     flavour: Annotated[str, Choice(tuple(FLAVOURS))] = "both"
-    proto: Annotated[str, Choice(PROTOCOLS)] = "Simple"
+    proto: Annotated[str, Choice(PROTOCOLS)] = SIMPLE
     min_bytes: str | None = None
     max_bytes: str = "1TiB"
     threads: Annotated[int | None, Whole(WARP)] = None
@@ -86,6 +90,10 @@ def to_xml(program: Program, options: XmlOptions | None = None) -> str:
     findings = lint(text, flavour, most=1)
     if findings:
         raise InputError(f"{program.name} does not fit: {findings[0].text} ({flavour.name})")
+    try:
+        check_depth(program, DEPTHS[options.proto])
+    except ProgramError as error:
+        raise InputError(f"{program.name} does not fit: {error} (protocol {options.proto})") from None
     return text
 
 

@@ -110,6 +110,19 @@ def read(path: Path, root: int | None = None) -> Program:
     return read_plan(path).program
 
 
+def judged(path: Path, root: int | None, interleavings: int) -> None:
+    """Judge the program in a file, which says itself what its root is.
+
+    Raises
+    ------
+    InputError
+        If it holds none.
+    ProgramError
+        If it isn't right.
+    """
+    judge(read_plan(path).program, interleavings=interleavings)
+
+
 def loader(paths: Sequence[Path]) -> str:
     """Return the lines of a shell that make MSCCL++ choose among these plans in place of NCCL."""
     return f"export MSCCLPP_CACHE_DIR={quote(str(paths[0].parents[1]))} LD_PRELOAD=libmscclpp_nccl.so"

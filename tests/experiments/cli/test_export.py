@@ -125,7 +125,10 @@ def test_a_program_is_verified_by_its_content(tutti, tmp_path):
     path = tmp_path / "a file without an ending"
     path.write_text(to_xml(pairs_allreduce(3)))
     # Each rank has two additions, and two messages to and from each of two others.
-    assert tutti("verify", path)[:2] == (0, "right: 30 instructions, allreduce of 3 ranks, in place\n")
+    assert tutti("verify", path)[:2] == (
+        0,
+        "right: 30 instructions, allreduce of 3 ranks, in place, with 2 messages a connection (Simple)\n",
+    )
     document = json.loads(tutti("verify", path, "--json")[1])
     assert (document["verified"], document["warnings"], document["in_place"]) == (True, [], [True])
 

@@ -2,6 +2,9 @@
 
 import json
 
+from schedules.programs.msccl.printer import XmlOptions, to_xml
+from tests.schedules.programs.by_hand import doubling_allreduce
+
 
 def test_a_legal_schedule_is_verified(tutti, schedule):
     # Into each rank: two neighbours' shards, and half of the opposite one over each link.
@@ -21,3 +24,17 @@ def test_an_illegal_schedule_is_exit_1_and_names_the_transfer(tutti, schedule):
     code, out, _ = tutti("verify", schedule, "--json")
     assert (code, json.loads(out)["verified"]) == (1, False)
     assert tutti("simulate", schedule, "--size", "1MB")[0] == 1
+
+
+def test_a_program_is_judged_over_connections_as_deep_as_its_protocols(tutti, tmp_path):
+    # Each rank sends four units before it receives; Simple has room for two, LL for eight.
+    path, text = tmp_path / "it.xml", to_xml(doubling_allreduce(4), XmlOptions(proto="LL"))
+    path.write_text(text)
+    code, out, _ = tutti("verify", path)
+    assert (code, out.endswith("out of place, with 8 messages a connection (LL)\n")) == (0, True)
+    path.write_text(text.replace('proto="LL"', 'proto="Simple"'))
+    code, out, err = tutti("verify", path)
+    assert (code, out) == (1, "")
+    assert err.endswith("a FIFO holds 2 messages of one unit; it needs 4\n")
+    document = json.loads(tutti("verify", path, "--json")[1])
+    assert (document["verified"], document["protocol"], document["depth"]) == (False, "Simple", 2)

@@ -10,20 +10,41 @@ from schedules.programs.program import Op, Program
 ADDS = (Op.RECV_REDUCE_SEND, Op.RECV_REDUCE_COPY, Op.RECV_REDUCE_COPY_SEND)
 
 
-def outcome(program: Program, seed: int = 0, depth: int = 8) -> str:
-    """Return "right", "deadlock", or what is wrong, after one run over FIFOs of this depth."""
-    return Run(program, depth).go(random.Random(seed))
+def outcome(program: Program, seed: int = 0, depth: int = 8, *, by_unit: bool = False) -> str:
+    """Return "right", "deadlock", or what is wrong, after one run over FIFOs of this depth.
+
+    By unit: what sends or receives does so a unit at a time, as MSCCL's interpreter with large chunks.
+    """
+    return Run(program, depth, by_unit).go(random.Random(seed))
+
+
+def parts(one, by_unit):
+    """Return what an instruction does one after the other."""
+    if not by_unit or not (one.op.receives or one.op.sends):
+        return [one]
+    return [
+        one._replace(
+            source=one.source._replace(offset=one.source.offset + unit),
+            target=one.target._replace(offset=one.target.offset + unit),
+            length=1,
+        )
+        for unit in range(one.length)
+    ]
 
 
 class Run:
     """One run, its memory a list of counters of (item, unit, contributor) by rank."""
 
-    def __init__(self, program: Program, depth: int) -> None:
+    def __init__(self, program: Program, depth: int, by_unit: bool = False) -> None:
         self.program, self.layout, self.depth = program, Layout.of(program), depth
         self.memory = [[None] * int(units) for units in self.layout.memory]
         self.fifo, self.done = defaultdict(deque), set()
         numbers = [range(*program.begin[block : block + 2]) for block in range(program.num_blocks)]
-        self.blocks = [[(number, program.instruction(number)) for number in of] for of in numbers]
+        self.blocks = [
+            [(number, part) for number in of for part in parts(program.instruction(number), by_unit)]
+            for of in numbers
+        ]
+        self.left = Counter(number for block in self.blocks for number, _ in block)
         for rank, item, offset in self.standing(self.layout.input):
             for unit in range(self.layout.length[item]):
                 first = self.layout.base[rank, 0] + offset
@@ -72,7 +93,9 @@ class Run:
             self.memory[rank][first : first + one.length] = value
         if one.op.sends:
             going.append(value)
-        self.done.add(number)
+        self.left[number] -= 1
+        if not self.left[number]:
+            self.done.add(number)
         return True
 
     def cells(self, rank, address, length):

@@ -65,7 +65,30 @@ def test_a_program_is_printed_as_msccl_tools_does():
     ids=["allgather", "in place", "pairs", "ring", "doubling"],
 )
 def test_what_is_printed_is_read_as_it_was(program, flavour):
-    assert from_xml(to_xml(program, XmlOptions(flavour=flavour)), "text") == program
+    # LL holds the four units that each rank of the doubling sends before it receives.
+    assert from_xml(to_xml(program, XmlOptions(flavour=flavour, proto="LL")), "text") == program
+
+
+@pytest.mark.parametrize(
+    ("units", "fits"), [(2, {"Simple", "LL", "LL128"}), (4, {"LL", "LL128"}), (10, set())]
+)
+def test_what_hangs_over_the_connections_of_a_protocol_is_refused(units, fits):
+    # Both ranks send all before they receive. Simple holds 2 messages, LL and LL128 hold 8, each of one unit.
+    swap = [
+        [
+            [Instruction(Op.SEND, Address(IN, 0), NOWHERE, units, to=1 - rank)],
+            [Instruction(Op.RECV_REDUCE_COPY, Address(IN, 0), Address(OUT, 0), units, origin=1 - rank,
+                         waits=((0, 0),))],
+        ]
+        for rank in range(2)
+    ]  # fmt: skip
+    program = Program.of(collective("allreduce", 2), units, swap, name="swap")
+    for proto in ("Simple", "LL", "LL128"):
+        if proto in fits:
+            assert to_xml(program, XmlOptions(proto=proto))
+        else:
+            with pytest.raises(InputError, match=rf"does not fit.* it needs {units} \(protocol {proto}\)"):
+                to_xml(program, XmlOptions(proto=proto))
 
 
 @pytest.mark.parametrize("kind", [str(kind) for kind in KINDS])

@@ -1,0 +1,58 @@
+"""Schedules as files of MSCCL XML: what would hang over connections as deep as the protocol's is refused."""
+
+import pytest
+
+from schedules.programs.faults import ProgramError
+from schedules.programs.formats import FORMATS
+from schedules.programs.lowering import Limits, lower
+from schedules.programs.msccl import files
+from schedules.programs.msccl.files import MscclOptions, lowered
+from schedules.programs.msccl.printer import XmlOptions, to_xml
+from tests.schedules.programs.by_hand import doubling_allreduce
+from tests.schedules.programs.replays import made
+from tests.schedules.programs.runs import outcome
+from topologies.errors import InputError
+
+HUNG = [
+    ("torus:3x3", "allgather", "torus_rings"),
+    ("ring:8", "allgather", "swing"),
+    ("ring:8", "allgather", "bfb"),
+    ("ring:8", "allreduce", "pat"),
+    ("ring:8", "all-to-all", "bruck"),
+    ("dgx1", "allreduce", "bine"),
+    ("dgx_a100:2", "allgather", "nccl"),
+    ("switch2d:2x4", "allgather", "ring"),
+    ("mesh:3x3", "allreduce", "rounds"),
+    ("complete:8", "allreduce", "blink"),
+]
+"""A sample of schedules that hang over two messages a connection where the depth isn't asked for."""
+
+
+@pytest.mark.parametrize(("network", "kind", "method"), HUNG)
+def test_programs_end_over_two_messages_a_connection(network, kind, method):
+    schedule = made(network, kind, method)
+    plain = lower(schedule, limits=Limits(64, 64, 71), grain=64)
+    assert outcome(plain, depth=2, by_unit=True) == "deadlock"
+    program = lowered(schedule, MscclOptions())
+    assert outcome(program, depth=2, by_unit=True) == "right"
+    assert outcome(program, depth=2) == "right"
+    assert to_xml(program)
+
+
+def test_a_schedule_that_would_hang_is_refused_with_both_depths(monkeypatch):
+    # Its ranks exchange messages of seven units; no shorter ones are tried here.
+    monkeypatch.setattr(files, "LENGTHS", (71,))
+    with pytest.raises(
+        InputError, match=r"does not fit: deadlock: .* holds 2 messages .*; it needs \d+ \(pro"
+    ):
+        lowered(made("complete:8", "allreduce", "blink"), MscclOptions())
+
+
+def test_a_file_is_judged_over_the_connections_of_its_protocol(tmp_path):
+    # Each rank sends four units before it receives.
+    path, text = tmp_path / "it.xml", to_xml(doubling_allreduce(4), XmlOptions(proto="LL"))
+    path.write_text(text)
+    FORMATS["msccl"].judge(path, None, 1)
+    path.write_text(text.replace('proto="LL"', 'proto="Simple"'))
+    with pytest.raises(ProgramError, match="holds 2 messages of one unit; it needs 4"):
+        FORMATS["msccl"].judge(path, None, 1)
