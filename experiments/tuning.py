@@ -225,13 +225,14 @@ def write(tuning: Tuning, form: Format, options: Any, directory: Path) -> list[d
     said = []
     for number, winner in enumerate(tuning.winners):
         made = tuning.candidates[winner.candidate]
-        low, high = tuning.limits(winner)
+        (low, high), what = tuning.limits(winner), made.schedule.collective
         limits = {"min_bytes": low or None, "max_bytes": high}
-        ranged = {name: f"{limit}B" for name, limit in limits.items() if limit is not None}
+        given = {name: f"{limit}B" for name, limit in limits.items() if limit is not None}
+        given["name"] = options.name or f"{made.method} {what.kind} of {what.num_ranks} ranks"
         path = directory / f"{number}-{made.method}{form.suffix}"
-        form.write(made.schedule, path, replace(options, **ranged))
+        form.write(made.schedule, path, replace(options, **given))
         tell(f"judging {path.name}")
-        form.judge(path, made.schedule.collective.root, INTERLEAVINGS)
+        form.judge(path, what.root, INTERLEAVINGS)
         inside = slice(winner.first, winner.last + 1)
         times = tuning.times[winner.candidate, inside]
         loss = times / tuning.times[:, inside].min(axis=0) - 1

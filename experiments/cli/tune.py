@@ -62,9 +62,7 @@ def execute(arguments: argparse.Namespace) -> int:
         say("tutti: stopped; the same command continues", sys.stderr)
         return INTERRUPTED
     kept = out / "runs" / "schedules"
-    files = out / form.folder
-    files.mkdir(exist_ok=True)
-    trial = files / f"trial{form.suffix}"
+    trial = out / f"trial{form.suffix}"
     chosen = tuning.tune(
         summary.rows,
         lambda digest: schedule_path(kept, digest),
@@ -73,8 +71,8 @@ def execute(arguments: argparse.Namespace) -> int:
         arguments.files,
     )
     trial.unlink()
-    said = tuning.write(chosen, form, options, files)
-    loader = form.loader([files.resolve() / line["file"] for line in said])
+    said = tuning.write(chosen, form, options, out)
+    loader = form.loader([out.resolve() / line["file"] for line in said])
     (out / "load.env").write_text(loader + "\n")
     if arguments.json:
         print_json({"files": said, "loader": loader, "report": str(summary.report)})

@@ -70,7 +70,7 @@ class Format:
         return hasattr(import_module(self.module), "loader")
 
     def loader(self, paths: Sequence[Path]) -> str:
-        """Return the lines of a shell that make a runtime load these files, where they are `ranged`."""
+        """Return the lines of a shell that make a runtime load these files, or say how it does."""
         lines: str = import_module(self.module).loader(paths)
         return lines
 
@@ -111,11 +111,6 @@ class Format:
         if not self.imported:
             able = ", ".join(form.name for form in FORMATS.values() if form.imported)
             raise InputError(f"programs of format '{self.name}' aren't made schedules; imported are: {able}")
-
-    @property
-    def folder(self) -> str:
-        """Where, beside what else belongs to a set of files, the runtime looks for them."""
-        return getattr(import_module(self.module), "FOLDER", "")
 
 
 FORMATS: Mapping[str, Format] = {

@@ -79,12 +79,15 @@ class LoweringOptions(Options):
         Of the largest item, at most; chunks that are none are rounded.
     size
         M, at which the order of what is independent is found.
+    name
+        Of the program; the collective and the network if not given.
     """
 
     in_place: bool = False
     instances: Annotated[int, Whole(1, 32)] = 1
     units: Annotated[int, Whole(1, 4096)] = GRAIN
     size: str = "64MB"
+    name: str | None = None
 
     def lower(self, schedule: Schedule, limits: Limits = Limits()) -> Program:
         """Return the program of a verified schedule, as the function `lower`."""
@@ -95,6 +98,7 @@ class LoweringOptions(Options):
             limits=limits,
             grain=self.units,
             size=parse_size(self.size),
+            name=self.name,
         )
 
 

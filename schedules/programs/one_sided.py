@@ -108,6 +108,7 @@ class _Translation:
         """Choose slots for what these receive, places for sums that aren't stored, and outboxes.
 
         Packets are twice as long as their data and come first: other scratch begins behind what they take.
+        All ranks then have as much: a sender takes the other's second half to begin where its own does.
         """
         old = self.old.scratch.tolist()
         sums = np.flatnonzero(self.old.code.op == Op.RECV_REDUCE_SEND).tolist()
@@ -121,9 +122,8 @@ class _Translation:
         self.mine, ends = self._allotted(
             sums + self.outbox, [size + shift for size, shift in zip(old, self.shift, strict=True)]
         )
-        self.scratch = [
-            end if end > shift else shift // 2 for end, shift in zip(ends, self.shift, strict=True)
-        ]
+        used = [end if end > shift else shift // 2 for end, shift in zip(ends, self.shift, strict=True)]
+        self.scratch = [max(used)] * len(used)
 
     def _allotted(self, numbers: list[int], begin: list[int]) -> tuple[dict[int, Address], list[int]]:
         """Return places in scratch for what these instructions move, and where they end at each rank."""

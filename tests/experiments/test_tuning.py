@@ -68,24 +68,20 @@ def test_a_set_is_written_with_its_ranges_and_loader(tmp_path, capsys):
     assert Path(said["report"]).exists()
 
 
-def test_plans_lie_where_their_runtime_looks_for_them(tmp_path, capsys):
-    arguments = [
-        "--sizes",
-        "1KB,1MB",
-        "--methods",
-        "rhd",
-        "--format",
-        "mscclpp",
-        "-o",
-        str(tmp_path),
-        "--json",
-    ]
-    assert main(["tune", "hypercube:2", "--collective", "allreduce", *arguments]) == 0
+def test_plans_have_names_of_their_own_and_say_how_they_are_loaded(tmp_path, capsys):
+    sizes = ["--sizes", "1KB,1GB", "--methods", "ring,recursive_doubling", "--format", "mscclpp"]
+    words = ["hypercube:3", "--collective", "allreduce", *sizes, "-o", str(tmp_path), "--json"]
+    assert main(["tune", *words]) == 0
     said = json.loads(capsys.readouterr().out)
-    assert [line["file"] for line in said["files"]] == ["0-rhd.json"]
-    plan = json.loads((tmp_path / "default" / "0-rhd.json").read_text())
-    assert plan["collective"] == "allreduce"
-    assert f"MSCCLPP_CACHE_DIR={tmp_path} " in said["loader"]
+    plans = [json.loads((tmp_path / line["file"]).read_text()) for line in said["files"]]
+    assert [plan["collective"] for plan in plans] == ["allreduce"] * 2
+    first, second = (plan["name"] for plan in plans)
+    assert first.startswith("recursive_doubling allreduce of 8 ranks, Simple, out of place, 0 to ")
+    assert second.startswith("ring allreduce of 8 ranks, Simple, out of place, ")
+    lines = (tmp_path / "load.env").read_text().splitlines()
+    assert all(line.startswith("#") for line in lines)
+    for line in said["files"]:
+        assert f'# mscclpp.ExecutionPlan("{tmp_path / line["file"]}", rank)' in lines
 
 
 def test_formats_without_ranges_are_refused(tmp_path, capsys):

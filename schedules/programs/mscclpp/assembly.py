@@ -101,7 +101,7 @@ class Assembly:
         plain
             By rank, where in scratch there is data without flags.
         """
-        found = list(self._flags())
+        found = list(self.flags())
         written = self._written([(at, flags) for at, flags in found if flags.written])
         self._check_scratch(plain)
         used = self._connections()
@@ -122,7 +122,8 @@ class Assembly:
                 for step, one in enumerate(block):
                     yield (rank, number, step), one
 
-    def _flags(self) -> Iterator[tuple[_At, Flags]]:
+    def flags(self) -> Iterator[tuple[_At, Flags]]:
+        """Yield the packets, and where they are written or awaited."""
         yield from ((at, one) for at, one in self._each() if isinstance(one, Flags))
 
     @staticmethod
@@ -160,7 +161,7 @@ class Assembly:
     def _check_scratch(self, plain: Mapping[int, set[_Span]]) -> None:
         """Refuse packets that other data overlap: packet i takes the room of units 2i and 2i + 1."""
         packets: dict[int, set[_Span]] = defaultdict(set)
-        for _, flags in self._flags():
+        for _, flags in self.flags():
             packets[flags.rank] |= {(flags.begin, flags.end), (2 * flags.begin, 2 * flags.end)}
         for rank, spans in packets.items():
             taken = sorted(spans)

@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from shlex import quote
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -71,8 +70,6 @@ class PlanOptions(LoweringOptions):
 
 
 OPTIONS = PlanOptions
-FOLDER = "default"
-"""In which the runtime looks for plans, in its cache."""
 
 
 def write(schedule: Schedule, path: Path, options: PlanOptions) -> dict[str, Any]:
@@ -124,8 +121,12 @@ def judged(path: Path, root: int | None, interleavings: int) -> None:
 
 
 def loader(paths: Sequence[Path]) -> str:
-    """Return the lines of a shell that make MSCCL++ choose among these plans in place of NCCL."""
-    return f"export MSCCLPP_CACHE_DIR={quote(str(paths[0].parents[1]))} LD_PRELOAD=libmscclpp_nccl.so"
+    """Return, as remarks of a shell, how a program loads these plans.
+
+    By itself the runtime reads, from 0.9 on, no other plans than those of its own that have certain names.
+    """
+    calls = "".join(f"\n# mscclpp.ExecutionPlan({json.dumps(str(path))}, rank)" for path in paths)
+    return f"# Nothing to set: in a program, each plan is loaded and given to mscclpp.Executor, by{calls}"
 
 
 def plan_of(schedule: Schedule, options: PlanOptions) -> tuple[Program, str]:

@@ -18,6 +18,7 @@ import numpy as np
 
 from schedules.collective import Collective, collective
 from schedules.files.document import integer, mapping, shown
+from schedules.programs.faults import ProgramError
 from schedules.programs.layout import Layout
 from schedules.programs.mscclpp.assembly import MOST_STEPS, Assembly, Events, Flags, Steps
 from schedules.programs.mscclpp.names import (
@@ -105,6 +106,8 @@ def read_plan(path: Path | str) -> Plan:
     ------
     InputError
         If it holds none, or does what no program does; naming GPU, thread block and operation.
+    ProgramError
+        If every second call hangs.
     """
     return from_plan(read_text(path, MOST_PLAN), str(path))
 
@@ -114,7 +117,7 @@ def from_plan(text: str, where: str) -> Plan:
 
     Raises
     ------
-    InputError
+    InputError, ProgramError
         As `read_plan`.
     """
     try:
@@ -190,6 +193,7 @@ class _Reader:
         if not isinstance(in_place, bool):
             raise InputError(f"{top}: 'inplace' is {shown(in_place)}; it must be true or false")
         self.in_place = in_place
+        self.doubled = self.packets and document.get("use_double_scratch_buffer", False) is True
         name = _at(document, "name", top)
         self.name = name if isinstance(name, str) and name else "plan"
         self.what = self._collective(document)
@@ -333,9 +337,25 @@ class _Reader:
         moved = sum(i.length for of_rank in made for block in of_rank for i in block)
         if moved > MOST_MOVED:
             raise InputError(f"the plan moves {moved} chunks in all; at most {MOST_MOVED} are read")
+        if self.doubled:
+            self._check_halves(assembly)
         place, scratch = self.in_place, self.scratch
         program = Program.of(self.what, self.units, made, in_place=place, scratch=scratch, name=self.name)
         return Plan(program, self.warnings)
+
+    def _check_halves(self, assembly: Assembly) -> None:
+        """Check that packets arrive in every call.
+
+        Each second call uses the second half of scratch. A sender takes it to begin, in the receiver's
+        scratch, where it does in its own.
+        """
+        for (rank, number, _), flags in assembly.flags():
+            mine, theirs = (self.scratch[one] // self.scale for one in (rank, flags.rank))
+            if flags.written and mine != theirs:
+                raise ProgramError(
+                    f"rank {rank}, thread block {number} writes packets into rank {flags.rank}: every second "
+                    f"call hangs, as they have {mine} and {theirs} scratch_chunks; all must have as many"
+                )
 
 
 class _Block:

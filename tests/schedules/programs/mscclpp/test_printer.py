@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from schedules.collective import collective
+from schedules.programs.mscclpp.files import PlanOptions, plan_of
 from schedules.programs.mscclpp.printer import Misfit, to_plan
 from schedules.programs.mscclpp.reader import from_plan
 from schedules.programs.one_sided import one_sided
@@ -18,6 +19,7 @@ from tests.schedules.programs.by_hand import (
     ring_allreduce,
     straight,
 )
+from tests.schedules.programs.replays import made
 from topologies.errors import InputError
 
 IN, OUT, SCRATCH = Buffer
@@ -47,9 +49,9 @@ def names(plan, rank=0, block=0):
 
 @pytest.mark.parametrize(("program", "way"), CASES)
 def test_what_is_printed_is_read_as_it_was(program, way):
-    made, text = printed(program, way)
+    one, text = printed(program, way)
     read, warnings = from_plan(text, "text")
-    assert (read, warnings) == (made, [])
+    assert (read, warnings) == (one, [])
 
 
 @pytest.mark.parametrize(("program", "way"), CASES)
@@ -125,6 +127,56 @@ def test_packets_need_no_signals():
     plan = json.loads(printed(ring_allgather(3), "packets")[1])
     assert names(plan) == ["copy", "ppkt", "upkt", "nop", "ppkt", "upkt"]
     assert (plan["protocol"], plan["use_double_scratch_buffer"]) == ("LL", True)
+
+
+def test_names_tell_method_protocol_place_range_and_what_is_done():
+    # The runtime takes plans of one name for one and the same.
+    name = "ring allgather"
+    ring = made("ring:4", "allgather", "ring")
+    options = [
+        PlanOptions(name=name),
+        PlanOptions(name=name, in_place=True),
+        PlanOptions(name=name, protocol="LL"),
+        PlanOptions(name=name, max_bytes="1MB"),
+        PlanOptions(name=name, min_bytes="1MB"),
+    ]
+    found = [json.loads(plan_of(ring, one)[1])["name"] for one in options]
+    found.append(json.loads(plan_of(made("ring:4", "allgather", "bruck"), options[0])[1])["name"])
+    assert len(set(found)) == len(found)
+    assert found[3].startswith("ring allgather, Simple, out of place, 0 to 1000000 bytes, ")
+
+
+def packets(plan, call):
+    """Return the packets (GPU, address) that are written, and that are awaited, in a call.
+
+    The runtime's rule: each second call uses the second half of scratch, which begins behind the *own*
+    scratch also in the scratch of another GPU.
+    """
+    written, awaited = set(), set()
+    for rank, gpu in enumerate(plan["gpus"]):
+        half = call % 2 * gpu["scratch_chunks"]
+        for block in gpu["threadblocks"]:
+            ids = [id_ for refs in block["remote_buffer_refs"] for id_ in refs["remote_buffer_ids"]]
+            for op in block["ops"]:
+                for place in op.get("dst_buff", []) if op["name"] in ("ppkt", "respkt") else []:
+                    if "buffer_id" in place:
+                        peer = gpu["remote_buffers"][ids[place["buffer_id"]]]["rank"]
+                        written |= {(peer, half + place["index"] + unit) for unit in range(place["size"])}
+                for place in op["src_buff"][-1:] if op["name"] in ("upkt", "repkt", "respkt") else []:
+                    awaited |= {(rank, half + place["index"] + unit) for unit in range(place["size"])}
+    return written, awaited
+
+
+@pytest.mark.parametrize(
+    ("network", "kind", "method"), [("dgx_a100:1", "allreduce", "dbt"), ("dgx1", "allgather", "multitree")]
+)
+def test_packets_arrive_where_they_are_awaited_in_every_call(network, kind, method):
+    text = plan_of(made(network, kind, method), PlanOptions(protocol="LL"))[1]
+    for call in range(2):
+        written, awaited = packets(json.loads(text), call)
+        assert written == awaited
+        assert len(written) > 8
+    from_plan(text, "text")
 
 
 def test_a_sum_that_goes_on_is_one_operation():

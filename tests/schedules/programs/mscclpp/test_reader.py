@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from schedules.programs.faults import ProgramError
 from schedules.programs.interpreter import judge
 from schedules.programs.mscclpp.printer import to_plan
 from schedules.programs.mscclpp.reader import from_plan, read_plan
@@ -93,6 +94,21 @@ def test_packets_become_signals(slices):
     judge(program)
     assert program.units == 2 * slices
     assert program.code.op.tolist() == [Op.COPY, Op.SIGNAL, Op.WAIT, Op.REDUCE] * 2 * slices
+
+
+def test_unequal_scratch_of_packets_hangs_in_every_second_call():
+    # The second half begins at the fourth chunk of one, at the fifth of the other.
+    plan = alone([put("ppkt", local("i", 0, 2), 0, 2)], [{"name": "repkt", "src_buff": [local("i", 0, 2),
+                  local("s", 0, 2)], "dst_buff": [local("i", 0, 2)]}])  # fmt: skip
+    plan["use_double_scratch_buffer"] = True
+    read(plan)
+    plan["gpus"][1]["scratch_chunks"] += 1
+    with pytest.raises(
+        ProgramError, match="thread block 0 writes packets into rank 1: every second call hangs"
+    ):
+        read(plan)
+    plan["use_double_scratch_buffer"] = False
+    read(plan)
 
 
 def test_a_chunk_of_fewer_than_all_ranks_is_cut():
