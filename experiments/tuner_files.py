@@ -22,7 +22,7 @@ from experiments.tuning import Tuning, choose
 from heuristics.nccl.constants import VERSION
 from heuristics.nccl.machine import NcclOptions
 from heuristics.nccl.method import METHOD, found, reckoned
-from heuristics.nccl.model import jumps
+from heuristics.nccl.model import KINDS, jumps
 from schedules.collective import Collective, Kind
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
@@ -36,8 +36,8 @@ from topologies.topology import Topology
 MODEL, SIMULATOR = "model", "simulator"
 ALL_SIZES = 2**63 - 1
 """The last range's end, in bytes."""
-ANY_CHANNELS = -1
-"""As many as NCCL takes anyway."""
+OWN_CHANNELS = 0
+"""NCCL takes as many channels as without the plug-in. With -1 the plug-in leaves its own default, which is 1."""
 
 
 class Rule(NamedTuple):
@@ -160,13 +160,18 @@ def nccl_lines(
     for rule in rules:
         size = f"{rule.low},{rule.high}"
         ranks = f"{cluster.hosts},{cluster.ranks}"
-        yield f"{what.kind.replace('-', '')},{size},{','.join(rule.takes)},{ANY_CHANNELS},{ranks}"
+        yield f"{what.kind.replace('-', '')},{size},{','.join(rule.takes)},{OWN_CHANNELS},{ranks}"
 
 
 def nccl_notes(topology: Topology, what: Collective, options: NcclTunerOptions) -> list[str]:
-    """Return whose times count, and what is assumed of the machine."""
+    """Return whose times count, what is assumed of the machine, and what has no line."""
     whose = "its model" if options.by == MODEL else "simulated schedules"
-    return [f"NCCL {VERSION}, by {whose}", f"assumed: {found(topology, options)[-1]}"]
+    others = ", ".join(kind for kind in KINDS if kind is not what.kind)
+    return [
+        f"NCCL {VERSION}, by {whose}",
+        f"assumed: {found(topology, options)[-1]}",
+        f"the plug-in gives one channel to what has no line: add lines for {others}",
+    ]
 
 
 def ompi_rules(

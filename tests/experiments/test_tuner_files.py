@@ -55,7 +55,12 @@ def test_nccls_csv_has_its_choices(tmp_path):
         (GB, ("ring", "simple")),
     ):
         assert taken(rules, "allreduce", size) == chosen
-    assert {rule[5:] for rule in rules} == {(-1, 2, 16)}
+    # The plug-in starts from one channel and leaves that with -1; 0 channels are for NCCL to count.
+    assert {rule[5:] for rule in rules} == {(0, 2, 16)}
+    warning = (
+        "# the plug-in gives one channel to what has no line: add lines for broadcast, reduce, allgather,"
+    )
+    assert warning in (out / "nccl_tuner.conf").read_text()
     assert (rules[0][1], rules[-1][2]) == (0, 2**63 - 1)
     for before, after in itertools.pairwise(rules):
         assert after[1] == before[2] + 1
