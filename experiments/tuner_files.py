@@ -37,7 +37,7 @@ MODEL, SIMULATOR = "model", "simulator"
 ALL_SIZES = 2**63 - 1
 """The last range's end, in bytes."""
 OWN_CHANNELS = 0
-"""NCCL takes as many channels as without the plug-in. With -1 the plug-in leaves its own default, which is 1."""
+"""For NCCL's own count of channels. With -1 the plug-in leaves its default, one channel."""
 
 
 class Rule(NamedTuple):
