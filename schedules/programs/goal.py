@@ -19,19 +19,21 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from schedules.files.schedule_file import write_text
-from schedules.programs.lowering import lower
 from schedules.programs.moves import ways
-from schedules.programs.program import Program
 from schedules.programs.rounding import rounded
-from schedules.programs.tasks import Action, Task, tasks_of, unit_bytes
+from schedules.programs.tasks import Action, Task, Tasks, tasks_of, unit_bytes
 from schedules.schedule import Schedule
 from topologies.errors import InputError
 from topologies.ranges import Options
 from topologies.topology import Topology
-from topologies.units import parse_size, short
+from topologies.units import parse_size
 
 MOST_NICS = 256
 """Of a rank: their numbers are 8 bits."""
+UNITS = {"ns": 10**9, "ps": 10**12, "fs": 10**15}
+"""Units of time, and how many are a second."""
+MOST_TIME = 2**31
+"""Parameters of LogGOPSim are below."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +63,11 @@ def write(schedule: Schedule, path: Path, options: GoalOptions) -> dict[str, Any
     """
     schedule = rounded(schedule)
     size = parse_size(options.size)
-    program = lower(schedule, in_place=True, size=size)
-    unit = unit_bytes(program.units, size)
-    text = "".join(f"{line}\n" for line in _lines(program, unit, schedule))
+    tasks = tasks_of(schedule, size)
+    unit = unit_bytes(tasks.units, size)
+    text = "".join(f"{line}\n" for line in _lines(tasks, unit, schedule))
     write_text(path, text)
-    return {"bytes": program.units * unit, "unit": unit, "parameters": _parameters(schedule.topology)}
+    return {"bytes": tasks.units * unit, "unit": unit, "parameters": _parameters(schedule.topology)}
 
 
 class _Nics:
@@ -93,18 +95,18 @@ class _Nics:
     def of(self, rank: int, task: Task) -> int:
         """Return the interface that a rank sends from or receives at."""
         if task.action is Action.SEND:
-            return self.leaving[self.ways[rank, task.peer, task.channel][0]]
-        return self.entering[self.ways[task.peer, rank, task.channel][-1]]
+            return self.leaving[self.ways[rank, task.peer, task.path][0]]
+        return self.entering[self.ways[task.peer, rank, task.path][-1]]
 
 
-def _lines(program: Program, unit: int, schedule: Schedule) -> Iterator[str]:
+def _lines(played: Tasks, unit: int, schedule: Schedule) -> Iterator[str]:
     nics = _Nics(schedule)
-    size = program.units * unit
-    yield f"// {' '.join(program.name.split())}: {size} bytes in {program.units} units of {unit}"
+    name = f"{schedule.collective} on {schedule.topology.name}"
+    yield f"// {' '.join(name.split())}: {played.units * unit} bytes in {played.units} units of {unit}"
     yield f"// {_parameters(schedule.topology)}"
     yield "// network interfaces (nic) of a rank: its links out, then its links in"
-    yield f"num_ranks {program.num_ranks}"
-    for rank, tasks in enumerate(tasks_of(program)):
+    yield f"num_ranks {len(played.ranks)}"
+    for rank, tasks in enumerate(played.ranks):
         yield ""
         yield f"rank {rank} {{"
         if not tasks:
@@ -121,8 +123,27 @@ def _lines(program: Program, unit: int, schedule: Schedule) -> Iterator[str]:
 
 
 def _parameters(topology: Topology) -> str:
-    """Return the parameters of LogGOPSim at which its times are those of the network, where there are any."""
+    """Return the parameters of LogGOPSim at which its times are those of the network, where there are any.
+
+    They are whole numbers below 2^31, of the longest unit of time in which rounding adds less than a
+    thousandth.
+    """
     if not topology.homogeneous:
         return "the links differ: no L and G are those of all"
-    latency, gap = (short(float(value * 10**9)) for value in (topology.alpha[0], 1 / topology.bandwidth[0]))
-    return f"-L {latency} -o 0 -g 0 -O 0 -G {gap} -S 2147483647"
+    seconds = topology.alpha[0], 1 / topology.bandwidth[0]
+    fitting = [
+        (name, whole)
+        for name, parts in UNITS.items()
+        if max(whole := [round(value * parts) for value in seconds]) < MOST_TIME
+    ]
+    if not fitting:
+        return "no unit of time has L and G as whole numbers"
+    close = [
+        (name, whole)
+        for name, whole in fitting
+        if all(
+            abs(one / UNITS[name] - value) * 1000 <= value for one, value in zip(whole, seconds, strict=True)
+        )
+    ]
+    name, (latency, gap) = (close or fitting[-1:])[0]
+    return f"-L {latency} -o 0 -g 0 -O 0 -G {gap} -S 2147483647 (times in {name})"

@@ -19,7 +19,7 @@ from schedules.collective import Collective
 from schedules.programs.layout import Layout, Placement
 from schedules.programs.program import NONE, Buffer
 from schedules.schedule import NO_COPY, Clock, Schedule
-from schedules.simulation.simulate import simulate
+from schedules.simulation.simulate import Simulation, SimulationOptions, simulate
 from schedules.verify.replay import kept_copies
 from schedules.verify.timing import timing
 from topologies.errors import InputError, Unsupported
@@ -66,6 +66,9 @@ class Moves:
         Which way from source to target, where there are several.
     datum
         The first chunk that is moved; -1 for a copy.
+    message, hop
+        Of which message of the simulation it is a part, on its how many-th way from rank to rank; -1 for a
+        copy.
     read, write
         Where the source reads and the target stores.
     add
@@ -86,6 +89,8 @@ class Moves:
     target: Int64Array
     path: Int64Array
     datum: Int64Array
+    message: Int64Array
+    hop: Int64Array
     read: Places
     write: Places
     add: Places
@@ -128,12 +133,13 @@ class _Cells(NamedTuple):
 class _Rows(NamedTuple):
     """The transfer table over these cells: `many` from `first` on go over `route`, as so many-th instance.
 
-    `read` and `arrive` are turns, `begin` and `end` seconds.
+    `message` is that of the simulation, `read` and `arrive` are turns, `begin` and `end` seconds.
     """
 
     first: Int64Array
     many: Int64Array
     route: Int64Array
+    message: Int64Array
     instance: Int64Array
     reduce: BoolArray
     read: Int64Array
@@ -172,6 +178,7 @@ def moves_of(
     in_place: bool = False,
     instances: int = 1,
     longest: int = MOST_UNITS,
+    rules: SimulationOptions | None = None,
 ) -> Moves:
     """Return what the ranks do in a legal schedule.
 
@@ -187,6 +194,8 @@ def moves_of(
         Each chunk is cut in so many, which go side by side.
     longest
         No message and no copy has more units.
+    rules
+        Of the simulation that finds the order; the usual ones if not given.
 
     Raises
     ------
@@ -195,7 +204,8 @@ def moves_of(
     InputError
         If M would have more than 2^31 - 1 units.
     """
-    cells, units, rows = _in_units(schedule, Fraction(size), instances, longest)
+    simulated = simulate(schedule, Fraction(size), rules or SimulationOptions())
+    cells, units, rows = _in_units(schedule, simulated, instances, longest)
     hops = _hops(schedule, rows)
     count = rows.many[hops.row]
     hop = np.repeat(np.arange(len(count)), count)
@@ -241,7 +251,9 @@ class _Copies(NamedTuple):
     length: Int64Array
 
 
-def _in_units(schedule: Schedule, size: Fraction, instances: int, longest: int) -> tuple[_Cells, int, _Rows]:
+def _in_units(
+    schedule: Schedule, simulated: Simulation, instances: int, longest: int
+) -> tuple[_Cells, int, _Rows]:
     """Cut the chunks into cells of at most `longest` whole units of M; return these, C and the rows."""
     chunks = schedule.chunks
     unit = int(np.gcd.reduce(chunks.size, initial=0)) or 1
@@ -257,11 +269,11 @@ def _in_units(schedule: Schedule, size: Fraction, instances: int, longest: int) 
     count = np.ones(len(schedule), np.int64) if schedule.count is None else schedule.count.astype(np.int64)
     first, last = position[schedule.chunk], position[schedule.chunk + count]
     read, arrive = _turns(schedule)
-    simulated = simulate(schedule, size)
     rows = _Rows(
         first,
         last - first,
         schedule.route.astype(np.int64),
+        simulated.message.astype(np.int64),
         np.zeros(len(schedule), np.int64),
         np.zeros(len(schedule), np.bool_) if schedule.reduce is None else schedule.reduce,
         read,
@@ -557,6 +569,8 @@ def _joined(
         target=np.concatenate([copies.rank, hops.target[hop]]),
         path=np.concatenate([0 * before, hops.path[hop] * instances + rows.instance[row]]),
         datum=np.concatenate([before, messages.cell]),
+        message=np.concatenate([before, rows.message[row]]),
+        hop=np.concatenate([before, number]),
         read=together(copies.read, messages.read),
         write=together(copies.write, messages.write),
         add=together(Places.nowhere(few), messages.add),

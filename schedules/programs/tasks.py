@@ -1,22 +1,36 @@
 """What simulators play: of each rank sends, receives and sums, and which of them waits for which.
 
-An instruction becomes a receive, a sum and a send, as far as it has them, one after the other. Copies, and
-instructions that only wait, take no time in the simulator (`schedules.simulation`) and are left out: who
-waits for one of them waits for what it waited for.
+A message of the simulation (`schedules.simulation`) is one send and one receive for each way from rank to
+rank, and one sum if some of it is added. A send waits for what it sends: messages, and all sums in it. Nobody
+waits for a send: simulators move no data, so that a place may be overwritten before it was sent, and in
+ASTRA-sim a send ends only when the message has arrived. Copies take no time and are left out: who waits for
+one of them waits for what it waited for.
+
+Tasks are numbered in the order of the schedule, simulated by ASTRA-sim's rules. Simulators begin what they
+can begin at one time in the order of these numbers. A send that is ready no later than an earlier one over
+the same link waits for what that waits for: so the link's messages stay in order.
 """
 
 from __future__ import annotations
 
+import heapq
+from collections import defaultdict
 from enum import StrEnum
 from fractions import Fraction
+from math import inf
 from typing import NamedTuple
 
-from schedules.programs.program import NONE, Op, Program
-from schedules.programs.serial import senders, serial_order
+import numpy as np
+
+from schedules.message_durations import messages
+from schedules.programs.moves import Moves, moves_of, ways
+from schedules.programs.ordering import waits
+from schedules.programs.program import NONE
+from schedules.programs.rounding import rounded
+from schedules.schedule import Schedule
+from schedules.simulation.simulate import SimulationOptions
 from topologies.errors import InputError
 from topologies.units import format_size
-
-_SUMS = (Op.REDUCE, Op.RECV_REDUCE_SEND, Op.RECV_REDUCE_COPY, Op.RECV_REDUCE_COPY_SEND)
 
 
 class Action(StrEnum):
@@ -38,8 +52,8 @@ class Task(NamedTuple):
         That it moves or adds.
     after
         The tasks of the same rank, by number, that are done before.
-    peer, channel
-        The other rank and the channel of a send or receive.
+    peer, path
+        The other rank of a send or receive, and by which way (`moves.ways`).
     tag
         Of the message: no other has it.
     """
@@ -48,42 +62,149 @@ class Task(NamedTuple):
     units: int
     after: tuple[int, ...]
     peer: int = NONE
-    channel: int = 0
+    path: int = 0
     tag: int = NONE
 
 
-def tasks_of(program: Program) -> list[list[Task]]:
-    """Return the tasks of each rank; none waits for one that comes after it.
+class Tasks(NamedTuple):
+    """The tasks of each rank; none waits for one that comes after it. M is so many units."""
+
+    ranks: list[list[Task]]
+    units: int
+
+
+_Key = tuple[int, Action]
+"""A message on one of its ways from rank to rank, and what is done of it."""
+
+
+def tasks_of(schedule: Schedule, size: Fraction) -> Tasks:
+    """Return what the ranks do in a verified schedule, in the order in which they do it at a size.
 
     Raises
     ------
-    InputError
-        If instructions wait for each other.
+    Unsupported, InputError
+        As `moves_of`.
     """
-    sent = senders(program)
-    order = serial_order(program, sent)
-    tag = {int(number): place for place, number in enumerate(sorted(sent[sent != NONE].tolist()))}
-    ranks: list[list[Task]] = [[] for _ in range(program.num_ranks)]
-    done: dict[int, tuple[int, ...]] = {}  # of each instruction the tasks that end it
-    for number in order.tolist():
-        block = int(program.block_of[number])
-        tasks, one = ranks[program.rank[block]], program.instruction(number)
-        before = program.waits[program.wait_begin[number] : program.wait_begin[number + 1]].tolist()
-        if number > program.begin[block]:
-            before.append(number - 1)
-        after = tuple(sorted({task for other in before for task in done[other]}))
-        parts: list[tuple[Action, tuple[int, ...]]] = []
-        if one.op.receives:
-            parts.append((Action.RECV, (one.origin, one.channel, tag[int(sent[number])])))
-        if one.op in _SUMS:
-            parts.append((Action.SUM, ()))
-        if one.op.sends:
-            parts.append((Action.SEND, (one.to, one.channel, tag[number])))
-        for action, ends in parts:
-            tasks.append(Task(action, one.length, after, *ends))
-            after = (len(tasks) - 1,)
-        done[number] = after
-    return ranks
+    schedule = rounded(schedule)
+    rules = SimulationOptions(store_and_forward=True, overlap_alpha=True)
+    moves = moves_of(schedule, size, in_place=True, rules=rules)
+    sent = _Messages(moves)
+    sent.keep_order(schedule)
+    ranks: list[list[Task]] = [[] for _ in range(schedule.topology.num_ranks)]
+    numbers: dict[_Key, int] = {}
+    for key in sent.in_order():
+        tasks = ranks[sent.rank(key)]
+        numbers[key] = len(tasks)
+        tasks.append(sent.task(key, tuple(sorted(numbers[other] for other in sent.after[key]))))
+    return Tasks(ranks, moves.units)
+
+
+class _Messages:
+    """The messages, what waits for what, and when it is done.
+
+    Attributes
+    ----------
+    after
+        What each thing to do waits for.
+    """
+
+    def __init__(self, moves: Moves) -> None:
+        sent = np.flatnonzero(moves.source != moves.target)
+        key = moves.message[sent] * (int(moves.hop.max(initial=0)) + 1) + moves.hop[sent]
+        _, self.first, which = np.unique(key, return_index=True, return_inverse=True)
+        self.first = sent[self.first]
+        self.moves, self.of = moves, np.full(len(moves), NONE, dtype=np.int64)
+        self.of[sent] = which
+        self.units = np.bincount(which, weights=moves.length[sent], minlength=len(self.first)).astype(int)
+        adds = moves.add.buffer[sent] != NONE
+        self.sums = np.bincount(which[adds], minlength=len(self.first)) > 0
+        self.after: dict[_Key, set[_Key]] = {}
+        for one, summed in enumerate(self.sums.tolist()):
+            self.after |= {(one, Action.SEND): set(), (one, Action.RECV): set()}
+            if summed:
+                self.after[one, Action.SUM] = {(one, Action.RECV)}
+        self._wait()
+
+    def _wait(self) -> None:
+        """Let each send wait for its data: what was received, and all that was added to it."""
+        waiting = waits(self.moves)
+        begin, whom, of = waiting.begin.tolist(), waiting.node.tolist(), self.of.tolist()
+        adds = (self.moves.add.buffer != NONE).tolist()
+        turns = np.stack([self.moves.reading, self.moves.writing], axis=1)
+        data: dict[int, set[_Key]] = {}  # what a node stores is there once these are done
+        for node in np.argsort(turns, axis=None).tolist():
+            one, receives = of[node // 2], node % 2
+            before = whom[begin[node] : begin[node + 1]]
+            found = set[_Key]().union(*(data.get(other, ()) for other in before))
+            if one == NONE:
+                data[node] = found
+            elif not receives:
+                self.after[one, Action.SEND] |= found
+            else:
+                data[node] = {(one, Action.SUM), *found} if adds[node // 2] else {(one, Action.RECV)}
+
+    def keep_order(self, schedule: Schedule) -> None:
+        """Let sends that are the first of their routes stay in the schedule's order on their link.
+
+        All that they wait for has then ended by the simulation before they begin: no circle can come of it.
+        """
+        links, moves, order = ways(schedule), self.moves, messages(schedule).order
+        by_link: dict[int, list[tuple[int, float, int]]] = defaultdict(list)
+        for one, move in enumerate(self.first.tolist()):
+            if moves.hop[move] == 0:
+                ends = int(moves.source[move]), int(moves.target[move]), int(moves.path[move])
+                when = int(order[moves.message[move]]), float(moves.begin[move])
+                by_link[links[ends][0]].append((*when, one))
+        for sends in by_link.values():
+            latest, needed = -inf, set[_Key]()
+            for _, _, one in sorted(sends):
+                after = self.after[one, Action.SEND]
+                ready = max((self._time(other)[0] for other in after), default=-inf)
+                if ready > latest:
+                    latest, needed = ready, set()
+                needed |= after
+                after |= needed
+
+    def in_order(self) -> list[_Key]:
+        """Return all that is done by its time in the simulation, each behind what it waits for."""
+        left = {key: len(others) for key, others in self.after.items()}
+        following: dict[_Key, list[_Key]] = defaultdict(list)
+        for key, others in self.after.items():
+            for other in others:
+                following[other].append(key)
+        ready = [(self._time(key), key) for key, count in left.items() if not count]
+        heapq.heapify(ready)
+        found: list[_Key] = []
+        while ready:
+            key = heapq.heappop(ready)[1]
+            found.append(key)
+            for other in following[key]:
+                left[other] -= 1
+                if not left[other]:
+                    heapq.heappush(ready, (self._time(other), other))
+        if len(found) < len(left):
+            raise InputError(f"{self.moves.collective}: messages wait for each other")
+        return found
+
+    def _time(self, key: _Key) -> tuple[float, int]:
+        """Return when something is done, and its turn in the replay."""
+        move, sends = self.first[key[0]], key[1] is Action.SEND
+        when, turn = (self.moves.begin, self.moves.reading) if sends else (self.moves.end, self.moves.writing)
+        return float(when[move]), int(turn[move])
+
+    def rank(self, key: _Key) -> int:
+        """Return who does it."""
+        whose = self.moves.source if key[1] is Action.SEND else self.moves.target
+        return int(whose[self.first[key[0]]])
+
+    def task(self, key: _Key, after: tuple[int, ...]) -> Task:
+        """Return it as a task."""
+        one, action = key
+        units, move = int(self.units[one]), self.first[one]
+        if action is Action.SUM:
+            return Task(action, units, after)
+        peer = self.moves.target if action is Action.SEND else self.moves.source
+        return Task(action, units, after, int(peer[move]), int(self.moves.path[move]), one)
 
 
 def unit_bytes(units: int, size: Fraction) -> int:

@@ -28,7 +28,6 @@ import numpy as np
 from schedules.collective import Kind
 from schedules.files.schedule_file import write_whole
 from schedules.programs.chakra.protobuf import Int32, NodeType, metadata, node
-from schedules.programs.lowering import lower
 from schedules.programs.ns3 import to_ns3
 from schedules.programs.tasks import Action, Task, tasks_of, unit_bytes
 from schedules.schedule import Schedule
@@ -82,15 +81,15 @@ def write(schedule: Schedule, path: Path, options: ChakraOptions) -> dict[str, A
         names = ", ".join(COLLECTIVES)
         raise InputError(f"does not fit: {what}; ASTRA-sim's custom collectives are {names} of all ranks")
     size = parse_size(options.size)
-    program = lower(schedule, in_place=True, size=size)
-    unit = unit_bytes(program.units, size)
+    played = tasks_of(schedule, size)
+    unit = unit_bytes(played.units, size)
     if size > INT64_MAX:
         raise InputError(f"does not fit: M is {format_size(size)}, at most 2^63 - 1 bytes")
     name, number = COLLECTIVES[what.kind]
     collective = {"is_cpu_op": False, "comm_type": number, "comm_size": int(size)}
     workload = metadata() + node(0, name, NodeType.COLL, collective)
     files: dict[str, bytes] = {}
-    for rank, tasks in enumerate(tasks_of(program)):
+    for rank, tasks in enumerate(played.ranks):
         files[f"{rank}.et"] = _trace(tasks, unit)
         files[f"workload.{rank}.et"] = workload
     networks, missing = _networks(schedule.topology)

@@ -75,7 +75,23 @@ def test_a_ring_of_two_by_hand(tmp_path):
         ["recv 500b from 1 cpu 0 nic 1", "send 500b to 1 cpu 0 nic 0"],
         ["recv 500b from 0 cpu 0 nic 1", "send 500b to 0 cpu 0 nic 0"],
     ]
-    assert "-L 500 -o 0 -g 0 -O 0 -G 0.02 " in text  # 0.5 us, and 1 ns for 50 bytes
+    # 0.5 us, and 1 ns for 50 bytes: LogGOPSim takes whole numbers only.
+    assert "-L 500000 -o 0 -g 0 -O 0 -G 20 -S 2147483647 (times in ps)" in text
+
+
+@pytest.mark.parametrize(
+    ("rates", "parameters"),
+    [
+        ("bandwidth=1GB/s&alpha=2us", "-L 2000 -o 0 -g 0 -O 0 -G 1 -S 2147483647 (times in ns)"),
+        # 3.333 ps a byte would be 3 ps, a tenth too little.
+        ("bandwidth=300GB/s&alpha=0.5us", "-L 500000000 -o 0 -g 0 -O 0 -G 3333 -S 2147483647 (times in fs)"),
+        # In fs, 10 us would be over 2^31.
+        ("bandwidth=300GB/s&alpha=10us", "-L 10000000 -o 0 -g 0 -O 0 -G 3 -S 2147483647 (times in ps)"),
+    ],
+)
+def test_parameters_are_whole_numbers(rates, parameters, tmp_path):
+    text = written(made(f"ring:2?{rates}", "allgather", "ring"), tmp_path / "x.goal", 1000)
+    assert text.splitlines()[1] == f"// {parameters}"
 
 
 def test_a_size_that_does_not_divide_is_refused_with_the_nearest_that_does(tmp_path):

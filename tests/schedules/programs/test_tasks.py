@@ -4,44 +4,51 @@ from fractions import Fraction
 
 import pytest
 
-from schedules.collective import collective
-from schedules.programs.program import NOWHERE, Address, Buffer, Instruction, Op, Program
 from schedules.programs.tasks import Action, Task, tasks_of, unit_bytes
-from tests.schedules.programs.by_hand import ring_allgather, ring_allreduce
+from tests.schedules.programs.replays import made
 from topologies.errors import InputError
 
-IN, OUT, SCRATCH = Buffer
+SIZE = Fraction(12 * 10**6)
+
+
+def played(network, kind, method, rank=0):
+    """Return what a rank does, without tags."""
+    tasks = tasks_of(made(network, kind, method), SIZE).ranks[rank]
+    return [task._replace(tag=-1) for task in tasks]
 
 
 def test_a_ring_passes_on_what_it_received():
-    """Rank 0 of three: its own shard to rank 1, rank 2's on, then rank 1's; the copy is left out."""
-    assert [task._replace(tag=-1) for task in tasks_of(ring_allgather(3))[0]] == [
+    """Rank 0 of three: its own shard to rank 1, rank 2's on, then rank 1's; copies are left out."""
+    assert played("uniring:3", "allgather", "ring") == [
         Task(Action.SEND, 1, (), 1),
-        Task(Action.RECV, 1, (0,), 2),
+        Task(Action.RECV, 1, (), 2),
         Task(Action.SEND, 1, (1,), 1),
-        Task(Action.RECV, 1, (2,), 2),
+        Task(Action.RECV, 1, (), 2),
     ]
 
 
-def test_an_instruction_receives_then_adds_then_sends():
-    actions = [task.action for task in tasks_of(ring_allreduce(2))[0]]
-    assert actions == [Action.SEND, Action.RECV, Action.SUM, Action.SEND, Action.RECV]
+def test_who_needs_a_sum_waits_for_all_that_is_added_and_for_no_send():
+    """Each of three sends its part to both others, adds two to its own, and sends the sum to both."""
+    tasks = played("complete:3", "allreduce", "direct")
+    sums = [number for number, task in enumerate(tasks) if task.action is Action.SUM]
+    assert [tasks[task.after[0]].action for task in tasks if task.action is Action.SUM] == [Action.RECV] * 2
+    sends = [task for task in tasks if task.action is Action.SEND]
+    assert [task.after for task in sends] == [(), (), tuple(sums), tuple(sums)]
+    assert [task.after for task in tasks if task.action is Action.RECV] == [()] * 4
 
 
-def test_who_waits_for_a_copy_waits_for_what_that_waited_for():
-    receive = Instruction(Op.RECV, NOWHERE, Address(SCRATCH, 0), 1, origin=0)
-    copy = Instruction(Op.COPY, Address(SCRATCH, 0), Address(OUT, 0), waits=((0, 0),))
-    send = Instruction(Op.SEND, Address(OUT, 0), to=2, waits=((1, 0),))
-    program = Program.of(
-        collective("broadcast", 3),
-        1,
-        [
-            [[Instruction(Op.SEND, Address(IN, 0), to=1)]],
-            [[receive], [copy], [send]],
-            [[receive._replace(origin=1)]],
-        ],
-    )
-    assert [task.after for task in tasks_of(program)[1]] == [(), (0,)]
+def test_tasks_are_in_the_order_of_the_schedule():
+    """In an all-to-all behind a switch rank r sends to r + 1 first, so that no rank receives from two."""
+    for rank in range(8):
+        tasks = played("dgx_a100:1", "all-to-all", "direct", rank)
+        peers = [task.peer for task in tasks if task.action is Action.SEND]
+        assert peers == [(rank + step) % 8 for step in range(1, 8)]
+
+
+def test_a_message_of_a_step_is_one_send():
+    """Recursive doubling sends all it has in each of its two steps."""
+    actions = [task.action for task in played("complete:4", "allreduce", "recursive_doubling")]
+    assert sorted(actions) == sorted([Action.SEND, Action.RECV, Action.SUM] * 2)
 
 
 @pytest.mark.parametrize(("size", "units", "nearest"), [(25, 24, "24B"), (1, 24, "24B"), (2999, 1000, "3KB")])

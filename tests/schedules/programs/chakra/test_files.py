@@ -1,11 +1,15 @@
 """Chakra traces, decoded by protobuf's rules and replayed."""
 
 import json
+from fractions import Fraction
 
 import pytest
 
 from schedules.programs.chakra import files
 from schedules.programs.chakra.protobuf import Int32, NodeType, node
+from schedules.programs.moves import ways
+from schedules.simulation.simulate import SimulationOptions, simulate
+from tests.schedules.programs.chakra.astra import Replay
 from tests.schedules.programs.replays import CASES, between_ranks, made, play
 from topologies.errors import InputError
 
@@ -66,6 +70,18 @@ def written(schedule, path, size=SIZE):
     ]
 
 
+def by_number(nodes):
+    """Return the nodes as {number: (action, peer, tag, bytes, after)}."""
+    tasks = {}
+    for number, kind, after, values in nodes:
+        peer = values.get("comm_dst" if kind == 5 else "comm_src", (7, -1))
+        tag, size = values.get("comm_tag", (7, -1)), values.get("comm_size", (9, 0))
+        assert (peer[0], tag[0], size[0], values["is_cpu_op"]) == (7, 7, 9, (27, 0))
+        assert kind == 4 or values["comm_type"] == (9, kind)
+        tasks[number] = (ACTIONS[kind], peer[1], tag[1], size[1], after)
+    return tasks
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_replay_ends_and_moves_what_the_schedule_moves(case, tmp_path):
     schedule, ranks = made(*case), []
@@ -73,15 +89,32 @@ def test_a_replay_ends_and_moves_what_the_schedule_moves(case, tmp_path):
         assert version == "0.0.4"
         assert nodes
         assert len({number for number, *_ in nodes}) == len(nodes)
-        tasks = {}
-        for number, kind, after, values in nodes:
-            peer = values.get("comm_dst" if kind == 5 else "comm_src", (7, -1))
-            tag, size = values.get("comm_tag", (7, -1)), values.get("comm_size", (9, 0))
-            assert (peer[0], tag[0], size[0], values["is_cpu_op"]) == (7, 7, 9, (27, 0))
-            assert kind == 4 or values["comm_type"] == (9, kind)
-            tasks[number] = (ACTIONS[kind], peer[1], tag[1], size[1], after)
-        ranks.append(tasks)
+        ranks.append(by_number(nodes))
     assert play(ranks) == between_ranks(schedule) * SIZE
+
+
+TIMES = [
+    ("complete:3", "allreduce", "direct", Fraction(1, 100)),
+    ("complete:8", "allreduce", "recursive_doubling", Fraction(1, 100)),
+    ("ring:8", "allgather", "bfb", Fraction(1, 100)),
+    ("ring:8", "allreduce", "forestcoll", Fraction(1, 100)),
+    ("torus:3x3", "allreduce", "bfb", Fraction(1, 100)),
+    ("hypercube:3", "allgather", "tacos", Fraction(1, 100)),
+    ("dgx_a100:1", "all-to-all", "direct", Fraction(1, 20)),
+    ("dgx_a100:1", "allreduce", "rhd", Fraction(1, 20)),
+    ("dgx_a100:1", "allreduce", "dbt", Fraction(1, 20)),
+]
+"""Direct networks whose routes are single links, and one switch, with how far the times may be apart."""
+
+
+@pytest.mark.parametrize(("network", "kind", "method", "apart"), TIMES)
+def test_astra_sims_time_is_ours(network, kind, method, apart, tmp_path):
+    schedule = made(network, kind, method)
+    ranks = [by_number(nodes) for _, nodes in written(schedule, tmp_path / "x")]
+    routes = {ends[:2]: links for ends, links in ways(schedule).items()}
+    time = Replay(ranks, schedule.topology, lambda *ends: routes[ends]).time()
+    rules = SimulationOptions(store_and_forward=True, overlap_alpha=True)
+    assert time == pytest.approx(simulate(schedule, Fraction(SIZE), rules).time, rel=float(apart))
 
 
 def test_a_node_by_hand():
