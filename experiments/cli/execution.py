@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import sys
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from experiments.cli.output import print_json, print_table
 from experiments.cli.programs import read_program
 from experiments.cli.ranks import on_ranks
+from experiments.printable import say
 from schedules.execution.prediction import predicted
 from schedules.execution.session import Task, Times
 from schedules.programs.program import Program
@@ -39,12 +43,17 @@ def execute(arguments: argparse.Namespace) -> int:
             raise InputError(f"{arguments.file} is for {program.num_ranks} ranks, not {ranks}")
         if network is not None and schedule is None:
             raise InputError(f"{arguments.file}: --against-model simulates schedules, and this is a program")
-        return [Task(program, _whole(size), arguments.dtype) for size in sizes]
+        return [Task(program, _dividing(program, size, arguments.dtype), arguments.dtype) for size in sizes]
 
     played = on_ranks(arguments, make)
     if played is None:
         return 0
     program, schedule = read[0]
+    for size, task in zip(sizes, played[0], strict=True):
+        if task.size != size:
+            units = f"{program.units} units of whole elements ({task.dtype})"
+            note = f"{format_size(size)} does not divide into {units}; played at {format_size(task.size)}"
+            say(f"tutti: note: {note}", sys.stderr)
     documents = [
         {
             "file": str(arguments.file),
@@ -90,10 +99,12 @@ def _slowest(by_rank: Sequence[Sequence[float]]) -> list[float]:
     return [max(repeat) for repeat in zip(*by_rank, strict=True)]
 
 
-def _whole(size: Fraction) -> int:
+def _dividing(program: Program, size: Fraction, dtype: str) -> int:
+    """Return the least size, from one on, of which each unit is a whole number of elements."""
     if size.denominator != 1:
         raise InputError(f"{float(size):g} bytes are no whole number of them")
-    return int(size)
+    step = program.units * np.dtype(dtype).itemsize
+    return -(-int(size) // step) * step
 
 
 def _predict(documents: Sequence[dict[str, Any]], schedule: Schedule, network: Topology) -> None:

@@ -43,7 +43,7 @@ class GoalOptions(Options):
     Parameters
     ----------
     size
-        M: sizes in the file are bytes.
+        M, which is rounded up to whole bytes of each unit.
     """
 
     OWNER: ClassVar[str] = "goal"
@@ -59,15 +59,15 @@ def write(schedule: Schedule, path: Path, options: GoalOptions) -> dict[str, Any
     Raises
     ------
     TuttiError
-        If it doesn't fit, or the size is no whole number of bytes for each unit.
+        If it doesn't fit.
     """
     schedule = rounded(schedule)
     size = parse_size(options.size)
     tasks = tasks_of(schedule, size)
-    unit = unit_bytes(tasks.units, size)
+    unit, said = unit_bytes(tasks.units, size)
     text = "".join(f"{line}\n" for line in _lines(tasks, unit, schedule))
     write_text(path, text)
-    return {"bytes": tasks.units * unit, "unit": unit, "parameters": _parameters(schedule.topology)}
+    return {"bytes": tasks.units * unit, "unit": unit, "parameters": _parameters(schedule.topology), **said}
 
 
 class _Nics:

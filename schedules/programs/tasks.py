@@ -17,7 +17,7 @@ import heapq
 from collections import defaultdict
 from enum import StrEnum
 from fractions import Fraction
-from math import inf
+from math import ceil, inf
 from typing import NamedTuple
 
 import numpy as np
@@ -207,26 +207,18 @@ class _Messages:
         return Task(action, units, after, int(peer[move]), int(self.moves.path[move]), one)
 
 
-def unit_bytes(units: int, size: Fraction) -> int:
-    """Return the bytes of a unit, where M is so many units.
-
-    Raises
-    ------
-    InputError
-        If they are no whole number, with the nearest size at which they are.
+def unit_bytes(units: int, size: Fraction) -> tuple[int, dict[str, str]]:
+    """Return the bytes of a unit, where M is so many units, rounded up; and what is to be said of that.
 
     Examples
     --------
+    >>> unit_bytes(24, Fraction(48))
+    (2, {})
     >>> unit_bytes(24, Fraction(100))
-    Traceback (most recent call last):
-    ...
-    topologies.errors.InputError: 100 bytes do not divide into 24 units; the nearest size that does is 96B
+    (5, {'rounded': '100B does not divide into 24 units; written for 120B'})
     """
-    whole = size / units
-    if whole.denominator != 1:
-        nearest = max(round(whole), 1) * units
-        raise InputError(
-            f"{size} bytes do not divide into {units} units; "
-            f"the nearest size that does is {format_size(nearest)}"
-        )
-    return int(whole)
+    unit = ceil(size / units)
+    if unit * units == size:
+        return unit, {}
+    written = format_size(unit * units)
+    return unit, {"rounded": f"{format_size(size)} does not divide into {units} units; written for {written}"}

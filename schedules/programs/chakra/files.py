@@ -58,7 +58,8 @@ class ChakraOptions(Options):
     Parameters
     ----------
     size
-        M: sizes in the traces are bytes, whatever the workload asks for.
+        M, which is rounded up to whole bytes of each unit: sizes in the traces are bytes, whatever the
+        workload asks for.
     """
 
     OWNER: ClassVar[str] = "chakra"
@@ -74,7 +75,7 @@ def write(schedule: Schedule, path: Path, options: ChakraOptions) -> dict[str, A
     Raises
     ------
     TuttiError
-        If ASTRA-sim has no such custom collective, or the size is no whole number of bytes for each unit.
+        If ASTRA-sim has no such custom collective.
     """
     what = schedule.collective
     if what.kind not in COLLECTIVES or what.groups is not None:
@@ -82,7 +83,8 @@ def write(schedule: Schedule, path: Path, options: ChakraOptions) -> dict[str, A
         raise InputError(f"does not fit: {what}; ASTRA-sim's custom collectives are {names} of all ranks")
     size = parse_size(options.size)
     played = tasks_of(schedule, size)
-    unit = unit_bytes(played.units, size)
+    unit, rounded = unit_bytes(played.units, size)
+    size = Fraction(played.units * unit)
     if size > INT64_MAX:
         raise InputError(f"does not fit: M is {format_size(size)}, at most 2^63 - 1 bytes")
     name, number = COLLECTIVES[what.kind]
@@ -112,6 +114,7 @@ def write(schedule: Schedule, path: Path, options: ChakraOptions) -> dict[str, A
         "unit": unit,
         "files": ", ".join(f"{path.name}.{end}" for end in texts),
         **missing,
+        **rounded,
     }
 
 

@@ -62,11 +62,17 @@ def test_a_run_is_set_against_the_simulation_on_a_network(tutti, schedule):
     assert "model / time" in out
 
 
+def test_a_size_that_does_not_divide_is_rounded_up(tutti, schedule):
+    # Eight units of elements of four bytes.
+    code, out, err = tutti("exec", schedule, "--size", "64004B", "--json", *QUICK)
+    assert (code, json.loads(out)["size_bytes"]) == (0, 64032)
+    assert "64004B does not divide into 8 units of whole elements (float32); played at 64032B" in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (["--ranks", 8], "is for 4 ranks, not 8"),
-        (["--size", "64004B"], "64004 bytes do not divide into 8 units of whole elements"),
         (["--size", "1KiB,1PiB"], "of memory are needed here, and "),
         (["--size", "1.5B"], "1.5 bytes are no whole number of them"),
         (["--repeats", 0], "--repeats 0; it must be at least 1"),

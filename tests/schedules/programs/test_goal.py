@@ -94,11 +94,10 @@ def test_parameters_are_whole_numbers(rates, parameters, tmp_path):
     assert text.splitlines()[1] == f"// {parameters}"
 
 
-def test_a_size_that_does_not_divide_is_refused_with_the_nearest_that_does(tmp_path):
-    where = tmp_path / "x.goal"
-    with pytest.raises(InputError, match=r"1001 bytes do not divide into 8 units; .* is 1KB"):
-        goal.write(made("ring:4", "allgather", "ring"), where, goal.OPTIONS("1001B"))
-    assert not where.exists()
+def test_a_size_that_does_not_divide_is_rounded_up(tmp_path):
+    said = goal.write(made("ring:4", "allgather", "ring"), tmp_path / "x.goal", goal.OPTIONS("1001B"))
+    assert (said["bytes"], said["rounded"]) == (1008, "1001B does not divide into 8 units; written for 1008B")
+    assert play(parsed((tmp_path / "x.goal").read_text())[0]) == 4 * 3 * 1008 // 4
 
 
 def test_no_rank_has_over_256_interfaces(tmp_path):

@@ -117,6 +117,16 @@ def test_astra_sims_time_is_ours(network, kind, method, apart, tmp_path):
     assert time == pytest.approx(simulate(schedule, Fraction(SIZE), rules).time, rel=float(apart))
 
 
+def test_a_size_that_does_not_divide_is_rounded_up(tmp_path):
+    said = files.write(made("complete:3", "allgather", "direct"), tmp_path / "x", files.OPTIONS("1MB"))
+    assert (said["bytes"], said["rounded"]) == (
+        1000002,
+        "1MB does not divide into 3 units; written for 1000002B",
+    )
+    _, nodes = decoded((tmp_path / "x.workload.0.et").read_bytes())
+    assert nodes[0][3]["comm_size"] == (9, 1000002)
+
+
 def test_a_node_by_hand():
     """Fields: id 1 (08), name 2 (12), type 3 (18), data_deps 5, packed (2a), attr 10 (52)."""
     attribute = b"\x52\x0e\x0a\x09comm_size\x48\xac\x02"  # int64_val = 9, 300 = 0b10_0101100
