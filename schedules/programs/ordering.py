@@ -211,9 +211,8 @@ def _in_order(
     done = np.empty(len(pending), dtype=np.int64)
     following = np.full(len(pending), NONE, dtype=np.int64)  # the message behind it in its FIFO
     fifos = fifo.max() + 1 if len(fifo) else 0
-    tail, held = np.full(fifos, NONE, dtype=np.int64), np.full(fifos, NONE, dtype=np.int64)
-    inside = np.zeros(fifos, dtype=np.int64)
-    held_next = np.full(len(pending), NONE, dtype=np.int64)
+    tail, inside = np.full(fifos, NONE, dtype=np.int64), np.zeros(fifos, dtype=np.int64)
+    held = _Held(np.full((fifos, 2), NONE, dtype=np.int64), np.full((len(pending), 2), NONE, dtype=np.int64))
     size = length = 0
     for node in range(len(pending)):
         size = _push_if_ready(heap, when, size, node, pending, 0)
@@ -222,7 +221,7 @@ def _in_order(
         size -= 1
         other = sends[node]
         if other != NONE and inside[fifo[other]] >= depth:
-            held_next[node], held[fifo[other]] = held[fifo[other]], node
+            _hold(held, fifo[other], node, when)
             continue
         done[length] = node
         length += 1
@@ -242,10 +241,60 @@ def _in_order(
                 tail[mine] = NONE
             else:
                 size = _push_if_ready(heap, when, size, after, pending, 1)
-            while held[mine] != NONE:  # there is room again
-                node, held[mine] = held[mine], held_next[held[mine]]
-                size = _push_if_ready(heap, when, size, node, pending, 0)
-    return done[:length].copy(), held
+            first = held.ends[mine, 0]
+            if first != NONE:  # there is room again, for one
+                _release(held, mine)
+                size = _push_if_ready(heap, when, size, first, pending, 0)
+    return done[:length].copy(), held.ends[:, 0].copy()
+
+
+class _Held(NamedTuple):
+    """Nodes that wait for room in each FIFO, the earliest first: a list linked both ways.
+
+    Parameters
+    ----------
+    ends
+        int64, shape (FIFOs, 2): the first and the last of each, -1 for none.
+    beside
+        int64, shape (nodes, 2): the one before each, and the one behind it.
+    """
+
+    ends: Int64Array
+    beside: Int64Array
+
+
+@kernel
+def _hold(held: _Held, fifo: int, node: int, when: FloatArray) -> None:
+    """Put a node in its place among those that wait for room: most often that is behind the last."""
+    ends, beside = held
+    before = ends[fifo, 1]
+    first = ends[fifo, 0]
+    if first != NONE and (when[node], node) < (when[first], first):
+        before = NONE
+    while before != NONE and (when[node], node) < (when[before], before):
+        before = beside[before, 0]
+    behind = first if before == NONE else beside[before, 1]
+    beside[node, 0], beside[node, 1] = before, behind
+    if before == NONE:
+        ends[fifo, 0] = node
+    else:
+        beside[before, 1] = node
+    if behind == NONE:
+        ends[fifo, 1] = node
+    else:
+        beside[behind, 0] = node
+
+
+@kernel
+def _release(held: _Held, fifo: int) -> None:
+    """Take out the first of those that wait for room."""
+    ends, beside = held
+    behind = beside[ends[fifo, 0], 1]
+    ends[fifo, 0] = behind
+    if behind == NONE:
+        ends[fifo, 1] = NONE
+    else:
+        beside[behind, 0] = NONE
 
 
 @kernel

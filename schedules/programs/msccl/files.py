@@ -16,7 +16,7 @@ from schedules.programs.faults import ProgramError
 from schedules.programs.interpreter import Judgement, check_depth, judge
 from schedules.programs.lowering import Limits, LoweringOptions, TooShallow, steps_of
 from schedules.programs.msccl.flavours import DEPTHS, MOST_COUNT, SIMPLE, find_flavour
-from schedules.programs.msccl.printer import XmlOptions, to_xml
+from schedules.programs.msccl.printer import XmlOptions, check_fits, to_xml
 from schedules.programs.msccl.reader import parse_algo, places, program_of, read_msccl
 from schedules.programs.program import Program
 from schedules.schedule import Schedule
@@ -51,6 +51,7 @@ def lowered(schedule: Schedule, options: MscclOptions) -> Program:
     """
     flavour, depth = find_flavour(options.flavour), DEPTHS[options.proto]
     flavour.collective(schedule.collective.kind)
+    check_fits(schedule.collective, len(schedule))  # before it is lowered: each transfer is a step at least
     limits = Limits(flavour.blocks, flavour.steps)
     hanging: list[ProgramError] = []
     fitting: list[Program] = []

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate, islice, pairwise
 from typing import Annotated, ClassVar, NamedTuple
 
+from schedules.collective import Collective
 from schedules.programs.faults import ProgramError
 from schedules.programs.interpreter import check_depth
 from schedules.programs.layout import Layout
@@ -97,15 +98,26 @@ def to_xml(program: Program, options: XmlOptions | None = None) -> str:
     return text
 
 
-def _lines(program: Program, options: XmlOptions, flavour: Flavour) -> Iterator[str]:
-    what = program.collective
+def check_fits(what: Collective, elements: int) -> None:
+    """Check that the format has a collective, and that a file has room for so many elements.
+
+    Raises
+    ------
+    InputError
+        If not.
+    """
     if what.groups is not None or what.shards is not None:
-        raise InputError(f"MSCCL XML has no groups and no uneven shards; {program.name} is for {what}")
-    elements = len(program) + program.num_blocks + program.num_ranks + 1  # at least: waits may take more
+        raise InputError(f"MSCCL XML has no groups and no uneven shards; this is for {what}")
     if elements > MOST_OF_FILE:
         raise InputError(
-            f"{program.name} does not fit: {elements} elements; at most {MOST_OF_FILE} are written and read"
+            f"{what} does not fit: at least {elements} elements; at most {MOST_OF_FILE} are written and read"
         )
+
+
+def _lines(program: Program, options: XmlOptions, flavour: Flavour) -> Iterator[str]:
+    what = program.collective
+    elements = len(program) + program.num_blocks + program.num_ranks + 1  # at least: waits may take more
+    check_fits(what, elements)
     blocks = [_blocks(program, rank) for rank in range(program.num_ranks)]
     sizes = Layout.of(program).sizes
     head: dict[str, int | str] = {

@@ -21,6 +21,7 @@ from schedules.programs.mscclpp.names import (
     PACKETS,
     PORT,
     SIMPLE,
+    check_plain,
 )
 from schedules.programs.mscclpp.printer import Misfit, to_plan
 from schedules.programs.mscclpp.reader import read_plan
@@ -137,6 +138,7 @@ def plan_of(schedule: Schedule, options: PlanOptions) -> tuple[Program, str]:
     TuttiError
         As `write`.
     """
+    check_plain(schedule.collective)
     packets = options.protocol == PACKETS
     proxied = _between_hosts(schedule.topology, options.channels)
     misfits = []

@@ -57,8 +57,19 @@ def chunks_of(what: Collective, units: int) -> tuple[int, int]:
     InputError
         If the collective has groups or uneven shards, or an item is no whole number of units.
     """
-    if not what.plain:
-        raise InputError(f"a plan of MSCCL++ has no groups and no uneven shards; this is {what}")
+    check_plain(what)
     nothing = np.zeros(what.num_ranks, dtype=np.int32)
     sizes = Layout.build(what, units, nothing, in_place=False).sizes.max(axis=0)
     return int(sizes[Buffer.INPUT]), int(sizes[Buffer.OUTPUT])
+
+
+def check_plain(what: Collective) -> None:
+    """Check that a collective has neither groups nor uneven shards.
+
+    Raises
+    ------
+    InputError
+        If it does.
+    """
+    if not what.plain:
+        raise InputError(f"a plan of MSCCL++ has no groups and no uneven shards; this is {what}")

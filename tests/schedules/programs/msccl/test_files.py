@@ -2,12 +2,14 @@
 
 import pytest
 
+import tutti
 from schedules.programs.faults import ProgramError
 from schedules.programs.formats import FORMATS
 from schedules.programs.lowering import Limits, lower
 from schedules.programs.msccl import files
 from schedules.programs.msccl.files import MscclOptions, lowered
 from schedules.programs.msccl.printer import XmlOptions, to_xml
+from schedules.programs.mscclpp.files import PlanOptions, plan_of
 from tests.schedules.programs.by_hand import doubling_allreduce
 from tests.schedules.programs.replays import made
 from tests.schedules.programs.runs import outcome
@@ -56,3 +58,13 @@ def test_a_file_is_judged_over_the_connections_of_its_protocol(tmp_path):
     path.write_text(text.replace('proto="LL"', 'proto="Simple"'))
     with pytest.raises(ProgramError, match="holds 2 messages of one unit; it needs 4"):
         FORMATS["msccl"].judge(path, None, 1)
+
+
+def test_what_the_format_does_not_have_is_refused_before_it_is_lowered(monkeypatch):
+    # A million and more units of one shard took minutes to lower.
+    made = tutti.synthesize("ring:4", "allgather", "64MB", method="ring", shards=[1, 1000003, 2, 5]).schedule
+    monkeypatch.setattr(MscclOptions, "lower", lambda *_: pytest.fail("lowered"))
+    monkeypatch.setattr(PlanOptions, "lower", lambda *_: pytest.fail("lowered"))
+    for refused in (lambda: lowered(made, MscclOptions()), lambda: plan_of(made, PlanOptions())):
+        with pytest.raises(InputError, match=r"no groups and no uneven shards; this is .*1000003"):
+            refused()
