@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from itertools import accumulate, islice, pairwise
 from typing import Annotated, ClassVar, NamedTuple
 
+import numpy as np
+
 from schedules.collective import Collective
 from schedules.programs.faults import ProgramError
 from schedules.programs.interpreter import check_depth
@@ -31,8 +33,10 @@ from schedules.programs.msccl.flavours import (
 )
 from schedules.programs.msccl.lint import lint
 from schedules.programs.msccl.reader import MOST_OF_FILE
-from schedules.programs.program import NONE, Address, Buffer, Instruction, Op, Program
+from schedules.programs.program import NONE, Address, Buffer, Instruction, Op, Program, table_of
+from schedules.programs.serial import senders
 from topologies.errors import InputError
+from topologies.exact import IntArray
 from topologies.ranges import Choice, Options, Whole
 from topologies.units import whole_bytes
 
@@ -118,6 +122,7 @@ def _lines(program: Program, options: XmlOptions, flavour: Flavour) -> Iterator[
     what = program.collective
     elements = len(program) + program.num_blocks + program.num_ranks + 1  # at least: waits may take more
     check_fits(what, elements)
+    program = _with_both_ends(program)
     blocks = [_blocks(program, rank) for rank in range(program.num_ranks)]
     sizes = Layout.of(program).sizes
     head: dict[str, int | str] = {
@@ -139,6 +144,28 @@ def _lines(program: Program, options: XmlOptions, flavour: Flavour) -> Iterator[
         yield from _rank_lines(of_rank)
         yield "  </gpu>"
     yield "</algo>"
+
+
+def _with_both_ends(program: Program) -> Program:
+    """Return the program in which sends name where receivers store, and receives where it is sent from.
+
+    The runtimes don't ask for it; verifiers and people compare both ends.
+    """
+    code, sent = program.code, senders(program)
+    (receives,) = np.nonzero(sent != NONE)
+    sends = sent[receives]
+    stores, keeps = (table_of("writes")[code.op[ends]] for ends in (receives, sends))
+    sides = (code.source_buffer, code.source_offset), (code.target_buffer, code.target_offset)
+    changed: dict[str, IntArray] = {}
+    for name, source, target in zip(("buffer", "offset"), *sides, strict=True):
+        there = np.where(stores, target[receives], source[receives])
+        here = np.where(keeps, target[sends], source[sends])
+        source, target = source.copy(), target.copy()
+        target[sends[~keeps]] = there[~keeps]
+        plain = ~table_of("reads")[code.op[receives]]
+        source[receives[plain]] = here[plain]
+        changed |= {f"source_{name}": source, f"target_{name}": target}
+    return program.replace(code=code._replace(**changed))
 
 
 def _rank_lines(blocks: list[_Block]) -> Iterator[str]:
@@ -166,8 +193,8 @@ def _rank_lines(blocks: list[_Block]) -> Iterator[str]:
 
 
 def _step(number: int, instruction: Instruction, wait: _Place, *, flag: bool) -> str:
-    source = instruction.source if instruction.op.reads else Address(Buffer.INPUT)
-    target = instruction.target if instruction.op.writes else Address(Buffer.OUTPUT)
+    source = Address(Buffer.INPUT) if instruction.source.buffer == NONE else instruction.source
+    target = Address(Buffer.OUTPUT) if instruction.target.buffer == NONE else instruction.target
     attributes: dict[str, int | str] = {
         "s": number,
         "type": _NAME_OF[instruction.op],

@@ -1,5 +1,6 @@
 """Programs as MSCCL XML, against the format's rules."""
 
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,37 @@ def test_what_hangs_over_the_connections_of_a_protocol_is_refused(units, fits):
         else:
             with pytest.raises(InputError, match=rf"does not fit.* it needs {units} \(protocol {proto}\)"):
                 to_xml(program, XmlOptions(proto=proto))
+
+
+def messages_of(text):
+    """Yield (sending step, receiving step) of each message, as attributes."""
+    ends = {"send": defaultdict(list), "recv": defaultdict(list)}
+    for gpu in parse_algo(text, "text").each("gpu"):
+        for block in gpu.each("tb"):
+            mine, chan = gpu.attributes["id"], block.attributes["chan"]
+            for step in block.each("step"):
+                kind, of = step.attributes["type"], step.attributes
+                if kind in ("s", "rcs", "rrs", "rrcs"):
+                    ends["send"][mine, block.attributes["send"], chan].append(of)
+                if kind in ("r", "rcs", "rrs", "rrc", "rrcs"):
+                    ends["recv"][block.attributes["recv"], mine, chan].append(of)
+    for fifo, sent in ends["send"].items():
+        yield from zip(sent, ends["recv"][fifo], strict=True)
+
+
+@pytest.mark.parametrize("program", [ring_allreduce(3), pairs_allreduce(3), ring_allgather(4, in_place=True)])
+def test_both_ends_of_a_message_name_both_places(program):
+    for out, into in messages_of(to_xml(program)):
+        if out["type"] in (
+            "s",
+            "rrs",
+        ):  # has no target of its own: where it is stored, or what is added there
+            end = "src" if into["type"] == "rrs" else "dst"
+            assert (out["dstbuf"], out["dstoff"]) == (into[f"{end}buf"], into[f"{end}off"])
+        if into["type"] in ("r", "rcs"):  # has no source of its own
+            end = "src" if out["type"] in ("s", "rrs") else "dst"
+            assert (into["srcbuf"], into["srcoff"]) == (out[f"{end}buf"], out[f"{end}off"])
+        assert "-1" not in {of[f"{end}off"] for of in (out, into) for end in ("src", "dst")}
 
 
 @pytest.mark.parametrize("kind", [str(kind) for kind in KINDS])
