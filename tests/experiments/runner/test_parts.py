@@ -14,7 +14,7 @@ from schedules.collective import collective
 from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Clock, Schedule
 from tests.experiments import zoo
-from tests.experiments.runner.test_cluster import SMALL, tasks_of
+from tests.experiments.runner.test_cluster import SMALL, certified, tasks_of
 from tests.experiments.runner.test_run import comparable, entries, go, write_config
 from topologies.topology import Link, Topology
 
@@ -53,7 +53,7 @@ def where(request):
     if request.param == "pool":
         yield {"workers": 1}
     else:
-        with Cluster("local:1", Setting("zoo:METHODS")) as one:
+        with Cluster("local:1", Setting("zoo:METHODS")) as one, certified(one):
             yield {"scheduler": one.address}
 
 
