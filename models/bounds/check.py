@@ -3,7 +3,8 @@ r"""What each certificate proves, recomputed from the network and the items alon
 No value here comes from the code that found it, and the file is written to be read as a proof. An item
 *crosses* a set S of nodes if one of its starts is inside and one of its ends is outside: then at least
 its share of M must leave S, be it copied or reduced on the way, by ranks or switches. (The end outside
-needs what the start inside has; a sum is as long as its operands.) With B⁺(S) the bandwidth out of S:
+needs what the start inside has; a sum is as long as its operands.) A certificate may name switches that are
+taken to multicast and aggregate, ``able``: no schedule is lost by that. With B⁺(S) the bandwidth out of S:
 
 cut
     T ≥ M · (shares that cross S) / B⁺(S). No assumption on switches.
@@ -274,7 +275,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -322,7 +323,23 @@ def proven(kind: str, certificate: Certificate, topology: Topology, collective: 
     """
     if kind not in PROOFS:
         raise InputError(f"unknown kind of bound '{kind}'; allowed: {', '.join(PROOFS)}")
-    return PROOFS[kind](certificate, topology, collective)
+    return PROOFS[kind](certificate, strengthened(topology, certificate.get("able", ())), collective)
+
+
+def strengthened(topology: Topology, able: Iterable[int]) -> Topology:
+    """Return the network with these switches able to multicast and aggregate.
+
+    Every schedule on the network is one on that too, so that a bound there is a bound here.
+
+    Raises
+    ------
+    InputError
+        If one is no switch.
+    """
+    more = frozenset(able)
+    if not more:
+        return topology
+    return replace(topology, multicast=topology.multicast | more, aggregate=topology.aggregate | more)
 
 
 def shortest_path(topology: Topology, origin: int, goal: int) -> tuple[Fraction, list[int]]:

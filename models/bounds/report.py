@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache, partial
 from pkgutil import resolve_name
@@ -18,9 +19,9 @@ import numpy as np
 from models.bounds.bandwidth import cut_bound, degree_bound, told_hosts
 from models.bounds.bound import ASKED_SECONDS, SECONDS_PER_BYTE, Bound, BoundKind
 from models.bounds.chains import chains_bound
-from models.bounds.check import PROOFS
+from models.bounds.check import PROOFS, strengthened
 from models.bounds.crossings import crossings_bound
-from models.bounds.growth import growth_bound
+from models.bounds.growth import forwarding, growth_bound
 from models.bounds.latency import AlphaDistances, combined_bound, distance_bound
 from models.bounds.messages import messages_bound
 from models.bounds.neighbours import neighbours_bound
@@ -29,7 +30,7 @@ from models.bounds.traffic import Traffic
 from schedules.collective import Collective, Kind
 from schedules.files.document import collective_document
 from topologies.errors import InputError
-from topologies.exact import json_number
+from topologies.exact import BoolArray, json_number
 from topologies.progress import tell
 from topologies.topology import Topology
 from topologies.units import duration
@@ -132,10 +133,12 @@ def each_bound(
     inside = np.zeros(topology.num_nodes, dtype=bool)
     inside[[*cut.certificate["ranks"], *cut.certificate["switches"]]] = True
     distances, cuts = AlphaDistances(topology), [inside, ~inside, *told_hosts(topology)]
+    growth = partial(growth_bound, traffic=traffic, distances=distances)
+    grown = _larger(growth(topology), _where_able(growth, topology))
     known = (
         distance_bound(topology, traffic, distances),
         combined_bound(topology, traffic, distances, exact, inside),
-        growth_bound(topology, traffic, distances),
+        grown,
         neighbours_bound(topology, traffic, exact),
         transfers_bound(topology, traffic, partitions, exact),
     )
@@ -146,7 +149,7 @@ def each_bound(
         partial(messages_bound, topology, traffic, distances, exact, cuts=cuts),
         partial(chains_bound, topology, traffic, distances, exact),
         partial(_finder("relays"), topology, collective, exact),
-        partial(crossings_bound, topology, traffic, distances, exact, cuts=cuts),
+        partial(_crossings, topology, traffic, distances, exact, cuts=cuts, grown=grown),
     )
     for step in steps:
         more = step(least)
@@ -183,6 +186,43 @@ def program_bounds(
         if more:
             least = max(least, more.value)
             yield more
+
+
+def _where_able(find: Callable[[Topology], Bound | None], topology: Topology) -> Bound | None:
+    """Return the bound where switches inside hosts copy and add, if they and others only forward.
+
+    No schedule beats it here either; its certificate names these switches (``able``).
+    """
+    only = forwarding(topology)
+    inner = only & (topology.hosts >= 0) if topology.hosts is not None else only & False
+    if not inner.any() or (inner == only).all():
+        return None
+    able = np.flatnonzero(inner).tolist()
+    found = find(strengthened(topology, able))
+    return found and replace(found, certificate={**found.certificate, "able": able})
+
+
+def _larger(*bounds: Bound | None) -> Bound | None:
+    return max((bound for bound in bounds if bound), key=lambda bound: bound.value, default=None)
+
+
+def _crossings(
+    topology: Topology,
+    traffic: Traffic,
+    distances: AlphaDistances,
+    size: Fraction,
+    least: Fraction,
+    *,
+    cuts: Sequence[BoolArray],
+    grown: Bound | None,
+) -> Bound | None:
+    """Return the bound ``crossings``, also where switches in hosts are able if ``growth`` is larger there."""
+
+    def find(where: Topology) -> Bound | None:
+        return crossings_bound(where, traffic, distances, size, least, cuts)
+
+    able = grown is not None and "able" in grown.certificate
+    return _larger(find(topology), _where_able(find, topology) if able else None)
 
 
 def _solved(

@@ -240,3 +240,27 @@ def test_its_sentence_names_the_rank_and_the_time():
     certificate = {"node": 3, "direction": "in", "needed": 16, "ticks": 5, "tick": "1/2000000"}
     said = sentence("growth", certificate, parse_topology("dgx_a100:2"))
     assert said.startswith("rank 3 can have heard of all 16 not before 2.5us")
+
+
+@pytest.mark.parametrize("able", [(), (6, 7)])
+def test_what_holds_where_switches_in_hosts_copy_holds_where_they_forward(able):
+    """Two hosts of three on a switch each; all but ranks 1 and 2 have an adapter to a third switch as well.
+
+    The first host has heard of rank 1 at 1.8 us at least. Rank 0's first message is at rank 3 at 3.5 us, its
+    next ones 0.85 us later each; the third, at 5.2 us, may be too many, but ranks behind rank 3 hear at 4.9.
+    """
+    ends = [(rank, 6, "0.9") for rank in range(3)] + [(rank, 7, "0.7") for rank in range(3, 6)]
+    ends += [(rank, 8, "0.85") for rank in (0, 3, 4, 5)]
+    links = [Link(*pair, Fraction(1), Fraction(us) * MICRO) for a, b, us in ends for pair in ((a, b), (b, a))]
+    hosts = [0, 0, 0, 1, 1, 1, 0, 1, -1]
+    where = Topology.from_links(
+        "dead adapters", 6, links, num_switches=3, multicast=able, aggregate=able, hosts=hosts
+    )
+    assert Fraction("4.7") * MICRO < growth(where, "allreduce") <= Fraction("4.9") * MICRO
+    what = collective("allreduce", 6)
+    bound = next(b for b in lower_bounds(where, what, 1) if b.kind == "growth")
+    assert bound.certificate.get("able", []) == ([] if able else [6, 7])
+    for named in ([], [8], [0]):  # too few; others; a rank
+        if not able:
+            with pytest.raises(InputError):
+                replace(bound, certificate={**bound.certificate, "able": named}).check(where, what)
