@@ -30,7 +30,7 @@ from topologies.kernels import COMPILATION
 from topologies.processes import Caller, End, Ended, Worker
 
 STARTED, FINISHED = True, False
-"""What a copy tells of compilation; texts are progress."""
+"""What a copy sends when it starts and finishes compiling; a text that it sends is progress."""
 
 
 class Apart:
@@ -59,7 +59,7 @@ class Apart:
             worker.end()
 
     def call(self, value: Any, limit: float | None = None) -> Ended:
-        """Call the function, for so many seconds at most, and return how that ended (None: without a limit).
+        """Call the function, for at most `limit` seconds unless that is None, and return how the call ended.
 
         The clock stands still while kernels are compiled there, as does this process's own (`COMPILATION`).
         """
@@ -68,11 +68,11 @@ class Apart:
                 self._worker = Worker.copied(self._serve)
         depth = 0
 
-        def hear(told: Any) -> None:
+        def hear(message: Any) -> None:
             nonlocal depth
-            if isinstance(told, str):
-                progress.tell(told)
-            elif told is STARTED:
+            if isinstance(message, str):
+                progress.tell(message)
+            elif message is STARTED:
                 depth += 1
                 COMPILATION.start()
             else:

@@ -21,8 +21,8 @@ def within(seconds: float) -> Iterator[None]:
     """Raise `OutOfTime` in the ``with`` block if it takes longer.
 
     It is raised where that does no harm (`topologies.interruption`), so a kernel that is running ends first,
-    and what is being compiled or imported is kept whole. What has to end at once is called elsewhere
-    (`topologies.apart`). Blocks are not to be nested. In threads other than the main one, which alone hear of
+    and what is being compiled or imported is kept whole. A call that must end immediately runs in another
+    process (`topologies.apart`). Blocks are not to be nested. In threads other than the main one, which alone hear of
     signals, there is no limit.
 
     Parameters

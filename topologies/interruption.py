@@ -35,10 +35,11 @@ from types import FrameType
 FOREVER = 1e9
 """More seconds than the system's timers can hold: no limit."""
 AGAIN_SECONDS, HALVINGS = 0.002, 9
-"""The longest time until the next look, where nothing may be raised yet, and how often it may be halved.
+"""The longest time in seconds until the next look, and one more than the number of times it may be halved.
 
-Times are drawn by chance. Where kernels take all the time, a signal always comes while one runs, and is
-looked at in the constructor of what it returns: then one of the shortest finds own code between two kernels.
+The number of halvings is random. If kernels take all the time, a signal always arrives during one and is
+handled in the constructor of what the kernel returns. A short time then hits own code between two kernels.
+A larger longest time ends calls later and costs less.
 """
 ROOT = Path(__file__).parents[1]
 OWN = tuple(
@@ -93,7 +94,7 @@ class Wanted:
         raise error
 
     def look_in(self, seconds: float) -> None:
-        """Look again after so many seconds; infinite: not again."""
+        """Set the timer for the next look, in seconds; if they are infinite there is none."""
         signal.setitimer(signal.ITIMER_REAL, 0 if math.isinf(seconds) else min(seconds, FOREVER))
 
     def forget(self) -> None:
@@ -123,7 +124,7 @@ def may_raise(frame: FrameType | None) -> bool:
 
 
 def stop(number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt as soon as that does no harm; the second time at once, whatever that harms.
+    """Raise KeyboardInterrupt as soon as that does no harm; the second time immediately, whatever that harms.
 
     It is a handler for ``signal.signal``.
     """

@@ -466,7 +466,7 @@ def _die_with(parent: int) -> None:
     """End as soon as the parent does, where the system can say so."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died before we asked to be told
+    if os.getppid() != parent:  # it died before the request
         os._exit(1)
 
 

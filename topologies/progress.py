@@ -26,7 +26,7 @@ def listening(listener: Callable[[str], None]) -> Iterator[None]:
 
 @contextmanager
 def listening_alone(listener: Callable[[str], None]) -> Iterator[None]:
-    """Let a function have all that is told within the ``with`` block, and no other that has listened."""
+    """Pass all progress within the ``with`` block to this function, and to no other listener."""
     before, _LISTENERS[:] = _LISTENERS[:], [listener]
     try:
         yield

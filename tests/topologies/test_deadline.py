@@ -195,7 +195,7 @@ def test_in_what_a_handler_calls_nothing_is_raised(monkeypatch):
     assert not any(kept)
 
 
-def test_in_own_code_it_is_raised_at_once():
+def test_in_own_code_it_is_raised_immediately():
     with pytest.raises(KeyboardInterrupt):
         stop_in(sys._getframe())
 
