@@ -22,8 +22,8 @@ def within(seconds: float) -> Iterator[None]:
 
     It is raised where that does no harm (`topologies.interruption`), so a kernel that is running ends first,
     and what is being compiled or imported is kept whole. A call that must end immediately runs in another
-    process (`topologies.apart`). Blocks are not to be nested. In threads other than the main one, which alone hear of
-    signals, there is no limit.
+    process (`topologies.apart`). Blocks are not to be nested. In threads other than the main one there is no
+    limit, because Python handles signals in the main thread alone.
 
     Parameters
     ----------
