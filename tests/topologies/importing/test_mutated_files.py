@@ -15,7 +15,7 @@ from schedules.programs.faults import ProgramError
 from schedules.programs.interpreter import judge
 from tests.topologies.importing.test_nccl import dgx_a100
 from tests.topologies.measurements.test_field_logs import report, result
-from tests.topologies.measurements.test_tables import CSV, OSU_ALLGATHER, OSU_BANDWIDTH, OSU_LATENCY
+from tests.topologies.measurements.test_tables import OSU_ALLGATHER, OSU_BANDWIDTH, OSU_LATENCY
 from topologies import parse_topology
 from topologies.errors import TuttiError
 from topologies.measurements.regression import fit
@@ -133,7 +133,10 @@ MADE = {
         "net.edgelist": "\n".join(nx.generate_edgelist(GRAPH.to_directed())),
     },
     "fit": {
-        "times.csv": CSV,
+        "times.csv": "source,destination,bytes,seconds\n"
+        + "".join(
+            f"{pair},{size},{1e-5 + size / 1e9}\n" for pair in ("0,1", "1,0") for size in (8, 2**20, 2**28)
+        ),
         "osu.txt": OSU_LATENCY + OSU_BANDWIDTH + OSU_ALLGATHER,
         "report.json": report("sendrecv", [result(4**n, 5 + 4**n / 25e3, 9) for n in range(5, 10)]),
     },
