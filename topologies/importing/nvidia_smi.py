@@ -2,7 +2,7 @@
 
 A cell is ``X`` (itself), ``NV#`` (so many NVLinks), or the least that a PCIe path crosses: ``PIX`` one PCIe
 switch, ``PXB`` several, ``PHB`` a host bridge, ``NODE`` host bridges of one NUMA node, ``SYS`` the link
-between NUMA nodes. So PCIe is a tree of switches under a CPU for each NUMA node. The matrix has no speeds:
+between NUMA nodes (``SOC`` of old drivers). So PCIe is a tree of switches under a CPU for each NUMA node. The matrix has no speeds:
 they go by the number of NVLinks of a GPU, unless given. It is read cell by cell, whether tabs or blanks
 separate them.
 
@@ -37,10 +37,10 @@ MOST_NVLINKS = 18
 _GPU = re.compile(r"GPU[0-9]{1,4}")
 _FIRST_NAME = re.compile(r"(?<![A-Za-z0-9_])GPU[0-9]{1,4}(?=\s|$|GPU|NIC|CPU)")
 _SECOND_NAME = re.compile(r"\s*(GPU|NIC|CPU|$)")
-_CELL = re.compile(r"X|PIX|PXB|PHB|NODE|SYS|NV([0-9]{1,2})")
+_CELL = re.compile(r"X|PIX|PXB|PHB|NODE|SYS|SOC|NV([0-9]{1,2})")
 _CELLS_IN_A_WORD = re.compile(f"(?:{_CELL.pattern})+")
 """Pasted from a terminal, cells may have lost what stood between them."""
-_GLUED = re.compile(r"(X|PIX|PXB|PHB|NODE|SYS|NV)([0-9]+(?:[-,][0-9]+)*)")
+_GLUED = re.compile(r"(X|PIX|PXB|PHB|NODE|SYS|SOC|NV)([0-9]+(?:[-,][0-9]+)*)")
 """The last cell and the list of CPUs that follows, without what stood between them."""
 _LOST_TAB = re.compile(r"(?<=[0-9])(?=GPU[0-9]|NIC[0-9]|CPU |NUMA )")
 """Between two names of a header."""
@@ -356,7 +356,7 @@ def _add_row(matrix: _Matrix, words: list[str], place: str) -> None:
         cells += [cell[0] for cell in _CELL.finditer(rest.pop(0))]
     if len(cells) == count - 1 and rest and (glued := _GLUED.fullmatch(rest[0])):
         splits = [(glued[1] + glued[2][:n], glued[2][n:]) for n in ((1, 2) if glued[1] == "NV" else (0,))]
-        matrix.glued[name] = [cell for cell, cpus in splits if _NUMA.fullmatch(cpus)]
+        matrix.glued[name] = [cell.replace("SOC", "SYS") for cell, cpus in splits if _NUMA.fullmatch(cpus)]
         cells += matrix.glued[name][:1]
     if len(cells) != count:
         found = f"{rest[0][:_SHOWN]!r} where a cell is expected" if rest else "too few cells"
@@ -367,6 +367,6 @@ def _add_row(matrix: _Matrix, words: list[str], place: str) -> None:
         raise InputError(f"{place}: {many}; no GPU has more than {MOST_NVLINKS} NVLinks")
     if (cells[matrix.names.index(name)], cells.count("X")) != ("X", 1):
         raise InputError(f"{place}: the row {name} must have X in its own column, and there only")
-    matrix.cells[name] = cells
+    matrix.cells[name] = ["SYS" if cell == "SOC" else cell for cell in cells]
     if len(rest) > 1 and _NUMA.fullmatch(rest[1]):
         matrix.numa[name] = rest[1]

@@ -135,6 +135,18 @@ def test_a_pasted_or_tagged_matrix_is_read_as_it_was(network, text):
     assert speeds(network(text)) == pytest.approx([370.8] * 8)
 
 
+def test_a_matrix_of_an_old_driver(network):
+    """A DGX-1 with P100: SOC stands for SYS, and adapters have their own names."""
+    text = """\
+        GPU0    GPU1    mlx5_0  CPU Affinity
+GPU0     X      SOC     PIX     0-19,40-59
+GPU1    SOC      X      SOC     20-39,60-79
+mlx5_0  PIX     SOC      X
+"""
+    assert links(network(text)) == links(network(text.replace("SOC", "SYS")))
+    assert links(network(text)) == {**both("gpu", "cpu", 24, 0.5, 2), ("cpu-cpu", 10.0, 0.0): 2}
+
+
 def test_matrices_of_other_hosts_are_named(network):
     lines = PASTED.splitlines()
     both_hosts = "".join(f"{host}: {line}\n" for line in lines for host in (0, 1))  # srun -l, two nodes
