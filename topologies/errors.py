@@ -70,6 +70,17 @@ def installing(extra: str) -> str:
     return f"pip install -e '.[{extra}]' in the folder of tutti"
 
 
+def visible(text: str) -> str:
+    r"""Return a text of a user with a question mark for what does not print, for an error or a note.
+
+    Examples
+    --------
+    >>> visible("a\x07b")
+    'a?b'
+    """
+    return "".join(sign if sign.isprintable() else "?" for sign in text)
+
+
 def suggestion(word: str, allowed: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` or the list of what is allowed."""
     choices = sorted(set(allowed))

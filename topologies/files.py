@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from topologies.errors import InputError, suggestion
+from topologies.errors import InputError, suggestion, visible
 from topologies.exact import Int32Array, Rationals
 from topologies.topology import DEFAULT_ALPHA, DEFAULT_BANDWIDTH, Topology
 from topologies.units import (
@@ -413,12 +413,10 @@ def _ignored(place: str, entries: list[Mapping[str, Any]], allowed: tuple[str, .
                 ignored[key] = None
     if not ignored:
         return []
-    named = ", ".join(map(_plainly, list(ignored)[:_NAMED])) + ", ..." * (len(ignored) > _NAMED)
+    named = ", ".join(visible(key[:_LONGEST]) for key in list(ignored)[:_NAMED]) + ", ..." * (
+        len(ignored) > _NAMED
+    )
     return [f"ignored, as no network has it: {named} of {place}"]
-
-
-def _plainly(key: str) -> str:
-    return "".join(sign if sign.isprintable() else "?" for sign in key[:_LONGEST])
 
 
 def _completed(edges: list[Mapping[str, Any]], defaults: Mapping[str, Fraction]) -> list[Mapping[str, Any]]:

@@ -23,9 +23,10 @@ Keys, in any order, each at most once:
 
 The papers' notation, such as ``L^3(C(16,{3,4}))`` (`topologies.families.expressions`), may stand for
 ``family:args``; the network keeps its expression unless a key changes its nodes or links. A family without
-arguments is written without a colon: ``dgx1``. So may the file of a tool, ``nccl:FILE`` or
-``nvidia-smi:FILE`` (`topologies.importing`), with keys of its own: ``hosts=4`` such hosts, joined by
-``fabric=switch`` or ``fabric=rails``; ``pcie=all`` or what is ``needed`` of it. Labels in a text are those of
+arguments is written without a colon: ``dgx1``. So may the file of a tool, ``nccl:FILE``, ``nvidia-smi:FILE``,
+``rocm-smi:FILE`` or ``amd-smi:FILE`` (`topologies.importing`), with keys of its own: ``hosts=4`` such hosts,
+joined by ``fabric=switch`` or ``fabric=rails``, and by NVLink with ``nvlink=all``; ``pcie=all`` or what is
+``needed`` of it. Labels in a text are those of
 the whole network, before anything is removed; it is checked once everything is.
 """
 

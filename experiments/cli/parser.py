@@ -444,7 +444,10 @@ def _topology_command(commands: Any) -> None:
 
 def _fit(commands: Any) -> None:
     parser = _command(commands, "fit", "fit", "find alpha and bandwidth from measured times")
-    what = "output of nccl-tests or the OSU micro-benchmarks, or a CSV with source,destination,bytes,seconds"
+    what = (
+        "output of nccl-tests (also the JSON of -J) or the OSU micro-benchmarks, or a CSV with "
+        "source,destination,bytes,seconds"
+    )
     parser.add_argument("file", type=_path, help=what)
     parser.add_argument(
         "--topology", metavar="NETWORK", help="the network that -o writes with the measured values"

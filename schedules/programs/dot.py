@@ -8,8 +8,9 @@ from typing import Any
 
 from schedules.files.schedule_file import write_text
 from schedules.method import NoOptions
-from schedules.programs.graphml import loaded_graph, visible
+from schedules.programs.graphml import loaded_graph
 from schedules.schedule import Schedule
+from topologies.errors import visible
 from topologies.units import short
 
 OPTIONS = NoOptions

@@ -12,6 +12,7 @@ from schedules.cost import link_loads
 from schedules.files.schedule_file import write_whole
 from schedules.method import NoOptions
 from schedules.schedule import Schedule
+from topologies.errors import visible
 from topologies.files import to_networkx
 from topologies.units import format_bandwidth, format_time
 
@@ -54,8 +55,3 @@ def loaded_graph(schedule: Schedule) -> nx.MultiDiGraph:
         data["bandwidth"], data["alpha"] = format_bandwidth(data["bandwidth"]), format_time(data["alpha"])
         data["load"], data["busy"] = float(load[link]), float(busy[link])
     return graph
-
-
-def visible(text: str) -> str:
-    """Return a text without what neither XML nor a line can have."""
-    return "".join(sign if sign.isprintable() else "?" for sign in text)

@@ -37,6 +37,7 @@ _USUAL = {".xml": "nccl", ".txt": "nvidia-smi"}
 _NS3 = re.compile(
     r"\s*[0-9]+\s+[0-9]+\s+[0-9]+\s*\n(?:[^\n]*\n)*?\s*[0-9]+\s+[0-9]+\s+[0-9.]+[GM]bps\s", re.I
 )
+_EDGES = re.compile(r"(?:\s*#[^\n]*\n)*\s*[0-9]+[ \t,]+[0-9]+[ \t]*(?:\{[^\n]*\}[ \t]*)?(?:\n|$)")
 _MSCCL = re.compile(r"<algo\b")
 _OTHERS: tuple[tuple[frozenset[str], str], ...] = (
     (
@@ -124,6 +125,8 @@ def _refuse_tools(text: str, path: str, suffix: str) -> None:
         raise InputError(
             f"{path}: a topology of ns-3, which is not read: write its links as a list of edges; {_SEE}"
         )
+    if _EDGES.match(head):
+        raise InputError(f"{path}: a list of edges is called {Path(path).stem}.edgelist")
     if suffix in _USUAL:
         raise _named_with_kind(_USUAL[suffix], path)
     if not head.lstrip("\ufeff \t\r\n").startswith(("{", "[")):

@@ -2,9 +2,9 @@
 
 A cell is ``X`` (itself), ``NV#`` (so many NVLinks), or the least that a PCIe path crosses: ``PIX`` one PCIe
 switch, ``PXB`` several, ``PHB`` a host bridge, ``NODE`` host bridges of one NUMA node, ``SYS`` the link
-between NUMA nodes (``SOC`` of old drivers). So PCIe is a tree of switches under a CPU for each NUMA node. The matrix has no speeds:
-they go by the number of NVLinks of a GPU, unless given. It is read cell by cell, whether tabs or blanks
-separate them.
+between NUMA nodes (``SOC`` of old drivers). So PCIe is a tree of switches under a CPU for each NUMA node.
+The matrix has no speeds: they go by the number of NVLinks of a GPU, unless given. It is read cell by cell,
+whether tabs or blanks separate them.
 
 A GPU has at most 18 NVLinks. If a row adds up to more, the links of those GPUs lead to an NVSwitch. The
 entry of two of them is then the smaller of their numbers of links, so that a GPU has as many as the largest

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from topologies.errors import InputError, suggestion
+from topologies.errors import InputError, suggestion, visible
 from topologies.exact import Int64Array, Rationals
 from topologies.graphs.shortest_paths import shortest_routes
 from topologies.measurements.regression import Line
@@ -49,7 +49,7 @@ def measured_network(lines: Mapping[Pair, Line], name: str, source: Path | str) 
         Link(place[one], place[other], _bandwidth(line, (one, other)), _alpha(line.alpha))
         for (one, other), line in lines.items()
     ]
-    notes = [f"alpha and bandwidth are measured ({_shown(source)})"]
+    notes = [f"alpha and bandwidth are measured ({visible(str(source))})"]
     return Topology.from_links(name, len(labels), links, labels=labels, notes=notes)
 
 
@@ -98,7 +98,9 @@ def calibrated(
     factor = {one: float(np.median(values)) for one, values in wide.items()}
     delay = {one: float(np.median(values)) for one, values in late.items()}
     count = int(changed.sum())
-    note = f"alpha and bandwidth of {count} of {topology.num_links} links are measured ({_shown(source)})"
+    note = (
+        f"alpha and bandwidth of {count} of {topology.num_links} links are measured ({visible(str(source))})"
+    )
     return replace(
         topology,
         bandwidth=_exact(
@@ -161,8 +163,3 @@ def _rounded(bandwidth: float) -> Fraction:
 
 def _alpha(seconds: float) -> Fraction:
     return Fraction(round(seconds * _FINEST), _FINEST)
-
-
-def _shown(source: Path | str) -> str:
-    """Return the name of a file for a note, which must print."""
-    return "".join(character if character.isprintable() else "?" for character in str(source))

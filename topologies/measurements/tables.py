@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from topologies.errors import InputError
+from topologies.errors import InputError, visible
 from topologies.files import read_text
 from topologies.logs import Line, plain_lines, streams
 from topologies.measurements import nccl_tests
@@ -160,10 +160,6 @@ def _osu_series(title: str, turn: int, group: list[_OsuTable], where: str) -> Se
     return rows.series(None, f"OSU, {what}{again}", link=title == _LATENCY)
 
 
-def _plainly(text: str) -> str:
-    return "".join(sign if sign.isprintable() else "?" for sign in text)
-
-
 def _csv(lines: list[str], where: str) -> list[Series]:
     """Return the series of each pair in a CSV file."""
     pairs: dict[tuple[str, str], Rows] = {}
@@ -172,7 +168,7 @@ def _csv(lines: list[str], where: str) -> list[Series]:
         head = [word.strip() for word in next(reader)]
         if sorted(head) != sorted(COLUMNS):
             raise InputError(
-                f"{where}: the columns are {_plainly(', '.join(head)[:80])}; expected: {', '.join(COLUMNS)}"
+                f"{where}: the columns are {visible(', '.join(head)[:80])}; expected: {', '.join(COLUMNS)}"
             )
         column = [head.index(name) for name in COLUMNS]
         for row in reader:

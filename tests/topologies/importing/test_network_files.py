@@ -245,6 +245,7 @@ NS3 = "3 1 2\n2\n0 2 400Gbps 0.0005ms 0\n1 2 400Gbps 0.0005ms 0\n"
         ('{"sccl_type": "algorithm"}', "n.json", "an algorithm of SCCL"),
         ('{"dimensions-count": 2, "units-count": [2, 2]}', "n.json", "a network of ASTRA-sim 1.0"),
         (NS3, "topology.txt", "a topology of ns-3, which is not read: write its links as a list of edges"),
+        ("# a ring\n0 1\n1 2\n2 0\n", "ring.txt", "a list of edges is called ring.edgelist"),
         ('<algo name="x"/>', "p.xml", "a program of MSCCL, which is no network; tutti import"),
         ('<system version="1"/>', "t.xml", "named with its kind: nccl:"),
         ((CASES / "11_rocm_smi_topology/rocm_two_hives.txt").read_text(), "r.txt", "its kind: rocm-smi:"),
