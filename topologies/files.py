@@ -67,6 +67,8 @@ _NO_HOST = -1
 _MAX_HOST = 2**31 - 1
 _NAMED, _LONGEST = 6, 40
 """How many ignored keys a note names, and how many characters of each."""
+_SLOW = 1e6
+"""Bytes/s: if no link without a unit has more, its unit may be another, and a note says so."""
 _OTHER_NAMES = {
     "bandwidth": ("capacity", "weight", "bw", "speed", "cap", "rate", "link_bandwidth"),
     "alpha": ("latency", "delay", "lat"),
@@ -378,7 +380,13 @@ def _read(document: Any, name: str | None, defaults: Mapping[str, Fraction]) -> 
     edges = _completed(edges, defaults)
     called = name or str(graph.get("name", "unnamed"))
     topology = _topology(called, nodes, edges, directed, graph.get("nominal_degree"))
+    if _without_units(edges) and topology.bandwidth.floats.max() < _SLOW:
+        notes.append("bandwidths without a unit are bytes a second; write e.g. 50GB/s")
     return replace(topology, notes=(*_notes(graph.get("notes", [])), *notes))
+
+
+def _without_units(edges: list[Mapping[str, Any]]) -> bool:
+    return bool(edges) and not any(isinstance(edge["bandwidth"], str) for edge in edges)
 
 
 def _notes(value: Any) -> tuple[str, ...]:

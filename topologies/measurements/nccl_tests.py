@@ -26,8 +26,9 @@ _US = 1e-6
 _GB = 1e9
 _HUGE = 10**300
 _SHOWN = 40
-_ROUNDING, _RELATIVE = 0.006, 0.02
-"""How far algbw may be from size over time: GB/s, as it has two decimals, and a share of it."""
+_ROUNDING, _RELATIVE = 0.006, 0.05
+"""How far algbw may be from size over time: GB/s, as it has two decimals, and a share, as long times have two
+digits."""
 _HEAD = re.compile(r"#?\s*\bsize\b.*\btime\b.*\balgbw\b.*\bbusbw\b")
 _CPU_HEAD = re.compile(r"#?\s*\bsize\b.*\bcputime\b.*\balgbw\b")
 _START = re.compile(r"#\s*[nr]ccl-tests[ :]|#\s*Collective test starting:|#\s*nThread\b")

@@ -291,6 +291,14 @@ def test_what_is_no_network_gets_one_line_with_the_way(network, text, name, word
     assert "\n" not in str(caught.value)
 
 
+def test_bandwidths_that_may_be_of_another_unit_are_noted(network):
+    graph = nx.cycle_graph(4)
+    for bandwidth, noted in ((50, True), (50 * GB, False), ("50B/s", False)):
+        nx.set_edge_attributes(graph, bandwidth, "bandwidth")
+        topology = network(written(graph, "edges"), "net.json", "?alpha=1us")
+        assert any("without a unit are bytes a second" in note for note in topology.notes) is noted
+
+
 def test_a_file_with_its_own_numbers_takes_none_from_the_command(network):
     for name, keys in (("petersen.json", "?bandwidth=1GB/s"), ("petersen.graphml", "?alpha=1us")):
         with pytest.raises(InputError, match="is for families; a file says it link by link"):
