@@ -468,12 +468,12 @@ def _line(pairs: Int64Array, size: int) -> LineKind | None:
     found = set(map(tuple, pairs[:2].T.tolist()))
     if len(found) < pairs.shape[1]:
         return None
-    everyone = {(a, b) for a in range(size) for b in range(size) if a != b}
+    complete = len(found) == size * (size - 1)  # no rank is joined to itself here
     if pairs[2].any():
-        return LineKind.SWITCH if found == everyone and pairs[2].all() else None
-    path = {(a, b) for a, b in everyone if abs(a - b) == 1}
+        return LineKind.SWITCH if complete and pairs[2].all() else None
+    path = {(a, b) for a in range(size) for b in (a - 1, a + 1) if 0 <= b < size}
     if found == path:
         return LineKind.PATH
     if found == path | {(0, size - 1), (size - 1, 0)}:
         return LineKind.RING
-    return LineKind.COMPLETE if found == everyone else None
+    return LineKind.COMPLETE if complete else None
