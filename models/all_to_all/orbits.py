@@ -56,6 +56,8 @@ from topologies.kernels import now
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+LEAST_SECONDS = 0.1
+"""What solving gets in any case. With more, a short time limit is kept less closely."""
 MOST_ORBITS = 64
 """Link orbits up to which columns are generated; with more, the master takes longer than the other method."""
 
@@ -149,16 +151,22 @@ def paths_by_orbits(
     does not fit 64 bits. Paths are found for the representatives and mapped to the others.
     """
     begin = now()
+    until = None if time_limit is None else begin + time_limit
     group = symmetries(demand).limited(MOST_ELEMENTS)
-    solved = _solved(reduce_by(group, demand), begin, tolerance, time_limit, None)
+    solved = _solved(reduce_by(group, demand), begin, tolerance, _left(until), None)
     paths = _paths(solved)
     if paths is None:
         problem = reduce_by(group.limited(1), demand)
-        solved = _solved(problem, now(), tolerance, time_limit, "first_order")
+        solved = _solved(problem, now(), tolerance, _left(until), "first_order")
         paths = decompose(solved.flow)
     interval = Interval(solved.interval.lower, upper_bound(paths))
     stats = {**solved.stats, "solver_gap": float(interval.gap)}
     return replace(solved, interval=interval, stats=stats), paths
+
+
+def _left(until: float | None) -> float | None:
+    """Return the seconds until a moment, a few in any case; None if there is no limit."""
+    return None if until is None else max(until - now(), LEAST_SECONDS)
 
 
 def _paths(solved: OrbitOptimum) -> PathFlow | None:

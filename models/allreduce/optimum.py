@@ -59,6 +59,8 @@ processor time with 4,976 variables (`mesh:4x6`), 0.6 s with 4,180 (`torus:4x5`)
 MOST_ROUNDS = 1000
 """Programs that are solved; then what is proven is returned."""
 
+MODEL_SHARE = 0.5
+"""Of the time limit, what ``auto`` gives the model; a larger part leaves the cuts less if the model fails."""
 TOLERANCE = 1e-7
 """Relative: what a cut or a route must be short of to be added."""
 
@@ -108,14 +110,14 @@ def allreduce_optimum(
     chosen = backend.options() if options is None else options
     if by == "model":
         return _optimum_by_model(topology, solver, chosen, time_limit)
+    begin = time.monotonic()
     if by == "auto" and num_variables(topology) <= MOST_VARIABLES:
         with suppress(NoSchedule, Unsupported):
-            found = _optimum_by_model(topology, solver, chosen, time_limit)
+            found = _optimum_by_model(topology, solver, chosen, time_limit and time_limit * MODEL_SHARE)
             if found.exact:
                 return found
-    return _optimum_by_cuts(
-        _Search(topology, solver, chosen, Arcs.of(topology), Cuts.of(topology, parts), time_limit)
-    )
+    arcs, cuts = Arcs.of(topology), Cuts.of(topology, parts)
+    return _optimum_by_cuts(_Search(topology, solver, chosen, arcs, cuts, time_limit, begin=begin))
 
 
 def num_variables(topology: Topology) -> int:

@@ -8,7 +8,7 @@ then a time in seconds, and the schedule claims neither T_L nor T_B.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -22,10 +22,12 @@ from models.bfb.unequal import Times, times
 from models.solvers import Feature, find_backend, known_solvers
 from models.solvers.registry import refuse_too_large
 from schedules.capabilities import Capabilities, Groups, Switches
-from schedules.compose import BY_ALLGATHER, from_allgather
+from schedules.collective import Kind
+from schedules.compose import BY_ALLGATHER, from_allgather, seconds_by_allgathers
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from topologies.errors import InputError, NoSchedule, suggestion
+from topologies.graphs.shortest_paths import hop_distances
 from topologies.kernels import now
 from topologies.ranges import SECONDS, Choice, Options, Whole
 
@@ -61,7 +63,8 @@ class BfbOptions(Options):
         Of the programs, and choosing one is choosing the model: ``"highs"``, ``"glop"``. None: HiGHS.
         ``"counting"`` stands for that way.
     time_limit
-        Seconds for the model, which is refused where it is too large for them; None for no limit.
+        Seconds for the model, a half of them for each half of an allreduce; None for no limit. Where they are
+        too few for the model, ``"model"`` refuses it or ends, and ``"auto"`` goes by counting.
 
     Raises
     ------
@@ -115,6 +118,8 @@ def synthesize(problem: Problem, options: BfbOptions, rng: np.random.Generator) 
     NoSchedule
         If an LP solver stops early, or the chunks do not fit 64 bits.
     """
+    if options.time_limit is not None and problem.collective.kind is Kind.ALLREDUCE:
+        options = replace(options, time_limit=options.time_limit / 2)  # for each half
     return from_allgather(problem, partial(_allgather, options))
 
 
@@ -131,10 +136,10 @@ def _allgather(options: BfbOptions, problem: Problem) -> Schedule:
     patterns = distinct_patterns(work)
     programs = _programs(work, options)
     built = now()
-    if programs is None:
-        loads = solve_patterns(patterns)
+    of_job = None if programs is None else _loads(programs, options)
+    if of_job is None:
+        programs, loads = None, solve_patterns(patterns)
     else:
-        of_job = programs.loads()
         _, first_job = np.unique(patterns.of_job, return_index=True)
         loads = tuple(of_job[job] for job in first_job)
     solved = now()
@@ -165,14 +170,23 @@ def _programs(work: Frontiers, options: BfbOptions) -> Programs | None:
     if options.way == COUNTING:
         return None
     variables = count_variables(work)
-    if options.way == AUTO and variables > MODEL_VARIABLES:
+    limit, seconds = options.time_limit, variables / VARIABLES_A_SECOND
+    if options.way == AUTO and (variables > MODEL_VARIABLES or (limit is not None and seconds > limit)):
         return None
     from models.bfb.model import Programs  # Pyomo is slow to import
 
-    limit = options.time_limit if options.way == MODEL else None  # auto never depends on a clock
-    seconds = variables / VARIABLES_A_SECOND
     refuse_too_large(f"bfb by=model on {work.topology.name}", variables, limit, seconds)
     return Programs(work, options.solver or "highs", limit)
+
+
+def _loads(programs: Programs, options: BfbOptions) -> tuple[Fraction, ...] | None:
+    """Return the loads of all subproblems; None if ``auto`` has no time left, as counting gives the same."""
+    try:
+        return programs.loads()
+    except NoSchedule:
+        if options.way == MODEL:
+            raise
+        return None
 
 
 def _solved_by(programs: Programs | None, what: str) -> Mapping[str, Any]:
@@ -231,6 +245,25 @@ def _claims(
     return {"tl_steps": work.steps} | ({} if tb is None else {"tb": tb})
 
 
+def estimate(problem: Problem, options: BfbOptions) -> float:
+    """Return the seconds of as many steps as the network is wide, its in-links loaded evenly in each.
+
+    In step t rank u is sent the sources at distance t, so that T_B is at least the sum over steps of the most
+    sources of a rank over its bandwidth; it is that where eligible links can share them evenly, as in
+    circulant networks and tori (Theorem 16 with U = sources over in-links).
+    """
+    return seconds_by_allgathers(problem, _least_seconds)
+
+
+def _least_seconds(problem: Problem) -> float:
+    topology, shard = problem.topology, float(problem.size or 0) / problem.topology.num_ranks
+    hops = hop_distances(topology)
+    alpha = np.zeros(topology.num_ranks)
+    np.maximum.at(alpha, topology.target, topology.alpha.floats)
+    slowness = shard / topology.ingress.floats
+    return float(sum((alpha + slowness * (hops == t).sum(axis=0)).max() for t in range(1, hops.max() + 1)))
+
+
 METHOD = Method(
     name="bfb",
     kind="exact",
@@ -240,5 +273,6 @@ METHOD = Method(
     capabilities=Capabilities(BY_ALLGATHER, Groups.NONE, uneven_shards=False, switches=Switches.NONE),
     size_dependent=size_dependent,
     exact_for="steps, and bytes over shortest paths (of an allreduce, in each half)",
+    estimate=estimate,
     summary="breadth-first broadcast: shortest paths, loads balanced exactly",
 )
