@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from expansions.constructions import expand_both_ways, expand_degree, expand_line, expand_power
-from expansions.prediction import note_of
+from expansions.prediction import note_of, predict
 from expansions.reversal import reflected, reversal
 from expansions.searched import SEARCHED, stored_allgather
 from expansions.shard_table import ShardTable, check_rows, from_schedule, to_schedule
@@ -114,10 +114,28 @@ def _unexpanded(expression: Base | Product, turned: bool) -> ShardTable:
     return from_schedule(schedule, topology, turned)
 
 
+def estimate(problem: Problem, options: NoOptions) -> float | None:
+    """Return the seconds of T_L and T_B as they are predicted (`expansions.prediction`); as BFB's of a base.
+
+    None where the prediction does not hold: between unlike links, or where no theorem speaks.
+    """
+    expression, topology = _expression(problem), problem.topology
+    if isinstance(expression, Base | Product) and expression not in SEARCHED and BFB.estimate is not None:
+        return BFB.estimate(problem, BfbOptions())
+    rate = topology.node_bandwidth
+    if rate is None:
+        return None
+    known = predict(expression)
+    halves = 2 if problem.collective.kind is Kind.ALLREDUCE else 1
+    alpha, size = topology.alpha.floats.max(), float(problem.size or 0)
+    return float(halves * (known.tl * alpha + float(known.tb) * size / float(rate)))
+
+
 METHOD = Method(
     name="expansion",
     kind="expansion",
     synthesize=synthesize,
     capabilities=Capabilities(BY_ALLGATHER, Groups.NONE, uneven_shards=False, shape=Shape.NOTATION),
+    estimate=estimate,
     summary="the schedule that a network in the papers' notation carries: line graph, degree, Cartesian",
 )

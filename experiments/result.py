@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from experiments.methods.best import NEAR_ENOUGH, OUT_OF_TIME
+from experiments.methods.best import NEAR_ENOUGH, OUT_OF_TIME, SLOWER
 from experiments.printable import printable
 from experiments.runner.judge import Cost, ProvenBound, notes, time_columns
 from experiments.runner.options import build_options
@@ -357,7 +357,13 @@ def _tried(document: Mapping[str, Any]) -> str | None:
     others = [f"{one['method']} {duration(one['time_us'])}" for one in timed[1:]]
     why = [one["why"] for one in document["tried"] if "why" in one]
     late, spared = (sum(each in reasons for each in why) for reasons in (OUT_OF_TIME, NEAR_ENOUGH))
-    counts = {"without a schedule": len(why) - late - spared, "out of time": late, "not needed": spared}
+    slow = sum(each.startswith(SLOWER) for each in why)
+    counts = {
+        "without a schedule": len(why) - late - spared - slow,
+        "out of time": late,
+        "much slower in closed form": slow,
+        "not needed": spared,
+    }
     without = ", ".join(f"{count} {words}" for words, count in counts.items() if count)
     return "; ".join([*others, f"{without} (--json says why)"] if without else others)
 

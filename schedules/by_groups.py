@@ -77,9 +77,14 @@ def by_groups(method: Method) -> Method:
         method.supports(problem, options)  # the rest has no schedule that it could begin with
         return better(problem, schedule, options, rng)
 
+    def estimate(problem: Problem, options: Any) -> float | None:
+        return alone(problem, options) if alone and _at_once(method, problem, options) else None
+
+    alone = method.estimate
     better = method.improve or (lambda problem, schedule, options, rng: schedule)
     own = {each.name: getattr(method, each.name) for each in fields(Method)}
     own |= {"synthesize": synthesize, "size_dependent": size_dependent}
+    own |= {"estimate": alone and estimate}
     return ByGroups(**own | {"improve": method.improve and improve}, alone=method)
 
 

@@ -75,6 +75,10 @@ class Method:
         Options that name its fast way, where it also has a model to solve; methods that call it take these.
     quick
         Options for an answer in seconds, where nobody asked for others: at a prompt or in a notebook.
+    estimate
+        ``(problem, options) -> float | None``: the seconds that its schedule will take at the problem's size,
+        T_L α + T_B M/B in closed form, computed in milliseconds. It is asked only for problems that it
+        supports. None: there is no such form, of the method or of the problem.
     summary
         One line for ``tutti list methods``.
     exact_for
@@ -93,6 +97,7 @@ class Method:
     improve: Callable[[Problem, Schedule, Any, np.random.Generator], Schedule] | None = None
     fast: Mapping[str, Any] = field(default_factory=dict)
     quick: Mapping[str, Any] = field(default_factory=dict)
+    estimate: Callable[[Problem, Any], float | None] | None = None
     summary: str = ""
     exact_for: str | Callable[[Any], str] = ""
 

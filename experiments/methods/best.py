@@ -1,11 +1,13 @@
 """The portfolio `best`: many methods on one problem, the fastest verified schedule at its size.
 
-Methods are tried one after the other until there is a schedule and either no time left or the fastest near
-enough to the proven bound: those that make steps, trees and matching, then those that search, then the exact
-ones. Each has at most half of the time left. One that improves schedules is handed the fastest so far, twice,
-and as the last all the time that is left. An allreduce through switches is also composed of the fastest
-halves. One that does not handle the problem, or finds nothing legal, is passed over; what each did is kept in
-``stats["tried"]``.
+Methods are tried one after the other until there is no time left or the fastest is near enough to the proven
+bound: those that make steps, trees and matching, then those that search, then the exact ones. Methods whose
+time has a closed form (`Method.estimate`) take each other's places, the fastest first; one whose closed form
+is many times the fastest so far is left out. Each has at most half of the time left, or three quarters while
+there is no schedule. An overtime counts as time as long as there is none. One that improves schedules is
+handed the fastest so far, twice, and as the last all the time that is left. An allreduce through switches is
+also composed of the fastest halves. One that does not handle the problem, or finds nothing legal, is passed
+over; what each did is kept in ``stats["tried"]``.
 
 Methods run in a copy of this process, which is killed if one exceeds its time (`topologies.apart`). Ctrl-C
 ends the search, and the fastest schedule so far is raised (`Interrupted`).
@@ -38,7 +40,7 @@ from schedules.together import parts_of, together
 from schedules.verify import verify_answer
 from topologies.apart import Apart
 from topologies.deadline import OutOfTime, within
-from topologies.errors import InputError, Interrupted, NoSchedule, Unsupported
+from topologies.errors import InputError, Interrupted, NoSchedule, TuttiError, Unsupported
 from topologies.kernels import COMPILATION
 from topologies.processes import End
 from topologies.progress import tell
@@ -46,12 +48,19 @@ from topologies.ranges import Duration, Names, Number
 from topologies.units import duration
 
 DEFAULT_SECONDS, DEFAULT_GAP = "60s", 5e-3
-SHARE = 0.5
-"""Of the time left, what a method gets at most once there is a schedule."""
+SHARE, FIRST_SHARE = 0.5, 0.75
+"""Of the time left, what a method gets at most once there is a schedule, and before. With larger values slow
+methods are ended less often, and fewer are tried."""
 PROVING = 0.1
 """Of the time, what bounds get at most, of which those that take long come last."""
 LEAST_SECONDS = 0.1
 """Of the time there is always so much left."""
+OVERTIME, LEAST_OVERTIME = 0.5, 5.0
+"""How much longer methods are tried while there is no schedule: a part of the time limit, and the least in
+seconds. With larger values a schedule is found more often, and an answer may come later."""
+HOPELESS = 3.0
+"""A method is left out if its closed form is more than this many times the fastest schedule so far. With
+larger values more methods are tried that are unlikely to be the fastest."""
 GRACE_SECONDS = 0.5
 """So much later than all is over a method with a time limit of its own is ended, which keeps it roughly."""
 LAST_SHARE = 0.95
@@ -87,6 +96,8 @@ VARIANTS: Mapping[str, Sequence[Mapping[str, Any]]] = {
 }
 """Options besides a method's defaults with which it is tried, in this order; {}: these alone."""
 OUT_OF_TIME = ENDED, LATE = "out of time", "no time left"
+SLOWER = "its closed form is "
+"""How the reason begins why a method is left out that would be much slower than the fastest so far."""
 NEAR_ENOUGH = MET, NEAR = "the proven bound is met", "near enough to the proven bound"
 """Why a method has no time of its own: it got none left, or was not needed."""
 INTERRUPTED = "interrupted before all methods were tried"
@@ -134,11 +145,28 @@ class Entry:
     method: Method
     given: Mapping[str, Any] = field(default_factory=dict)
     last: bool = False
+    expected: float | None = None
+    """The seconds of its closed form, infinite if it does not handle the problem; None: it has none."""
 
     @property
     def label(self) -> str:
         """The method's name and these options."""
         return " ".join([self.method.name, *(f"{name}={value}" for name, value in self.given.items())])
+
+    @property
+    def options(self) -> Any:
+        """The method's options: its fast way, and those given."""
+        return self.method.options(**{**self.method.fast, **self.given})
+
+    def estimated(self, problem: Problem) -> Entry:
+        """Return the entry with the seconds of its closed form."""
+        if self.method.estimate is None:
+            return replace(self, expected=None)
+        try:
+            self.method.supports(problem, self.options)
+            return replace(self, expected=self.method.estimate(problem, self.options))
+        except TuttiError:
+            return replace(self, expected=math.inf)
 
 
 @dataclass(frozen=True)
@@ -200,11 +228,14 @@ def fastest(
     if not options.methods and (long or problem.topology.num_switches):
         order = (ORDER_OF_LONG if long else ORDER_OF_SHORT).index
         entries = [*sorted(entries[:-1], key=lambda entry: order(entry.method.name)), entries[-1]]
+    entries = by_estimate(problem, entries)
     stopped = _stopped(search, entries, rng)
     compiling = COMPILATION.seconds - compiling
     if search.best is None:
-        reasons = "; ".join(f"{one.method}: {one.why}" for one in search.tried)
-        raise NoSchedule(f"best: no method has a schedule of this ({reasons})")
+        reasons = "; ".join(f"{one.method}: {one.why}" for one in search.tried if one.why != LATE)
+        ended = any(one.why in OUT_OF_TIME for one in search.tried)
+        more = f" in {options.time_limit} and overtime; give it a longer time_limit" if ended else ""
+        raise NoSchedule(f"best: no method has a schedule of this{more} ({reasons})")
     found: dict[str, Any] = {"tried": tuple(search.tried), "bounds": tuple(search.bounds)}
     if search.alone:
         found["alone"] = search.alone
@@ -288,14 +319,37 @@ def _made(method: Method, attempt: _Attempt, problem: Problem) -> Schedule:
     return method.synthesize(problem, options, attempt.rng)
 
 
+def by_estimate(problem: Problem, entries: Sequence[Entry]) -> list[Entry]:
+    """Return the entries in the order in which they are tried.
+
+    Those whose time has a closed form take the places of these, the fastest first; the others keep theirs.
+    """
+    known = [entry.estimated(problem) for entry in entries]
+    timed = [(entry.expected, place) for place, entry in enumerate(known) if entry.expected is not None]
+    order = list(range(len(known)))
+    for (_, place), (_, chosen) in zip(timed, sorted(timed), strict=True):
+        order[place] = chosen
+    return [known[place] for place in order]
+
+
 class _Search:
     """The fastest schedule so far, all bounds that methods proved on the way, and what became of each."""
 
     apart: Apart
     """Where methods run."""
 
-    def __init__(self, problem: Problem, gap: float, budget: float, *, ended: bool = False) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        gap: float,
+        budget: float,
+        *,
+        ended: bool = False,
+        whole: _Search | None = None,
+    ) -> None:
+        self.whole = whole
         self.until, self.ended = time.monotonic() + budget, ended
+        self.overtime = max(OVERTIME * budget, LEAST_OVERTIME)
         self.problem = problem
         self.size = problem.size or Fraction(1)
         self.enough = 1 + max(gap, ROUNDING)
@@ -352,9 +406,9 @@ class _Search:
         ended: bool = False,
     ) -> Schedule:
         """Return the fastest schedule of a part; `ended`: even the first is given no more than the time."""
-        search = _Search(problem, self.enough - 1, seconds, ended=ended)
+        search = _Search(problem, self.enough - 1, seconds, ended=ended, whole=self)
         search.apart = self.apart
-        for entry in entries:
+        for entry in by_estimate(problem, entries):
             search.attempt(entry, rng)
         if search.best is None:
             raise NoSchedule(f"a part has no schedule: {problem.collective.kind}")
@@ -362,14 +416,14 @@ class _Search:
 
     def attempt(self, entry: Entry, rng: np.random.Generator) -> None:
         """Try a method, unless the time is over or the fastest schedule near enough."""
-        why = self._over()
+        why = self._over() or self._hopeless(entry)
         if why:
             self.tried.append(Tried(entry.label, math.inf, 0.0, why))
             return
-        tell(f"{entry.label}{self._so_far()}")
+        tell(self._under_way(entry.label))
 
         def run() -> float:
-            options, left = self._within_budget(entry, max(self.until - time.monotonic(), LEAST_SECONDS))
+            options, left = self._within_budget(entry, self._left())
             attempt = _Attempt(entry.label, self.problem, dict(vars(options)), self.best, rng)
             ended = self.apart.call(attempt, None if math.isinf(left) else left)
             if ended.how is not End.ANSWER:
@@ -393,12 +447,19 @@ class _Search:
             why = _told(error)
         self.tried.append(Tried(label, seconds, time.monotonic() - began, why))
 
-    def _so_far(self) -> str:
+    def _under_way(self, label: str) -> str:
+        """Return what is tried now, and what there is so far: of a part, and of the whole that it is for."""
+        if self.whole is None:
+            return f"{label}{self.so_far('so far')}"
+        part = f"the {self.problem.collective.kind} alone"
+        return f"{part}: {label}{self.so_far(f'{part} so far')}{self.whole.so_far('the whole so far')}"
+
+    def so_far(self, what: str) -> str:
         """Return the fastest schedule as words, and how far it is from what is proven; or nothing."""
         if self.best is None:
             return ""
-        over = f", {self.seconds / self.bound - 1:.1%} over the bound" if self.bound else ""
-        return f"; so far {duration(self.seconds * 1e6)} by {self.best.stats['algorithm']}{over}"
+        over = f", {self.seconds / self.bound - 1:.1%} over its bound" if self.bound else ""
+        return f"; {what} {duration(self.seconds * 1e6)} by {self.best.stats['algorithm']}{over}"
 
     @property
     def met(self) -> bool:
@@ -409,18 +470,30 @@ class _Search:
         """Return why no other method is tried; empty: one is."""
         if self.met:
             return MET if self.seconds <= self.bound * (1 + ROUNDING) else NEAR
-        late = (self.best is not None or self.ended) and time.monotonic() > self.until
-        return LATE if late else ""
+        return LATE if time.monotonic() > self._end() else ""
+
+    def _hopeless(self, entry: Entry) -> str:
+        """Return that a method's closed form is much slower than the fastest so far; empty: it is not."""
+        slower = (entry.expected or 0.0) / self.seconds if self.best is not None else 0.0
+        return f"{SLOWER}{slower:.3g} times the fastest so far" if HOPELESS < slower < math.inf else ""
+
+    def _end(self) -> float:
+        """Return when no other method is begun: with the time, or if there is no schedule, the overtime."""
+        return self.until + (0.0 if self.ended or self.best is not None else self.overtime)
+
+    def _left(self) -> float:
+        """Return the seconds that are left of the time, and if there is no schedule of the overtime."""
+        return max(self._end() - time.monotonic(), LEAST_SECONDS)
 
     def _within_budget(self, entry: Entry, left: float) -> tuple[Any, float]:
         """Return a method's options, and when it is ended: what keeps a limit itself gets time to do so."""
-        own = entry.method.options(**{**entry.method.fast, **entry.given})
-        options = limited(own, SHARE * left)
-        if self.best is None:
-            return options, left if self.ended else math.inf
+        own, most = entry.options, left * (FIRST_SHARE if self.best is None else SHARE)
+        options = limited(own, most)
+        if self.best is None and self.ended:
+            return options, left
         if entry.last and entry.method.improve is not None:
             return replace(own, time_limit=f"{LAST_SHARE * left:.3f}s"), left + GRACE_SECONDS
-        return options, left + GRACE_SECONDS if options is not own else SHARE * left
+        return options, left + GRACE_SECONDS if options is not own else most
 
     def _judged(self, label: str, schedule: Schedule, seconds: float | None = None) -> float:
         """Keep a verified schedule if it is the fastest, and what it proves; return its seconds."""
@@ -450,7 +523,8 @@ def _told(error: Exception) -> str:
 
 def _chosen(methods: Mapping[str, Method], options: BestOptions) -> list[Entry]:
     """Return the methods to try, in order, each with its variants."""
-    chosen = options.chosen(methods) or [methods[name] for name in ORDER if name in methods]
+    named = [replace(method, estimate=None) for method in options.chosen(methods)]  # in the caller's order
+    chosen = named or [methods[name] for name in ORDER if name in methods]
     entries = [
         Entry(by_groups(method), given) for method in chosen for given in VARIANTS.get(method.name, ({},))
     ]

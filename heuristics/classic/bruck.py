@@ -20,15 +20,17 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from heuristics.classic.steps import (
+    Exchange,
     StepTransfers,
     check_allgathers,
     check_rows,
     exchange_schedule,
+    exchange_seconds,
     step_schedule,
 )
 from schedules.capabilities import Capabilities, Groups
 from schedules.collective import Kind
-from schedules.compose import BY_ALLGATHER, from_allgather
+from schedules.compose import BY_ALLGATHER, from_allgather, seconds_by_allgathers
 from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Schedule
 from topologies.ranges import Options, Whole
@@ -127,6 +129,18 @@ def check(problem: Problem, options: BruckOptions) -> None:
         check_allgathers(METHOD, problem)
 
 
+def estimate(problem: Problem, options: BruckOptions) -> float:
+    """Return the seconds of a step for each (D, z), in which every rank sends to one that is z D away."""
+    ranks, radix = problem.topology.num_ranks, min(options.radix, problem.topology.num_ranks)
+    rank, away, hops = np.arange(ranks), np.arange(ranks), _hops(ranks, radix)
+    if problem.collective.kind is Kind.ALL_TO_ALL:
+        moved = {(d, z): int(np.count_nonzero(away // d % radix == z)) for d, z in hops}
+        steps = [Exchange(rank, (rank + z * d) % ranks, n / ranks) for (d, z), n in moved.items()]
+        return exchange_seconds(problem, steps)
+    steps = [Exchange(rank, (rank - z * d) % ranks, min(d, ranks - z * d) / ranks) for d, z in hops]
+    return seconds_by_allgathers(problem, lambda half: exchange_seconds(half, steps))
+
+
 METHOD = Method(
     name="bruck",
     kind="heuristic",
@@ -134,5 +148,6 @@ METHOD = Method(
     options=BruckOptions,
     capabilities=Capabilities((*BY_ALLGATHER, Kind.ALL_TO_ALL), Groups.NONE),
     check=check,
+    estimate=estimate,
     summary="Bruck: ceil(log2 N) steps over shortest routes, all-to-all too; more steps in a larger radix",
 )

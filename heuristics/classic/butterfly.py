@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from heuristics.classic.steps import StepTransfers
+from heuristics.classic.steps import Exchange, StepTransfers
 from topologies.exact import Int64Array
 
 Partners = Sequence[Int64Array]
@@ -48,3 +48,14 @@ def exchanging(partners: Partners, chunks: Int64Array) -> StepTransfers:
     return StepTransfers.joined(
         [StepTransfers.of(step, rank, partner[:, None], chunks) for step, partner in steps]
     )
+
+
+def doubling_exchanges(partners: Partners, parts: int = 1) -> list[Exchange]:
+    """Return the steps of `doubling` of one of so many parts of the data: 1, 2, 4, ... shards a rank."""
+    ranks = len(partners[0])
+    return [Exchange(np.arange(ranks), partner, 2**t / (ranks * parts)) for t, partner in enumerate(partners)]
+
+
+def whole_exchanges(partners: Partners, parts: int = 1) -> list[Exchange]:
+    """Return the steps of `exchanging` of one of so many parts of the data: all of it in each."""
+    return [Exchange(np.arange(len(partner)), partner, 1 / parts) for partner in partners]

@@ -44,10 +44,10 @@ from heuristics.classic.butterfly import doubling
 from heuristics.classic.steps import StepTransfers, check_allgathers, step_schedule
 from heuristics.hosts import HostOptions, with_note_on_hosts
 from schedules.capabilities import Capabilities, Groups, Shape
-from schedules.compose import BY_ALLGATHER, from_allgather
+from schedules.compose import BY_ALLGATHER, from_allgather, seconds_by_allgathers
 from schedules.method import Method, NoOptions, Problem
 from schedules.schedule import Chunks, Schedule
-from topologies.exact import Int64Array
+from topologies.exact import FloatArray, Int64Array
 from topologies.graphs.grid_structure import Grid, LineKind, grid_of, hosts_of
 from topologies.ranges import Whole
 from topologies.topology import Topology
@@ -315,6 +315,42 @@ def _allgather(problem: Problem) -> Schedule:
     return chunked_spread(problem, [[spread(grid, part) for part in parts]])
 
 
+def estimate(problem: Problem, options: NoOptions) -> float:
+    """Return the seconds of n - 1 steps in each dimension of n ranks, all rotations of the order together.
+
+    In each step a link carries what its rank has gathered in the dimensions before, once for each part that
+    goes through its dimension then, in its direction on rings: with equal links and equal sides that are
+    rings, T_L is the sum of all n - 1, and T_B is (N - 1)/N (dissertation, section 3.8.2).
+    """
+    return seconds_by_allgathers(problem, _gathering_seconds)
+
+
+def _gathering_seconds(problem: Problem) -> float:
+    grid, topology = grid_for(TORUS_RINGS, problem), problem.topology
+    k, size = len(grid.shape), float(problem.size or 0) / topology.num_ranks
+    alpha, slowness = _slowest(topology, grid)
+    load = np.zeros((sum(grid.shape) - k, k))
+    for first in range(k):
+        order = [(first + i) % k for i in range(k)]
+        begin, held = 0, 1
+        for dimension in order:
+            n = grid.shape[dimension]
+            ways = 2 if grid.lines[dimension] is LineKind.RING else 1
+            load[begin : begin + n - 1, dimension] += held / (ways * k)
+            begin, held = begin + n - 1, held * n
+    return float((np.where(load > 0, alpha, 0) + load * size * slowness).max(axis=1).sum())
+
+
+def _slowest(topology: Topology, grid: Grid) -> tuple[FloatArray, FloatArray]:
+    """Return the largest α and the largest 1/bandwidth of the links of each dimension."""
+    place = np.stack(np.unravel_index(np.arange(topology.num_ranks), grid.shape))
+    along = (place[:, topology.source] != place[:, topology.target]).argmax(axis=0)
+    found = np.zeros((2, len(grid.shape)))
+    for row, values in zip(found, (topology.alpha.floats, 1 / topology.bandwidth.floats), strict=True):
+        np.maximum.at(row, along, values)
+    return found[0], found[1]
+
+
 def check(problem: Problem, options: NoOptions) -> None:
     """Raise `Unsupported` for too many transfers."""
     check_allgathers(TORUS_RINGS, problem, 2 * len(grid_for(TORUS_RINGS, problem).shape))
@@ -326,6 +362,7 @@ TORUS_RINGS = Method(
     synthesize=synthesize,
     capabilities=Capabilities(BY_ALLGATHER, Groups.NONE, shape=Shape.TORUS),
     check=check,
+    estimate=estimate,
     summary="the traditional torus schedule: rings dimension by dimension, in all rotations of their order",
 )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from heuristics.classic.steps import StepTransfers, check_rows, step_schedule
+from heuristics.classic.steps import StepTransfers, check_rows, even_seconds, rank_hops, step_schedule
 from schedules.capabilities import Capabilities
 from schedules.collective import EVERYONE, KINDS, Collective, Items, Kind
 from schedules.compose import compose_allreduce
@@ -88,11 +88,24 @@ def _of_item(items: Items, item: int, members: Int64Array) -> tuple[Int64Array, 
     return np.full(len(source), item, dtype=np.int64), source, target
 
 
+def estimate(problem: Problem, options: NoOptions) -> float | None:
+    """Return the seconds of a step of evenly spread routes between all ranks, twice for an allreduce.
+
+    None for some ranks, or from or to one alone, whose links are busier than others.
+    """
+    what, ranks = problem.collective, problem.collective.num_ranks
+    if what.groups is not None or what.kind.rooted:
+        return None
+    steps = 2 if what.kind is Kind.ALLREDUCE else 1
+    return steps * even_seconds(problem, rank_hops(problem.topology).reshape(1, -1), 1 / ranks)
+
+
 METHOD = Method(
     name="direct",
     kind="heuristic",
     synthesize=synthesize,
     capabilities=Capabilities(KINDS),
     check=check,
+    estimate=estimate,
     summary="everything straight to where it must be in one step, over shortest routes",
 )

@@ -18,11 +18,11 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from heuristics.classic.butterfly import doubling, exchanging
-from heuristics.classic.steps import check_allgathers, check_rows, step_schedule
+from heuristics.classic.butterfly import doubling, doubling_exchanges, exchanging, whole_exchanges
+from heuristics.classic.steps import check_allgathers, check_rows, exchange_seconds, step_schedule
 from schedules.capabilities import Capabilities, Groups
 from schedules.collective import Kind
-from schedules.compose import BY_ALLGATHER, from_allgather
+from schedules.compose import BY_ALLGATHER, from_allgather, seconds_by_allgathers
 from schedules.method import Method, NoOptions, Problem
 from schedules.schedule import Chunks, Schedule
 from topologies.exact import Int64Array
@@ -80,6 +80,13 @@ def check(problem: Problem, options: RhdOptions) -> None:
     check_allgathers(RHD, problem)
 
 
+def estimate(problem: Problem, options: RhdOptions) -> float:
+    """Return the seconds of log2 N steps each way, in which 1, 2, 4, ... shards are exchanged."""
+    partners = xor_partners(problem.topology.num_ranks)
+    steps = doubling_exchanges(partners[::-1] if options.distance == HALVING else partners)
+    return seconds_by_allgathers(problem, lambda half: exchange_seconds(half, steps))
+
+
 RHD = Method(
     name="rhd",
     kind="heuristic",
@@ -87,6 +94,7 @@ RHD = Method(
     options=RhdOptions,
     capabilities=Capabilities(BY_ALLGATHER, Groups.NONE, power_of_two=True),
     check=check,
+    estimate=estimate,
     summary="recursive halving and doubling over shortest routes; a power of two ranks",
 )
 
@@ -111,11 +119,17 @@ def check_doubling(problem: Problem, options: NoOptions) -> None:
     check_rows(RECURSIVE_DOUBLING, problem, ranks * ranks * (ranks.bit_length() - 1))
 
 
+def estimate_doubling(problem: Problem, options: NoOptions) -> float:
+    """Return the seconds of log2 N steps, in each of which all of M is exchanged."""
+    return exchange_seconds(problem, whole_exchanges(xor_partners(problem.topology.num_ranks)))
+
+
 RECURSIVE_DOUBLING = Method(
     name="recursive_doubling",
     kind="heuristic",
     synthesize=synthesize_doubling,
     capabilities=Capabilities((Kind.ALLREDUCE,), Groups.NONE, power_of_two=True),
     check=check_doubling,
+    estimate=estimate_doubling,
     summary="allreduce by exchanging all data at doubling distances; a power of two ranks",
 )

@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from heuristics.classic.steps import StepTransfers, check_rows, step_schedule
+from heuristics.classic.steps import StepTransfers, check_rows, even_seconds, rank_hops, step_schedule
 from schedules.capabilities import Capabilities
 from schedules.collective import Collective, Kind
 from schedules.method import Method, Problem
@@ -77,6 +77,17 @@ def check(problem: Problem, options: PairwiseOptions) -> None:
     check_rows(METHOD, problem, sum(size * (size - 1) for size in sizes))
 
 
+def estimate(problem: Problem, options: PairwiseOptions) -> float | None:
+    """Return the seconds of N - 1 steps of evenly spread routes, if all ranks take part."""
+    what = problem.collective
+    if what.groups is not None:
+        return None
+    rank = np.arange(what.num_ranks)
+    shift = options.partner == SHIFT or _uneven(what)
+    partner = [(rank + t) % len(rank) if shift else rank ^ t for t in rank[1:]]
+    return even_seconds(problem, rank_hops(problem.topology)[rank, np.stack(partner)], 1 / len(rank))
+
+
 METHOD = Method(
     name="pairwise",
     kind="heuristic",
@@ -84,5 +95,6 @@ METHOD = Method(
     options=PairwiseOptions,
     capabilities=Capabilities((Kind.ALL_TO_ALL,)),
     check=check,
+    estimate=estimate,
     summary="all-to-all in N - 1 steps, in each of which every rank sends to one and receives from one",
 )

@@ -22,9 +22,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from heuristics.classic.steps import StepTransfers, check_allgathers, routes_between, step_schedule
+from heuristics.classic.steps import (
+    Exchange,
+    StepTransfers,
+    check_allgathers,
+    exchange_seconds,
+    routes_between,
+    step_schedule,
+)
 from schedules.capabilities import Capabilities, Groups, Shape
-from schedules.compose import BY_ALLGATHER, from_allgather
+from schedules.compose import BY_ALLGATHER, from_allgather, seconds_by_allgathers
 from schedules.method import Method, NoOptions, Problem
 from schedules.schedule import Chunks, Schedule
 from topologies.exact import Int64Array
@@ -66,15 +73,17 @@ def synthesize(problem: Problem, options: RingOptions, rng: np.random.Generator)
 
 
 def _allgather(problem: Problem, one_way: bool) -> Schedule:
-    topology = problem.topology
+    return rings_allgather(problem, _rings(problem.topology, one_way))
+
+
+def _rings(topology: Topology, one_way: bool) -> Int64Array:
+    """Return the ranks in ring order, each way, or the faster one; shape (ways, N)."""
     hosts = members_of(hosts_of(topology), topology)
     forward = np.arange(topology.num_ranks) if hosts is None else np.concatenate(hosts)
     ways = np.stack([forward, forward[::-1]])
     if one_way or topology.num_ranks == 2:
-        return rings_allgather(problem, ways[:1])
-    return rings_allgather(
-        problem, min((ways, ways[:1], ways[1:]), key=lambda one: _step_time(topology, one))
-    )
+        return ways[:1]
+    return min((ways, ways[:1], ways[1:]), key=lambda one: _step_time(topology, one))
 
 
 def _step_time(topology: Topology, rings: Int64Array) -> Fraction:
@@ -108,6 +117,18 @@ def check(problem: Problem, options: RingOptions) -> None:
     check_allgathers(RING, problem, 1 if options.one_way else 2)
 
 
+def estimate(problem: Problem, options: RingOptions) -> float:
+    """Return the seconds of N - 1 steps, in each of which every rank sends a shard on."""
+
+    def gathering(problem: Problem) -> float:
+        rings = _rings(problem.topology, options.one_way)
+        count, n = rings.shape
+        step = Exchange(rings, np.roll(rings, -1, axis=1), 1 / (n * count), n - 1)
+        return exchange_seconds(problem, [step])
+
+    return seconds_by_allgathers(problem, gathering)
+
+
 RING = Method(
     name="ring",
     kind="heuristic",
@@ -115,6 +136,7 @@ RING = Method(
     options=RingOptions,
     capabilities=Capabilities(BY_ALLGATHER, Groups.NONE),
     check=check,
+    estimate=estimate,
     summary="ring in rank order, host by host, both ways or the faster one, over shortest routes",
 )
 
@@ -169,11 +191,24 @@ def check_shifted(problem: Problem, options: NoOptions) -> None:
     check_allgathers(SHIFTED_RING, problem, len(offsets))
 
 
+def estimate_shifted(problem: Problem, options: NoOptions) -> float:
+    """Return the seconds of N - 1 steps, in each of which every link carries an equal part of a shard."""
+    n, offset = problem.topology.num_ranks, np.array(_offsets(problem.topology))[:, None]
+    step = Exchange(*_pairs(n, offset), 1 / (n * len(offset)), n - 1)
+    return seconds_by_allgathers(problem, lambda half: exchange_seconds(half, [step]))
+
+
+def _pairs(n: int, offset: Int64Array) -> tuple[Int64Array, Int64Array]:
+    sender = np.arange(n)
+    return np.broadcast_to(sender, (len(offset), n)), (sender + offset) % n
+
+
 SHIFTED_RING = Method(
     name="shifted_ring",
     kind="heuristic",
     synthesize=synthesize_shifted,
     capabilities=Capabilities(BY_ALLGATHER, Groups.NONE, shape=Shape.CIRCULANT),
     check=check_shifted,
+    estimate=estimate_shifted,
     summary="circulant networks: a ring of all ranks for each offset, with equal parts of the data",
 )

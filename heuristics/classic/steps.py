@@ -11,8 +11,8 @@ import numpy.typing as npt
 from schedules.collective import Collective, Kind
 from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
-from topologies.exact import BoolArray, Int32Array, Int64Array, offsets_of
-from topologies.graphs.shortest_paths import shortest_routes
+from topologies.exact import BoolArray, Int32Array, Int64Array, IntArray, offsets_of
+from topologies.graphs.shortest_paths import hop_distances, shortest_routes
 from topologies.topology import Topology
 
 MOST_ROWS = 10**8
@@ -112,6 +112,82 @@ def exchange_schedule(topology: Topology, what: Collective, rows: StepTransfers)
     number[items.owner.astype(np.int64) * ranks + items.dest] = np.arange(len(items))
     rows = rows._replace(chunk=number[rows.chunk])
     return step_schedule(topology, what, Chunks.even(what), rows.kept(rows.chunk >= 0))
+
+
+class Exchange(NamedTuple):
+    """What is sent in one comm step, or in several like it.
+
+    Parameters
+    ----------
+    source, target
+        Ranks, shape (messages,); a pair that occurs twice is one message of twice the data.
+    part
+        The size of each, in units of M.
+    times
+        In how many steps.
+    """
+
+    source: Int64Array
+    target: Int64Array
+    part: float
+    times: int = 1
+
+
+def exchange_seconds(problem: Problem, exchanges: Sequence[Exchange]) -> float:
+    """Return T_L α + T_B M of steps over the shortest routes that `step_schedule` takes.
+
+    A step takes the α's of its longest route, then the bytes of the busiest link, and an α for each message
+    beyond the first there. Routes of one link, which only one message takes, give the exact T_L and T_B.
+
+    Parameters
+    ----------
+    problem
+        With the network and the size M.
+    exchanges
+        All steps: routes are spread over the links together.
+    """
+    topology, size = problem.topology, float(problem.size or 0)
+    ends = [each.source.ravel() * topology.num_nodes + each.target.ravel() for each in exchanges]
+    pairs, which = np.unique(np.concatenate(ends), return_inverse=True)
+    routes = routes_between(topology, *np.divmod(pairs, topology.num_nodes))
+    numbers = np.split(which, np.cumsum([len(one) for one in ends])[:-1])
+    steps = zip(exchanges, numbers, strict=True)
+    return sum(each.times * _step_seconds(topology, routes, each.part * size, of) for each, of in steps)
+
+
+def _step_seconds(topology: Topology, routes: Routes, size: float, taken: Int64Array) -> float:
+    """Return the seconds of a step in which each of the routes `taken` brings so many bytes."""
+    alpha, bandwidth = topology.alpha.floats, topology.bandwidth.floats
+    often = np.bincount(taken, minlength=len(routes))
+    of_hop = np.repeat(often, np.diff(routes.offsets))
+    messages = np.bincount(routes.links[of_hop > 0], minlength=len(alpha))
+    load = np.bincount(routes.links, weights=of_hop, minlength=len(alpha)) * size
+    along = np.add.reduceat(alpha[routes.links], routes.offsets[:-1])
+    return float(along[often > 0].max() + (np.maximum(messages - 1, 0) * alpha + load / bandwidth).max())
+
+
+def even_seconds(problem: Problem, hops: IntArray, part: float) -> float:
+    """Return the seconds of steps whose routes load all links evenly: no shortest routes take less.
+
+    Parameters
+    ----------
+    problem
+        With the network and the size M.
+    hops
+        Shape (steps, messages): the links of each message's route.
+    part
+        The size of each message, in units of M.
+    """
+    topology, size = problem.topology, part * float(problem.size or 0)
+    alpha, bandwidth = topology.alpha.floats.mean(), topology.bandwidth.floats.mean()
+    crossing = np.maximum(hops.sum(axis=1) / topology.num_links, 1)
+    return float(((hops.max(axis=1) + crossing - 1) * alpha + crossing * size / bandwidth).sum())
+
+
+def rank_hops(topology: Topology) -> Int32Array:
+    """Return the links between ranks on shortest routes, shape (N, N)."""
+    ranks = topology.num_ranks
+    return hop_distances(topology, np.arange(ranks))[:, :ranks]
 
 
 def _numbered(values: Int64Array, end: int) -> tuple[Int64Array, Int32Array]:

@@ -360,6 +360,20 @@ def check(problem: Problem, options: StepwiseOptions) -> None:
         raise METHOD.unsupported(f"makes {rows} transfers of this; at most {MOST_ROWS}")
 
 
+def estimate(problem: Problem, options: StepwiseOptions) -> float | None:
+    """Return the seconds of as many steps as the network is wide, all links loaded evenly, of all ranks.
+
+    T_L is the diameter, as a link sends one message a step, and T_B at least the sum of all distances over
+    that of all bandwidths, which is what it comes to where shortest paths spread evenly.
+    """
+    topology, what = problem.topology, problem.collective
+    if what.kind is not Kind.ALL_TO_ALL or what.groups is not None:
+        return None
+    hops, size = hop_distances(topology), float(problem.size or 0) / topology.num_ranks
+    load = hops.sum() * size / topology.bandwidth.floats.sum()
+    return float(hops.max() * topology.alpha.floats.mean() + load)
+
+
 METHOD = Method(
     name="stepwise",
     kind="heuristic",
@@ -368,5 +382,6 @@ METHOD = Method(
     size_dependent=lambda problem, options: not options.fewest,
     capabilities=Capabilities((Kind.ALL_TO_ALL, Kind.GATHER, Kind.SCATTER), switches=Switches.NONE),
     check=check,
+    estimate=estimate,
     summary="all-to-all, gather, scatter along shortest paths in few steps",
 )

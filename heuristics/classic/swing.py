@@ -29,17 +29,25 @@ further apart pay the α of each link, and share links.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import numpy as np
 
-from heuristics.classic.butterfly import doubling, exchanging
+from heuristics.classic.butterfly import doubling, doubling_exchanges, exchanging, whole_exchanges
 from heuristics.classic.by_dimension import grid_for
-from heuristics.classic.steps import StepTransfers, check_allgathers, check_rows, step_schedule
+from heuristics.classic.steps import (
+    Exchange,
+    StepTransfers,
+    check_allgathers,
+    check_rows,
+    exchange_seconds,
+    step_schedule,
+)
 from schedules.capabilities import Capabilities, Groups, Shape
 from schedules.collective import Kind
-from schedules.compose import BY_ALLGATHER, from_allgather
+from schedules.compose import BY_ALLGATHER, from_allgather, seconds_by_allgathers
 from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Schedule
 from topologies.exact import Int64Array
@@ -148,6 +156,24 @@ def check(problem: Problem, options: SwingOptions) -> None:
         check_allgathers(METHOD, problem, parts)
 
 
+def estimate(problem: Problem, options: SwingOptions) -> float:
+    """Return the seconds of log2 N steps, each way or in all, in which all parts swing together."""
+    swings = _swings(grid_for(METHOD, problem))
+    latency = options.version == LATENCY
+    exchanges, turn = (whole_exchanges, 1) if latency else (doubling_exchanges, -1)
+    parts = [exchanges(partners[::turn], len(swings)) for partners in swings]
+    steps = [_at_once(step) for step in zip(*parts, strict=True)]
+    if latency:
+        return exchange_seconds(problem, steps)
+    return seconds_by_allgathers(problem, lambda half: exchange_seconds(half, steps))
+
+
+def _at_once(step: Sequence[Exchange]) -> Exchange:
+    """Return what all parts exchange in a step, in which their sizes are equal."""
+    source, target = (np.concatenate([one[end] for one in step]) for end in (0, 1))
+    return Exchange(source, target, step[0].part)
+
+
 METHOD = Method(
     name="swing",
     kind="heuristic",
@@ -155,5 +181,6 @@ METHOD = Method(
     options=SwingOptions,
     capabilities=Capabilities(BY_ALLGATHER, Groups.NONE, shape=Shape.EVEN_TORUS),
     check=check,
+    estimate=estimate,
     summary="Swing: halving and doubling between partners that swing from side to side; tori, powers of two",
 )
