@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -62,23 +61,6 @@ def from_allgather(problem: Problem, make: Callable[[Problem], Schedule]) -> Sch
     if what.kind is Kind.REDUCE_SCATTER:
         return reduce_scatter
     return compose_allreduce(reduce_scatter, make(Problem(problem.topology, gather, problem.size)))
-
-
-def seconds_by_allgathers(problem: Problem, seconds: Callable[[Problem], float]) -> float:
-    """Return the seconds of what `from_allgather` makes, given how to estimate those of an allgather.
-
-    Parameters
-    ----------
-    problem
-        An allgather, reduce-scatter or allreduce.
-    seconds
-        Returns the seconds of an allgather, as `Method.estimate`.
-    """
-    what = problem.collective
-    gather = replace(problem, collective=what.with_kind(Kind.ALLGATHER))
-    turned = replace(gather, topology=transpose(problem.topology))
-    halves = {Kind.ALLGATHER: (gather,), Kind.REDUCE_SCATTER: (turned,)}.get(what.kind, (turned, gather))
-    return sum(map(seconds, halves))
 
 
 def allreduce_in_clusters(

@@ -346,8 +346,9 @@ class _Search:
         *,
         ended: bool = False,
         whole: _Search | None = None,
+        part: str = "",
     ) -> None:
-        self.whole = whole
+        self.whole, self.part = whole, part
         self.until, self.ended = time.monotonic() + budget, ended
         self.overtime = max(OVERTIME * budget, LEAST_OVERTIME)
         self.problem = problem
@@ -372,7 +373,10 @@ class _Search:
         alone = [Problem(topology, part, self.size * share) for share, part in parts_of(what)]
 
         def run() -> float:
-            found = [self._part(each, seconds, entries, rng) for each in alone]
+            found = [
+                self._part(each, seconds, entries, rng, part=f"the {each.collective.kind} alone")
+                for each in alone
+            ]
             return self._judged(PARTS, verify_answer(together(what, found, self.size), self.problem, "best"))
 
         self._attempted(PARTS, run)
@@ -387,7 +391,9 @@ class _Search:
             return
 
         def half(problem: Problem) -> Schedule:
-            return self._part(problem, seconds, entries, rng, ended=True)
+            turned = problem.topology is not topology  # a reduce-scatter is made so
+            kind = Kind.REDUCE_SCATTER if turned else Kind.ALLGATHER
+            return self._part(problem, seconds, entries, rng, ended=True, part=f"the {kind} alone")
 
         def run() -> float:
             # What halves prove, and their times alone, are not the whole's.
@@ -403,10 +409,11 @@ class _Search:
         entries: Sequence[Entry],
         rng: np.random.Generator,
         *,
+        part: str,
         ended: bool = False,
     ) -> Schedule:
         """Return the fastest schedule of a part; `ended`: even the first is given no more than the time."""
-        search = _Search(problem, self.enough - 1, seconds, ended=ended, whole=self)
+        search = _Search(problem, self.enough - 1, seconds, ended=ended, whole=self, part=part)
         search.apart = self.apart
         for entry in by_estimate(problem, entries):
             search.attempt(entry, rng)
@@ -451,8 +458,8 @@ class _Search:
         """Return what is tried now, and what there is so far: of a part, and of the whole that it is for."""
         if self.whole is None:
             return f"{label}{self.so_far('so far')}"
-        part = f"the {self.problem.collective.kind} alone"
-        return f"{part}: {label}{self.so_far(f'{part} so far')}{self.whole.so_far('the whole so far')}"
+        found = self.so_far(f"{self.part} so far")
+        return f"{self.part}: {label}{found}{self.whole.so_far('the whole so far')}"
 
     def so_far(self, what: str) -> str:
         """Return the fastest schedule as words, and how far it is from what is proven; or nothing."""

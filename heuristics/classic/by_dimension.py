@@ -44,7 +44,8 @@ from heuristics.classic.butterfly import doubling
 from heuristics.classic.steps import StepTransfers, check_allgathers, step_schedule
 from heuristics.hosts import HostOptions, with_note_on_hosts
 from schedules.capabilities import Capabilities, Groups, Shape
-from schedules.compose import BY_ALLGATHER, from_allgather, seconds_by_allgathers
+from schedules.compose import BY_ALLGATHER, from_allgather
+from schedules.estimates import seconds_by_allgathers
 from schedules.method import Method, NoOptions, Problem
 from schedules.schedule import Chunks, Schedule
 from topologies.exact import FloatArray, Int64Array

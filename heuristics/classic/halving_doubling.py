@@ -22,7 +22,8 @@ from heuristics.classic.butterfly import doubling, doubling_exchanges, exchangin
 from heuristics.classic.steps import check_allgathers, check_rows, exchange_seconds, step_schedule
 from schedules.capabilities import Capabilities, Groups
 from schedules.collective import Kind
-from schedules.compose import BY_ALLGATHER, from_allgather, seconds_by_allgathers
+from schedules.compose import BY_ALLGATHER, from_allgather
+from schedules.estimates import seconds_by_allgathers
 from schedules.method import Method, NoOptions, Problem
 from schedules.schedule import Chunks, Schedule
 from topologies.exact import Int64Array

@@ -31,7 +31,8 @@ from heuristics.classic.steps import (
     step_schedule,
 )
 from schedules.capabilities import Capabilities, Groups, Shape
-from schedules.compose import BY_ALLGATHER, from_allgather, seconds_by_allgathers
+from schedules.compose import BY_ALLGATHER, from_allgather
+from schedules.estimates import seconds_by_allgathers
 from schedules.method import Method, NoOptions, Problem
 from schedules.schedule import Chunks, Schedule
 from topologies.exact import Int64Array

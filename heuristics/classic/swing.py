@@ -47,7 +47,8 @@ from heuristics.classic.steps import (
 )
 from schedules.capabilities import Capabilities, Groups, Shape
 from schedules.collective import Kind
-from schedules.compose import BY_ALLGATHER, from_allgather, seconds_by_allgathers
+from schedules.compose import BY_ALLGATHER, from_allgather
+from schedules.estimates import seconds_by_allgathers
 from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Schedule
 from topologies.exact import Int64Array

@@ -41,6 +41,7 @@ from heuristics.tacos.options import AUTO, SAMPLED, SCARCEST, TUNING, TacosOptio
 from schedules.capabilities import Capabilities
 from schedules.collective import EVERYONE, Collective, Kind
 from schedules.compose import BY_ALLGATHER, compose_allreduce, from_allgather
+from schedules.estimates import shard_seconds
 from schedules.message_durations import sizes_of, tick_of
 from schedules.method import Method, Problem
 from schedules.retiming import ends, retimed
@@ -307,6 +308,11 @@ def size_dependent(problem: Problem, options: TacosOptions) -> bool:
     return bool(problem.topology.num_switches) or not problem.topology.homogeneous or not even
 
 
+def estimate(problem: Problem, options: TacosOptions) -> float | None:
+    """Return the least seconds in which every rank receives each chunk in a message of its own."""
+    return shard_seconds(problem, options.chunks)
+
+
 METHOD = Method(
     name="tacos",
     kind="heuristic",
@@ -316,5 +322,6 @@ METHOD = Method(
     check=check,
     size_dependent=size_dependent,
     seeded=True,
+    estimate=estimate,
     summary="greedy link-chunk matching over the time-expanded network (TACOS)",
 )

@@ -34,6 +34,7 @@ import numpy as np
 from heuristics.classic.steps import check_allgathers
 from schedules.capabilities import Capabilities, Groups
 from schedules.compose import BY_ALLGATHER, from_allgather
+from schedules.estimates import shard_seconds
 from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Clock, Routes, Schedule
 from topologies.exact import BoolArray, Int32Array, Int64Array
@@ -289,6 +290,11 @@ def check(problem: Problem, options: MultiTreeOptions) -> None:
     check_allgathers(METHOD, problem)
 
 
+def estimate(problem: Problem, options: MultiTreeOptions) -> float | None:
+    """Return the least seconds in which every rank receives a message over each other's tree."""
+    return shard_seconds(problem)
+
+
 METHOD = Method(
     name="multitree",
     kind="heuristic",
@@ -296,5 +302,6 @@ METHOD = Method(
     options=MultiTreeOptions,
     capabilities=Capabilities(BY_ALLGATHER, Groups.NONE),
     check=check,
+    estimate=estimate,
     summary="MultiTree: a spanning tree a rank, all grown together greedily, in units of the slowest link",
 )

@@ -23,7 +23,8 @@ from models.solvers import Feature, find_backend, known_solvers
 from models.solvers.registry import refuse_too_large
 from schedules.capabilities import Capabilities, Groups, Switches
 from schedules.collective import Kind
-from schedules.compose import BY_ALLGATHER, from_allgather, seconds_by_allgathers
+from schedules.compose import BY_ALLGATHER, from_allgather
+from schedules.estimates import seconds_by_allgathers
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from topologies.errors import InputError, NoSchedule, suggestion

@@ -29,6 +29,7 @@ from models.forestcoll.schedule import forest_schedule
 from schedules.capabilities import Capabilities, Groups, Switches
 from schedules.collective import Collective, Kind
 from schedules.compose import compose_allreduce
+from schedules.estimates import shard_seconds
 from schedules.method import Method, Problem
 from schedules.reversal import reverse
 from schedules.schedule import Schedule
@@ -305,6 +306,11 @@ def _exact_for(options: ForestcollOptions) -> str:
     return f"bytes{over} (of an allreduce, in each half)"
 
 
+def estimate(problem: Problem, options: ForestcollOptions) -> float | None:
+    """Return the least seconds in which every rank receives a message over a tree of each root."""
+    return shard_seconds(problem)
+
+
 METHOD = Method(
     name="forestcoll",
     kind="exact",
@@ -313,5 +319,6 @@ METHOD = Method(
     options=ForestcollOptions,
     capabilities=Capabilities(KINDS, Groups.ONE, switches=Switches.BALANCED),
     exact_for=_exact_for,
+    estimate=estimate,
     summary="spanning trees that meet the throughput bottleneck cut, on any network with switches",
 )

@@ -1,7 +1,9 @@
 """The portfolio: the fastest of the schedules that its methods make one by one, within its budget."""
 
+import re
 import signal
 import time
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 
 import tutti
-from experiments.methods.best import HALVES, ORDER, portfolio
+from experiments.methods.best import HALVES, LEAST_OVERTIME, ORDER, portfolio
 from experiments.registry import METHODS
 from experiments.runner import tasks
 from models.bounds import best_bound
@@ -214,6 +216,80 @@ def test_a_method_that_takes_too_long_is_ended_and_the_next_one_tried():
     found = method.synthesize(problem("ring:6", "allgather", 2**30), options, np.random.default_rng(0))
     assert [one.why for one in found.stats["tried"]] == ["", "out of time", ""]
     assert time.monotonic() - began < 2
+
+
+def test_the_first_has_a_limit_too_and_the_next_one_a_schedule():
+    def synthesize(task, options, rng):
+        time.sleep(60)
+
+    methods = {"slow": Method("slow", "heuristic", synthesize), "ring": METHODS["ring"]}
+    method = portfolio(methods)
+    options = method.options(time_limit="300ms", methods=tuple(methods), gap=0)
+    began = time.monotonic()
+    found = method.synthesize(problem("ring:6", "allgather", 2**30), options, np.random.default_rng(0))
+    assert [one.why for one in found.stats["tried"]] == ["out of time", ""]
+    assert time.monotonic() - began < 300e-3 + LEAST_OVERTIME
+
+
+def test_the_overtime_ends(monkeypatch):
+    monkeypatch.setattr("experiments.methods.best.LEAST_OVERTIME", 0.2)
+
+    def synthesize(task, options, rng):
+        time.sleep(60)
+
+    methods = {name: Method(name, "heuristic", synthesize) for name in ("slow", "slower", "slowest", "last")}
+    method = portfolio(methods)
+    options = method.options(time_limit="100ms", methods=tuple(methods))
+    began = time.monotonic()
+    with pytest.raises(
+        NoSchedule, match="no method has a schedule of this in 100ms and overtime; give it a longer"
+    ):
+        method.synthesize(problem("ring:6", "allgather", 2**30), options, np.random.default_rng(0))
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        *(("gen_kautz:4,64", "allreduce"), ("torus:8x8", "allgather"), ("L(C(8,{1,3}))", "allreduce")),
+        *(("hypercube:4", "all-to-all"), ("ring:9", "allreduce"), ("dgx_a100:4", "allreduce")),
+    ],
+)
+def test_the_first_that_is_tried_is_that_of_the_least_closed_form(text, kind):
+    task = problem(text, kind, 2**20)
+    estimates = {}
+    for name, method in METHODS.items():
+        options = method.options(**method.fast)
+        with suppress(Unsupported):
+            method.supports(task, options)
+            estimates[name] = method.estimate and method.estimate(task, options)
+    told = {name: seconds for name, seconds in estimates.items() if seconds is not None and name in ORDER}
+    first = best(task, time_limit="1ns", gap=0).stats["tried"][0].method.split()[0]
+    assert told[first] == min(told.values())
+
+
+def test_what_is_much_slower_in_closed_form_is_left_out():
+    """A ring of 64 takes 126 α of allreduce, and the network has a diameter of 3: 6 α."""
+    tried = best(problem("gen_kautz:4,64", "allreduce", 2**10), time_limit="2s").stats["tried"]
+    (why,) = (one.why for one in tried if one.method == "ring")
+    assert re.fullmatch(r"its closed form is [\d.]+ times the fastest so far", why)
+    named = best(problem("gen_kautz:4,64", "allreduce", 2**10), methods=("bfb", "ring"), gap=0).stats["tried"]
+    assert [(one.method, one.why) for one in named] == [("bfb", ""), ("ring", "")]  # who names it gets it
+
+
+def test_progress_says_which_part_it_is_of():
+    heard = []
+    with listening(heard.append):
+        best(problem("dgx_a100:2", "allreduce", 2**20), methods=("direct", "ring", "tto"), gap=0)
+    parts = [text for text in heard if "alone" in text]
+    assert parts[0].startswith("the reduce-scatter alone: direct; the whole so far ")
+    assert re.match(r"the reduce-scatter alone: ring; the reduce-scatter alone so far .* by direct", parts[1])
+    assert any(text.startswith("the allgather alone: direct; the whole so far") for text in parts)
+    assert all(
+        re.match(r"(direct|ring|tto)(; so far .* by (direct|ring).*)?$", each)
+        for each in heard
+        if each not in parts
+    )
 
 
 def test_bounds_that_take_too_long_are_ended(monkeypatch):

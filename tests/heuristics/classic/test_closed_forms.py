@@ -3,10 +3,13 @@
 alpha = 0.5 us and b = 50 GB/s a link, the defaults; N ranks, M bytes.
 """
 
+from fractions import Fraction
+
 import pytest
 
 from experiments.registry import METHODS
 from schedules.cost import step_cost
+from schedules.method import Problem
 from tests.sweep import for_each
 
 ALPHA, B = 0.5e-6, 50e9
@@ -51,6 +54,25 @@ def test_a_method_on_its_own_network_takes_the_time_of_its_closed_form(
 ):
     schedule = made(METHODS[name], text, kind, size)
     assert seconds(schedule, size) == pytest.approx(expected(size), rel=1e-9)
+    estimate, options = METHODS[name].estimate, METHODS[name].options()
+    if estimate is not None:
+        problem = Problem(schedule.topology, schedule.collective, Fraction(size))
+        assert estimate(problem, options) == pytest.approx(expected(size), rel=1e-9)
+
+
+def test_methods_with_a_closed_form_say_it():
+    told = {name for name in METHODS if METHODS[name].estimate is not None}
+    assert told >= {
+        "ring",
+        "shifted_ring",
+        "rhd",
+        "recursive_doubling",
+        "bruck",
+        "swing",
+        "torus_rings",
+        "direct",
+    }
+    assert told >= {"pairwise", "stepwise", "bfb", "expansion", "multitree", "forestcoll", "tacos"}
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -3,11 +3,12 @@
 import csv
 from fractions import Fraction
 from pathlib import Path
+from time import sleep
 
 import numpy as np
 import pytest
 
-from models.all_to_all import Demand, lower_bound, upper_bound
+from models.all_to_all import Demand, lower_bound, orbits, upper_bound
 from models.all_to_all.columns import ColumnGeneration
 from models.all_to_all.orbits import Images, fewer_paths, just_enough, solve_by_orbits
 from models.all_to_all.paths import decompose
@@ -187,3 +188,22 @@ def test_a_part_of_a_group_is_listed():
     assert part.is_vertex_transitive
     everything, _ = automorphisms(torus(3, 3)).elements(10**4)
     assert len(everything) == 72  # 9 translations, times the 8 symmetries of a square
+
+
+def test_a_second_solve_gets_what_the_first_leaves_of_the_time(monkeypatch):
+    """Without paths by orbits there is no symmetry, and another program."""
+    given = []
+    solved = orbits._solved
+
+    def solving(problem, begin, tolerance, time_limit, by):
+        given.append(time_limit)
+        return solved(problem, begin, tolerance, time_limit, by)
+
+    def no_paths(found):
+        sleep(0.5)
+
+    monkeypatch.setattr(orbits, "_solved", solving)
+    monkeypatch.setattr(orbits, "_paths", no_paths)
+    orbits.paths_by_orbits(Demand.uniform(torus(3, 3)), 1e-2, 10.0)
+    assert 9 < given[0] <= 10
+    assert given[1] <= given[0] - 0.5

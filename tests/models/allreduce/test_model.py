@@ -1,5 +1,6 @@
 """Linear program (B.5) as a Pyomo model: solved as it stands, proven, and equal to what its cuts have."""
 
+import time
 from fractions import Fraction
 
 import pyomo.environ as pyo
@@ -106,6 +107,24 @@ def test_what_takes_too_long_is_refused_before_it_is_built(monkeypatch):
         allreduce_optimum(parse_topology("torus:10x10"), time_limit=1.0, by="model")
     with pytest.raises(Unsupported, match=r"torus:8x8: .* has 41,536 variables, about 1.7e\+02 s to build"):
         allreduce_optimum(parse_topology("torus:8x8"), time_limit=60.0, by="model")
+
+
+def test_cuts_get_what_the_model_leaves_of_the_time(monkeypatch):
+    given = []
+
+    def model(topology, solver, options, time_limit):
+        given.append(time_limit)
+        time.sleep(0.5)
+        raise NoSchedule("the time is over")
+
+    def cuts(search):
+        given.append(search._limited().time_limit)
+
+    monkeypatch.setattr("models.allreduce.optimum._optimum_by_model", model)
+    monkeypatch.setattr("models.allreduce.optimum._optimum_by_cuts", cuts)
+    allreduce_optimum(parse_topology("mesh:3x3"), time_limit=10.0)
+    assert given[0] == 5
+    assert 0 < given[1] <= 9.5
 
 
 def test_it_is_solved_by_default_up_to_a_size_and_the_cuts_beyond():

@@ -82,6 +82,26 @@ def test_a_model_too_large_for_its_time_limit_is_refused_before_it_is_built():
     assert make(parse_topology("torus:20x20"), time_limit=1e-6).stats["solver"] == "counting"
 
 
+def test_auto_goes_by_counting_where_its_time_is_too_short_for_the_model():
+    """1,100 variables take about 0.1 s, and the schedule is the same."""
+    network = parse_topology("torus:5x5")
+    counted, modelled = make(network, time_limit=0.01), make(network)
+    assert counted.stats["solver"] == "counting"
+    assert modelled.stats["solver"].startswith("highs")
+    assert np.array_equal(counted.route, modelled.route)
+    assert np.array_equal(counted.chunks.size, modelled.chunks.size)
+
+
+def test_auto_goes_by_counting_when_the_time_is_over(monkeypatch):
+    def over(self, seconds, job):
+        raise NoSchedule("the time is over")
+
+    monkeypatch.setattr("models.bfb.model.Programs._check_time", over)
+    assert make(parse_topology("torus:3x3"), time_limit=10).stats["solver"] == "counting"
+    with pytest.raises(NoSchedule, match="the time is over"):
+        make(parse_topology("torus:3x3"), by="model", time_limit=10)
+
+
 def test_the_complete_bipartite_graph_of_figure_3_1():
     """Figure 3.1: K_{2,2} takes two steps and T_B = 3/4, the far shard coming in two halves."""
     schedule = make(NETWORKS["complete_bipartite:2"])

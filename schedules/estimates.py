@@ -1,0 +1,58 @@
+"""What schedules take in closed form: what methods share for their `schedules.method.Method.estimate`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from schedules.collective import Kind
+from schedules.compose import BY_ALLGATHER
+from schedules.method import Problem
+from topologies.transforms import transpose
+
+
+def seconds_by_allgathers(problem: Problem, seconds: Callable[[Problem], float]) -> float:
+    """Return the seconds of what `schedules.compose.from_allgather` makes, given those of an allgather.
+
+    Parameters
+    ----------
+    problem
+        An allgather, reduce-scatter or allreduce.
+    seconds
+        Returns the seconds of an allgather.
+    """
+    what = problem.collective
+    gather = replace(problem, collective=what.with_kind(Kind.ALLGATHER))
+    turned = replace(gather, topology=transpose(problem.topology))
+    halves = {Kind.ALLGATHER: (gather,), Kind.REDUCE_SCATTER: (turned,)}.get(what.kind, (turned, gather))
+    return sum(map(seconds, halves))
+
+
+def shard_seconds(problem: Problem, pieces: int = 1) -> float | None:
+    """Return the seconds that messages take at least which carry data of one shard each.
+
+    In an allgather every rank receives N - 1 shards, in messages of their own, and each of these holds an
+    in-link for its α and its bytes over bandwidth. Where links are equal and always busy, T_L is (N - 1)/d
+    and T_B is (N - 1)/N. Trees that bring shards one by one, and greedy matchings, are such schedules.
+
+    Parameters
+    ----------
+    problem
+        Any, with a size; None for what is not made of allgathers of equal shards among all ranks.
+    pieces
+        In how many messages each shard is sent.
+    """
+    what = problem.collective
+    if what.kind not in BY_ALLGATHER or what.groups is not None or what.shards is not None:
+        return None
+
+    def gathering(half: Problem) -> float:
+        topology, ranks = half.topology, half.topology.num_ranks
+        message = float(half.size or 0) / (ranks * pieces)
+        rate = np.zeros(topology.num_nodes)
+        np.add.at(rate, topology.target, 1 / (topology.alpha.floats + message / topology.bandwidth.floats))
+        return float(pieces * (ranks - 1) / rate[:ranks].min())
+
+    return seconds_by_allgathers(problem, gathering)

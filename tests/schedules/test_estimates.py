@@ -1,0 +1,103 @@
+"""Closed forms against what schedules take: T_L, T_B and simulated times of made ones."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from experiments.methods.best import HOPELESS
+from experiments.registry import METHODS
+from schedules.collective import collective
+from schedules.cost import step_cost
+from schedules.method import Problem
+from schedules.simulation.pipelining import best_slices
+from topologies.errors import Unsupported
+from topologies.text import parse_topology
+
+TOLD = [name for name, method in METHODS.items() if method.estimate is not None]
+NETWORKS = (
+    *(
+        "ring:6",
+        "uniring:5",
+        "torus:4x4",
+        "torus:3x4",
+        "mesh:3x3",
+        "hypercube:3",
+        "complete:4",
+        "gen_kautz:3,16",
+    ),
+    *(
+        "L(C(6,{1,2}))",
+        "mesh:2x4?bandwidth=10GB/s,40GB/s&alpha=2us",
+        "dgx_a100:2",
+        "mi250:1",
+        "circulant:8,1,3",
+    ),
+)
+
+
+def cases(name, text, kind, size):
+    """Return the estimate, the schedule and the problem; none where the method does not handle it."""
+    method, topology = METHODS[name], parse_topology(text)
+    problem = Problem(topology, collective(kind, topology.num_ranks), Fraction(size))
+    options = method.options(**method.fast)
+    try:
+        method.supports(problem, options)
+    except Unsupported:
+        return None
+    return (
+        method.estimate(problem, options),
+        method.synthesize(problem, options, np.random.default_rng(0)),
+        problem,
+    )
+
+
+@pytest.mark.parametrize("text", NETWORKS)
+@pytest.mark.parametrize("size", [2**10, 2**20])
+def test_no_schedule_is_faster_than_its_closed_form_by_what_leaves_it_out(text, size):
+    """Messages of several links may overlap, so a closed form may be above the time, but not by much."""
+    compared = 0
+    for name in TOLD:
+        for kind in ("allgather", "allreduce", "all-to-all"):
+            case = cases(name, text, kind, size)
+            if case is None or case[0] is None:
+                continue
+            estimate, schedule, problem = case
+            assert estimate < HOPELESS / 1.5 * best_slices(schedule, problem.size)[1], (name, kind)
+            compared += 1
+    assert compared > 8
+
+
+@pytest.mark.parametrize("name", ["multitree", "tacos", "forestcoll", "stepwise", "bfb"])
+@pytest.mark.parametrize("text", NETWORKS)
+def test_the_least_that_a_schedule_can_take_is_no_more_than_what_it_takes(name, text):
+    for kind in ("allgather", "reduce-scatter", "allreduce", "all-to-all"):
+        case = cases(name, text, kind, 2**20)
+        if case is not None and case[0] is not None:
+            assert case[0] <= best_slices(case[1], case[2].size)[1] * (1 + 1e-9), kind
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "kind"),
+    [
+        *(("ring", text, "allreduce") for text in ("ring:6", "uniring:5", "gen_kautz:3,7")),
+        *(
+            ("bfb", text, "reduce-scatter")
+            for text in ("ring:6", "torus:3x4", "hypercube:3", "circulant:8,1,3")
+        ),
+        *(
+            ("torus_rings", text, "allreduce")
+            for text in ("torus:3x4", "mesh:3x4", "mesh:3x3", "torus:2x3x4")
+        ),
+        *(("expansion", text, "allreduce") for text in ("L(C(6,{1,2}))", "K(3) * 2", "L^2(K(3))", "K(3)^2")),
+        *(("swing", text, "allgather") for text in ("torus:4x4", "hypercube:3")),
+        *(("rhd", text, "allreduce") for text in ("hypercube:3", "complete:8")),
+    ],
+)
+def test_a_closed_form_is_the_exact_cost_of_the_schedule(name, text, kind):
+    """Where every route is one link: T_L α + T_B M, as the verifier's own table of loads has them."""
+    for size in (2**10, 10**9):
+        estimate, schedule, problem = cases(name, text, kind, size)
+        cost = step_cost(schedule)
+        alpha = max(problem.topology.alpha.floats)
+        assert estimate == pytest.approx(cost.tl_steps * alpha + float(cost.bandwidth_time * size), rel=1e-9)
