@@ -58,7 +58,7 @@ LEAST_SECONDS = 0.1
 OVERTIME, LEAST_OVERTIME = 0.5, 5.0
 """How much longer methods are tried while there is no schedule: a part of the time limit, and the least in
 seconds. With larger values a schedule is found more often, and an answer may come later."""
-HOPELESS = 3.0
+HOPELESS = 4.0
 """A method is left out if its closed form is more than this many times the fastest schedule so far. With
 larger values more methods are tried that are unlikely to be the fastest."""
 GRACE_SECONDS = 0.5

@@ -97,7 +97,7 @@ def estimate(problem: Problem, options: NoOptions) -> float | None:
     if what.groups is not None or what.kind.rooted:
         return None
     steps = 2 if what.kind is Kind.ALLREDUCE else 1
-    return steps * even_seconds(problem, rank_hops(problem.topology).reshape(1, -1), 1 / ranks)
+    return steps * even_seconds(problem, rank_hops(problem.topology), 1 / ranks)
 
 
 METHOD = Method(

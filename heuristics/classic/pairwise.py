@@ -78,14 +78,13 @@ def check(problem: Problem, options: PairwiseOptions) -> None:
 
 
 def estimate(problem: Problem, options: PairwiseOptions) -> float | None:
-    """Return the seconds of N - 1 steps of evenly spread routes, if all ranks take part."""
-    what = problem.collective
-    if what.groups is not None:
+    """Return the seconds of evenly spread routes, if all ranks take part.
+
+    Steps over links of their own overlap, so that all steps count as one.
+    """
+    if problem.collective.groups is not None:
         return None
-    rank = np.arange(what.num_ranks)
-    shift = options.partner == SHIFT or _uneven(what)
-    partner = [(rank + t) % len(rank) if shift else rank ^ t for t in rank[1:]]
-    return even_seconds(problem, rank_hops(problem.topology)[rank, np.stack(partner)], 1 / len(rank))
+    return even_seconds(problem, rank_hops(problem.topology), 1 / problem.collective.num_ranks)
 
 
 METHOD = Method(

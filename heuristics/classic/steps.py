@@ -167,21 +167,21 @@ def _step_seconds(topology: Topology, routes: Routes, size: float, taken: Int64A
 
 
 def even_seconds(problem: Problem, hops: IntArray, part: float) -> float:
-    """Return the seconds of steps whose routes load all links evenly: no shortest routes take less.
+    """Return the seconds of a step whose routes load all links evenly: no shortest routes take less.
 
     Parameters
     ----------
     problem
         With the network and the size M.
     hops
-        Shape (steps, messages): the links of each message's route.
+        The links of each message's route.
     part
         The size of each message, in units of M.
     """
     topology, size = problem.topology, part * float(problem.size or 0)
     alpha, bandwidth = topology.alpha.floats.mean(), topology.bandwidth.floats.mean()
-    crossing = np.maximum(hops.sum(axis=1) / topology.num_links, 1)
-    return float(((hops.max(axis=1) + crossing - 1) * alpha + crossing * size / bandwidth).sum())
+    crossing = max(hops.sum() / topology.num_links, 1.0)
+    return float((hops.max() + crossing - 1) * alpha + crossing * size / bandwidth)
 
 
 def rank_hops(topology: Topology) -> Int32Array:
