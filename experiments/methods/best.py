@@ -3,7 +3,7 @@
 Methods are tried one after the other until there is no time left or the fastest is near enough to the proven
 bound: those that make steps, trees and matching, then those that search, then the exact ones. Methods whose
 time has a closed form (`Method.estimate`) take each other's places, the fastest first; one whose closed form
-is many times the fastest so far is left out. Each has at most half of the time left, or three quarters while
+is many times the fastest so far is left out. Each has at most half of the time left, or nine tenths while
 there is no schedule. An overtime counts as time as long as there is none. One that improves schedules is
 handed the fastest so far, twice, and as the last all the time that is left. An allreduce through switches is
 also composed of the fastest halves. One that does not handle the problem, or finds nothing legal, is passed
@@ -48,7 +48,7 @@ from topologies.ranges import Duration, Names, Number
 from topologies.units import duration
 
 DEFAULT_SECONDS, DEFAULT_GAP = "60s", 5e-3
-SHARE, FIRST_SHARE = 0.5, 0.75
+SHARE, FIRST_SHARE = 0.5, 0.9
 """Of the time left, what a method gets at most once there is a schedule, and before. With larger values slow
 methods are ended less often, and fewer are tried."""
 PROVING = 0.1

@@ -57,7 +57,7 @@ def cases(name, text, kind, size):
 @pytest.mark.parametrize("text", NETWORKS)
 @pytest.mark.parametrize("size", [2**10, 2**20])
 def test_none_is_left_out_that_is_the_fastest(text, size):
-    """Steps may overlap, so that closed forms are above the time, but by less than what leaves methods out."""
+    """Steps may overlap, so that closed forms are above the time, but not by what leaves methods out."""
     compared = 0
     for name in TOLD:
         for kind in ("allgather", "allreduce", "all-to-all"):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tutti
-from experiments.methods.best import HALVES, LEAST_OVERTIME, ORDER, portfolio
+from experiments.methods.best import HALVES, ORDER, portfolio
 from experiments.registry import METHODS
 from experiments.runner import tasks
 from models.bounds import best_bound
@@ -218,7 +218,9 @@ def test_a_method_that_takes_too_long_is_ended_and_the_next_one_tried():
     assert time.monotonic() - began < 2
 
 
-def test_the_first_has_a_limit_too_and_the_next_one_a_schedule():
+def test_the_first_has_a_limit_too_and_the_next_one_a_schedule(monkeypatch):
+    monkeypatch.setattr("experiments.methods.best.LEAST_OVERTIME", 2.0)
+
     def synthesize(task, options, rng):
         time.sleep(60)
 
@@ -228,7 +230,7 @@ def test_the_first_has_a_limit_too_and_the_next_one_a_schedule():
     began = time.monotonic()
     found = method.synthesize(problem("ring:6", "allgather", 2**30), options, np.random.default_rng(0))
     assert [one.why for one in found.stats["tried"]] == ["out of time", ""]
-    assert time.monotonic() - began < 300e-3 + LEAST_OVERTIME
+    assert time.monotonic() - began < 20
 
 
 def test_the_overtime_ends(monkeypatch):
