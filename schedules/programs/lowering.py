@@ -57,12 +57,15 @@ class Limits:
         Units of an instruction.
     depth
         Messages that a FIFO holds; None if the format doesn't say.
+    peers
+        Ranks that a rank sends to, or receives from, on one channel.
     """
 
     blocks: int = MOST_UNITS
     steps: int = MOST_UNITS
     length: int = MOST_UNITS
     depth: int | None = None
+    peers: int = MOST_UNITS
 
 
 @dataclass(frozen=True)
@@ -146,7 +149,7 @@ def lower(
     waiting, name = waits(moves), name or _name(schedule)
     spread, program = np.ones(0, dtype=np.int64), None
     for _ in range(ROUNDS):
-        fifos = _Fifos.of_moves(moves, spread)
+        fifos = _Fifos.of_moves(moves, spread, limits.peers)
         joined = _joined(moves, waiting, fifos)
         found, full = _ordered(moves, waiting, fifos, joined[-1], limits.depth)
         if found is not None:
@@ -192,8 +195,12 @@ class _Fifos(NamedTuple):
     path: Int64Array
 
     @classmethod
-    def of_moves(cls, moves: Moves, spread: Int64Array) -> _Fifos:
-        """Number the FIFOs; `spread` is over how many channels each path goes, empty for one each."""
+    def of_moves(cls, moves: Moves, spread: Int64Array, peers: int) -> _Fifos:
+        """Number the FIFOs; `spread` is over how many channels each path goes, empty for one each.
+
+        Where a rank has more than so many peers on a channel, those that are so many ranks further are on the
+        next one: at no end there are more then.
+        """
         ranks = moves.collective.num_ranks
         sent = np.flatnonzero(moves.source != moves.target)
         width = int(moves.path.max(initial=0)) + 1
@@ -205,8 +212,16 @@ class _Fifos(NamedTuple):
         _, first, which = np.unique(path * most + part, return_index=True, return_inverse=True)
         of, paths = (np.full(len(moves), NONE, dtype=np.int64) for _ in range(2))
         of[sent], paths[sent] = which, path
-        ends = moves.source[sent][first], moves.target[sent][first]
-        return cls(of, *ends, channel[first], paths)
+        source, target, channel = (
+            column[first] for column in (moves.source[sent], moves.target[sent], channel)
+        )
+        alike = (
+            np.unique(end * (channel.max(initial=0) + 1) + channel, return_counts=True)[1]
+            for end in (source, target)
+        )
+        if max(int(count.max(initial=0)) for count in alike) > peers:
+            channel = channel * ranks + (target - source) % ranks // peers
+        return cls(of, source, target, np.unique(channel, return_inverse=True)[1], paths)
 
 
 def _ordered(

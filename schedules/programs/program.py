@@ -261,6 +261,27 @@ class Program:
         source, target = Address(row[1], row[2]), Address(row[3], row[4])
         return Instruction(Op(row[0]), source, target, row[5], row[6], row[7], row[8], tuple(steps))
 
+    def with_awaited_first(self) -> Program:
+        """Return the program in which blocks that others wait for have the lowest numbers of their rank."""
+        waiting = np.repeat(self.block_of, np.diff(self.wait_begin))
+        awaited = np.zeros(self.num_blocks, dtype=np.bool_)
+        awaited[self.block_of[self.waits][self.block_of[self.waits] != waiting]] = True
+        blocks = np.lexsort((~awaited, self.rank))
+        length = np.diff(self.begin)[blocks]
+        begin = offsets_of(length)
+        old = np.repeat(self.begin[blocks] - begin[:-1], length) + np.arange(len(self))
+        new = np.empty(len(self), dtype=np.int64)
+        new[old] = np.arange(len(self))
+        many = np.diff(self.wait_begin)[old]
+        wait_begin = offsets_of(many)
+        which = np.repeat(self.wait_begin[old] - wait_begin[:-1], many) + np.arange(len(self.waits))
+        return self.replace(
+            begin=begin,
+            code=Code(*(column[old] for column in self.code)),
+            wait_begin=wait_begin,
+            waits=new[self.waits[which]],
+        )
+
     def replace(self, **changes: Any) -> Program:
         """Return a copy with these fields changed."""
         return replace(self, **changes)

@@ -15,7 +15,14 @@ from schedules.files.schedule_file import write_text
 from schedules.programs.faults import ProgramError
 from schedules.programs.interpreter import Judgement, check_depth, judge
 from schedules.programs.lowering import Limits, LoweringOptions, TooShallow, steps_of
-from schedules.programs.msccl.flavours import DEPTHS, MOST_COUNT, SIMPLE, find_flavour
+from schedules.programs.msccl.flavours import (
+    DEPTHS,
+    MOST_AWAITED,
+    MOST_COUNT,
+    MOST_PEERS,
+    SIMPLE,
+    find_flavour,
+)
 from schedules.programs.msccl.printer import XmlOptions, check_fits, to_xml
 from schedules.programs.msccl.reader import parse_algo, places, program_of, read_msccl
 from schedules.programs.program import Program
@@ -52,12 +59,14 @@ def lowered(schedule: Schedule, options: MscclOptions) -> Program:
     flavour, depth = find_flavour(options.flavour), DEPTHS[options.proto]
     flavour.collective(schedule.collective.kind)
     check_fits(schedule.collective, len(schedule))  # before it is lowered: each transfer is a step at least
-    limits = Limits(flavour.blocks, flavour.steps)
+    limits = Limits(flavour.blocks, flavour.steps, peers=MOST_PEERS)
     hanging: list[ProgramError] = []
     fitting: list[Program] = []
     for length, most in product(LENGTHS, (depth, None)):
         try:
             program = options.lower(schedule, replace(limits, length=length, depth=most))
+            if blocks_of(program) > MOST_AWAITED:
+                program = program.with_awaited_first()
             check_depth(program, depth)
         except TooShallow:
             continue

@@ -37,6 +37,8 @@ MOST_COUNT = 71
 MOST_CHANNELS = 32
 MOST_PEERS = 32
 """Blocks of a rank that send (receive) on one channel."""
+MOST_AWAITED = 127
+"""The highest number of a block that another one waits for: it is kept in 8 bits (``dependentBid``)."""
 MOST_ELEMENTS = 4095
 """Counted as the parsers do: ``algo``, all ``gpu``, and the ``tb`` and ``step`` of the own rank."""
 MOST_CHILDREN = 1024

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from schedules.programs.msccl.flavours import (
     BUFFERS,
     MOST_ATTRIBUTES,
+    MOST_AWAITED,
     MOST_CHANNELS,
     MOST_CHARACTERS,
     MOST_CHILDREN,
@@ -316,6 +317,7 @@ class _Rules:
                 if block is None or number is None or block == NONE:
                     continue
                 where = f"step {number} of block {block}"
+                self.limit(step, block, MOST_AWAITED, "is the number of a block that is waited for")
                 if not 0 <= number < len(blocks[block]):
                     self.add(step, f"waits for {where}, which isn't there")
                 elif blocks[block][number].attributes.get("type") == "nop":

@@ -3,13 +3,17 @@
 import pytest
 
 import tutti
+from schedules.collective import collective
 from schedules.programs.faults import ProgramError
 from schedules.programs.formats import FORMATS
+from schedules.programs.interpreter import judge
 from schedules.programs.lowering import Limits, lower
 from schedules.programs.msccl import files
 from schedules.programs.msccl.files import MscclOptions, lowered
 from schedules.programs.msccl.printer import XmlOptions, to_xml
+from schedules.programs.msccl.reader import parse_algo
 from schedules.programs.mscclpp.files import PlanOptions, plan_of
+from schedules.programs.program import NOWHERE, Address, Buffer, Instruction, Op, Program
 from tests.schedules.programs.by_hand import doubling_allreduce
 from tests.schedules.programs.replays import made
 from tests.schedules.programs.runs import outcome
@@ -58,6 +62,49 @@ def test_a_file_is_judged_over_the_connections_of_its_protocol(tmp_path):
     path.write_text(text.replace('proto="LL"', 'proto="Simple"'))
     with pytest.raises(ProgramError, match="holds 2 messages of one unit; it needs 4"):
         FORMATS["msccl"].judge(path, None, 1)
+
+
+def test_blocks_that_are_waited_for_have_numbers_of_eight_bits():
+    # Rank 0 has 202 blocks, of which 100 wait for others: the runtime keeps the numbers of these in an int8.
+    first, second = ([Address(Buffer.SCRATCH, begin + number) for number in range(100)] for begin in (0, 100))
+    blocks = [
+        [Instruction(Op.COPY, first[number], second[number], waits=((100 + number, 0),))]
+        for number in range(100)
+    ]
+    blocks += [[Instruction(Op.COPY, Address(Buffer.INPUT, 0), place)] for place in first]
+    blocks.append([Instruction(Op.COPY, Address(Buffer.INPUT, 0), Address(Buffer.OUTPUT, 0))])
+    blocks.append([Instruction(Op.SEND, Address(Buffer.INPUT, 0), NOWHERE, to=1)])
+    takes = [[Instruction(Op.RECV, NOWHERE, Address(Buffer.OUTPUT, 0), origin=0)]]
+    late = Program.of(collective("broadcast", 2, root=0), 1, [blocks, takes], scratch=[200, 0])
+    options = XmlOptions(flavour="msccl")
+    with pytest.raises(
+        InputError, match=r"does not fit: 1\d\d is the number of a block that is waited for, at m"
+    ):
+        to_xml(late, options)
+    program = late.with_awaited_first()
+    assert to_xml(program, options)
+    assert judge(program, interleavings=2).races_checked
+    for one in range(len(program)):  # each waits for the block that writes what it copies
+        copy = program.instruction(one)
+        for block, step in copy.waits:
+            number = program.begin[block] + step
+            assert program.instruction(number).target == copy.source
+            assert block < 100
+
+
+def test_what_all_blocks_wait_for_does_not_fit():
+    # In place each of 145 blocks is waited for.
+    options = MscclOptions(flavour="msccl", in_place=True, instances=5)
+    program = lowered(made("complete:16", "allreduce", "direct"), options)
+    with pytest.raises(InputError, match="does not fit: 128 is the number of a block that is waited for"):
+        to_xml(program, options)
+
+
+def test_a_rank_of_many_peers_has_several_channels():
+    # 33 ranks to send to, and at most 32 blocks that send on a channel.
+    program = lowered(made("complete:34", "all-to-all", "direct"), MscclOptions(flavour="msccl"))
+    text = to_xml(program, MscclOptions(flavour="msccl"))
+    assert parse_algo(text, "it").attributes["nchannels"] == "2"
 
 
 def test_what_the_format_does_not_have_is_refused_before_it_is_lowered(monkeypatch):
