@@ -66,12 +66,12 @@ def outcome(made: Schedule, kind: str) -> str:
         return f"refused: {error}"
     for flavour in FLAVOURS.get(kind, ("both",)):
         options = MscclOptions(flavour=flavour)
-        program = lowered(made, options)
-        judge(program, interleavings=20)
         try:
+            program = lowered(made, options)
             text = to_xml(program, options)
         except InputError as error:
             return f"does not fit: {error}"
+        judge(program, interleavings=20)
         if from_xml(text, "it", root=made.collective.root) != program:
             return "comes back changed"
     return "right"

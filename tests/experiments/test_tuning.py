@@ -64,6 +64,10 @@ def test_a_set_is_written_with_its_ranges_and_loader(tmp_path, capsys):
     assert [line["method"] for line in said["files"]] == ["recursive_doubling", "ring"]
     first, second = (ET.parse(where / line["file"]).getroot() for line in said["files"])
     assert first.get("maxBytes") == second.get("minBytes") == str(said["files"][1]["from"])
+    assert [root.get("name") for root in (first, second)] == [
+        "recursive_doubling_allreduce_of_8_ranks",
+        "ring_allreduce_of_8_ranks",
+    ]
     assert "MSCCL_XML_FILES=" in (where / "load.env").read_text()
     assert Path(said["report"]).exists()
 
