@@ -42,6 +42,9 @@ MOST_STATES = 100_000
 MOST_STATE_BYTES = 2**30
 """Of all states of all interleavings."""
 
+MOST_PARTS = 2**24
+"""Units of all messages of a program that is cut into them: about a gigabyte of memory."""
+
 SEEDS = 2**32
 
 
@@ -143,6 +146,8 @@ def check_depth(program: Program, depth: int) -> int:
     ------
     ProgramError
         If it doesn't end, naming the depth that it needs.
+    InputError
+        If its messages have more than `MOST_PARTS` units.
     """
     cut, original = _in_units(program)
     machine = machine_of(cut, Memory(cut))
@@ -252,6 +257,8 @@ def _in_units(program: Program) -> tuple[Program, Int64Array]:
     code = program.code
     parts = np.where((code.to != NONE) | (code.origin != NONE), np.maximum(code.length, 1), 1)
     begin = offsets_of(parts)
+    if begin[-1] > MOST_PARTS:
+        raise InputError(f"{program.name}: messages of {begin[-1]} units; at most {MOST_PARTS} are judged")
     original = np.repeat(np.arange(len(program)), parts)
     within = np.arange(len(original)) - begin[original]
     code = Code(*(column[original] for column in code))

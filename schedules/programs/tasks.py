@@ -73,6 +73,9 @@ class Tasks(NamedTuple):
     units: int
 
 
+ROUNDED = 1 + 1e-9
+"""By how much a sum of times, as a float, may be too much."""
+
 _Key = tuple[int, Action]
 """A message on one of its ways from rank to rank, and what is done of it."""
 
@@ -146,7 +149,7 @@ class _Messages:
     def keep_order(self, schedule: Schedule) -> None:
         """Let sends that are the first of their routes stay in the schedule's order on their link.
 
-        All that they wait for has then ended by the simulation before they begin: no circle can come of it.
+        All that they wait for has then ended in the simulation before they begin: no circle can come of it.
         """
         links, moves, order = ways(schedule), self.moves, messages(schedule).order
         by_link: dict[int, list[tuple[int, float, int]]] = defaultdict(list)
@@ -157,13 +160,15 @@ class _Messages:
                 by_link[links[ends][0]].append((*when, one))
         for sends in by_link.values():
             latest, needed = -inf, set[_Key]()
-            for _, _, one in sorted(sends):
+            for _, begin, one in sorted(sends):
                 after = self.after[one, Action.SEND]
                 ready = max((self._time(other)[0] for other in after), default=-inf)
                 if ready > latest:
                     latest, needed = ready, set()
-                needed |= after
-                after |= needed
+                if ready == latest:
+                    needed |= after
+                if latest <= begin * ROUNDED:
+                    after |= needed
 
     def in_order(self) -> list[_Key]:
         """Return all that is done by its time in the simulation, each behind what it waits for."""

@@ -5,9 +5,10 @@ import pytest
 
 from schedules.collective import collective
 from schedules.programs import interpreter
-from schedules.programs.interpreter import ProgramError, all_interleavings, judge, run_once
+from schedules.programs.interpreter import ProgramError, all_interleavings, check_depth, judge, run_once
 from schedules.programs.program import Address, Buffer, Instruction, Op, Program
 from tests.schedules.programs import mutations
+from tests.schedules.programs.by_hand import doubling_allreduce
 from tests.schedules.programs.oracle import Explorer
 from tests.schedules.programs.test_program import ring
 from topologies.errors import InputError
@@ -159,6 +160,20 @@ def test_too_little_depth_is_a_deadlock_that_names_the_depth():
     with pytest.raises(ProgramError, match=r"waits for room in the FIFO to rank 1 .* depth 2 are enough"):
         judge(ring(3), depth=1)
     assert judge(ring(3), depth=2).least_depth == 2
+
+
+@pytest.mark.parametrize(("ranks", "parts"), [(2, 10), (4, 68)])
+def test_messages_of_several_units_take_as_many_places(ranks, parts, monkeypatch):
+    # A rank sends as many units as there are ranks before it receives any: whole, they are one message.
+    # Parts: its copy, and each unit that it sends and receives in each of its one or two exchanges.
+    program = doubling_allreduce(ranks)
+    assert judge(program).least_depth == 1
+    assert check_depth(program, ranks) == ranks
+    with pytest.raises(ProgramError, match=f"rank 0, block 1, step 0 .* of one unit; it needs {ranks}$"):
+        check_depth(program, ranks - 1)
+    monkeypatch.setattr(interpreter, "MOST_PARTS", parts - 1)
+    with pytest.raises(InputError, match=f"messages of {parts} units; at most {parts - 1} are judged"):
+        check_depth(program, ranks)
 
 
 def test_depth_may_order_accesses():
