@@ -55,7 +55,7 @@ PROVING = 0.1
 """Of the time, what bounds get at most, of which those that take long come last."""
 LEAST_SECONDS = 0.1
 """Of the time there is always so much left."""
-OVERTIME, LEAST_OVERTIME = 0.5, 5.0
+OVERTIME, LEAST_OVERTIME = 1.0, 5.0
 """How much longer methods are tried while there is no schedule: a part of the time limit, and the least in
 seconds. With larger values a schedule is found more often, and an answer may come later."""
 HOPELESS = 4.0
