@@ -88,7 +88,7 @@ EARLY = {*QUICK, *TREES_AND_FLOWS, "rounds"}
 VARIANTS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "rhd": ({}, {"distance": "halving"}),
     "swing": ({}, {"version": "latency"}),
-    "stepwise": ({"chunks": 1, "effort": 0}, {}),
+    "stepwise": ({"chunks": 1, "effort": 0, "rounds": 1, "fewest": True}, {"chunks": 1, "effort": 0}, {}),
     "nccl": ({}, {"algorithm": "nvls"}, {"algorithm": "nvls_tree"}),
     "forestcoll": ({}, {"trees": 1}),
     "tacos": ({}, {"chunks": 4}),
