@@ -124,7 +124,7 @@ def run_once(program: Program, *, depth: int | None = None, seed: int | None = N
 
 
 def check_depth(program: Program, depth: int) -> int:
-    """Check that a program ends where each FIFO holds so many messages, each of one unit.
+    """Check that a program ends where each FIFO holds `depth` messages of one unit.
 
     Runtimes cut a long message into several, with much data as many as it has units. A program that ends then
     also ends where messages are whole: in the graph of who waits for whom, a cycle of whole messages is one

@@ -198,8 +198,8 @@ class _Fifos(NamedTuple):
     def of_moves(cls, moves: Moves, spread: Int64Array, peers: int) -> _Fifos:
         """Number the FIFOs; `spread` is over how many channels each path goes, empty for one each.
 
-        Where a rank has more than so many peers on a channel, those that are so many ranks further are on the
-        next one: at no end there are more then.
+        Where a rank has more than `peers` on a channel, each channel is for a range of differences between
+        target and source, and every rank has at most one peer for each difference.
         """
         ranks = moves.collective.num_ranks
         sent = np.flatnonzero(moves.source != moves.target)
@@ -215,11 +215,11 @@ class _Fifos(NamedTuple):
         source, target, channel = (
             column[first] for column in (moves.source[sent], moves.target[sent], channel)
         )
-        alike = (
+        counts = (
             np.unique(end * (channel.max(initial=0) + 1) + channel, return_counts=True)[1]
             for end in (source, target)
         )
-        if max(int(count.max(initial=0)) for count in alike) > peers:
+        if max(int(count.max(initial=0)) for count in counts) > peers:
             channel = channel * ranks + (target - source) % ranks // peers
         return cls(of, source, target, np.unique(channel, return_inverse=True)[1], paths)
 

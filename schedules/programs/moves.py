@@ -67,8 +67,8 @@ class Moves:
     datum
         The first chunk that is moved; -1 for a copy.
     message, hop
-        Of which message of the simulation it is a part, on its how many-th way from rank to rank; -1 for a
-        copy.
+        The message of the simulation that it is a part of, and the number of its hop from rank to rank along
+        the route; -1 for a copy.
     read, write
         Where the source reads and the target stores.
     add

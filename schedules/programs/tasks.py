@@ -1,6 +1,6 @@
 """What simulators play: of each rank sends, receives and sums, and which of them waits for which.
 
-A message of the simulation (`schedules.simulation`) is one send and one receive for each way from rank to
+A message of the simulation (`schedules.simulation`) is one send and one receive for each hop from rank to
 rank, and one sum if some of it is added. A send waits for what it sends: messages, and all sums in it. Nobody
 waits for a send: simulators move no data, so that a place may be overwritten before it was sent, and in
 ASTRA-sim a send ends only when the message has arrived. Copies take no time and are left out: who waits for
@@ -53,7 +53,7 @@ class Task(NamedTuple):
     after
         The tasks of the same rank, by number, that are done before.
     peer, path
-        The other rank of a send or receive, and by which way (`moves.ways`).
+        The other rank of a send or receive, and the number of the route to it (`moves.ways`).
     tag
         Of the message: no other has it.
     """
@@ -67,7 +67,7 @@ class Task(NamedTuple):
 
 
 class Tasks(NamedTuple):
-    """The tasks of each rank; none waits for one that comes after it. M is so many units."""
+    """The tasks of each rank, each behind those that it waits for, and the units of M."""
 
     ranks: list[list[Task]]
     units: int
@@ -77,7 +77,7 @@ ROUNDED = 1 + 1e-9
 """By how much a sum of times, as a float, may be too much."""
 
 _Key = tuple[int, Action]
-"""A message on one of its ways from rank to rank, and what is done of it."""
+"""A message on one hop from rank to rank, and what is done of it."""
 
 
 def tasks_of(schedule: Schedule, size: Fraction) -> Tasks:
@@ -213,7 +213,7 @@ class _Messages:
 
 
 def unit_bytes(units: int, size: Fraction) -> tuple[int, dict[str, str]]:
-    """Return the bytes of a unit, where M is so many units, rounded up; and what is to be said of that.
+    """Return the bytes of each of M's units, rounded up, and what is to be said of that.
 
     Examples
     --------

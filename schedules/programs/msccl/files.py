@@ -13,7 +13,7 @@ import numpy as np
 
 from schedules.files.schedule_file import write_text
 from schedules.programs.faults import ProgramError
-from schedules.programs.interpreter import Judgement, check_depth, judge
+from schedules.programs.interpreter import Judgement, judge
 from schedules.programs.lowering import Limits, LoweringOptions, TooShallow, steps_of
 from schedules.programs.msccl.flavours import (
     DEPTHS,
@@ -23,7 +23,7 @@ from schedules.programs.msccl.flavours import (
     SIMPLE,
     find_flavour,
 )
-from schedules.programs.msccl.printer import XmlOptions, check_fits, to_xml
+from schedules.programs.msccl.printer import XmlOptions, check_connections, check_fits, to_xml
 from schedules.programs.msccl.reader import parse_algo, places, program_of, read_msccl
 from schedules.programs.program import Program
 from schedules.schedule import Schedule
@@ -67,7 +67,7 @@ def lowered(schedule: Schedule, options: MscclOptions) -> Program:
             program = options.lower(schedule, replace(limits, length=length, depth=most))
             if blocks_of(program) > MOST_AWAITED:
                 program = program.with_awaited_first()
-            check_depth(program, depth)
+            check_connections(program, options.proto)
         except TooShallow:
             continue
         except ProgramError as error:
@@ -77,7 +77,7 @@ def lowered(schedule: Schedule, options: MscclOptions) -> Program:
             return program
         fitting.append(program)
     if not fitting:
-        raise InputError(f"{schedule.collective} does not fit: {hanging[0]} (protocol {options.proto})")
+        raise InputError(f"{schedule.collective} does not fit: {hanging[0]}")
     return fitting[0]
 
 
@@ -143,7 +143,7 @@ def judge_algo(
     found = []
     for program in (program_of(algo, root=root, in_place=place) for place in places(algo)):
         judgement = judge(program, interleavings=interleavings)
-        depth = check_depth(program, depth_of(algo)[1])
+        depth = check_connections(program, depth_of(algo)[0])
         found.append((program, replace(judgement, least_depth=depth)))
     return found
 

@@ -96,14 +96,28 @@ def to_xml(program: Program, options: XmlOptions | None = None) -> str:
     if findings:
         raise InputError(f"{program.name} does not fit: {findings[0].text} ({flavour.name})")
     try:
-        check_depth(program, DEPTHS[options.proto])
+        check_connections(program, options.proto)
     except ProgramError as error:
-        raise InputError(f"{program.name} does not fit: {error} (protocol {options.proto})") from None
+        raise InputError(f"{program.name} does not fit: {error}") from None
     return text
 
 
+def check_connections(program: Program, proto: str) -> int:
+    """Check that a program ends over connections as deep as those of a protocol; return the depth it needs.
+
+    Raises
+    ------
+    ProgramError
+        If it doesn't.
+    """
+    try:
+        return check_depth(program, DEPTHS[proto])
+    except ProgramError as error:
+        raise ProgramError(f"{error} (protocol {proto})") from None
+
+
 def check_fits(what: Collective, elements: int) -> None:
-    """Check that the format has a collective, and that a file has room for so many elements.
+    """Check that the format has a collective, and a file room for this number of elements.
 
     Raises
     ------

@@ -35,6 +35,6 @@ def test_a_program_is_judged_over_connections_as_deep_as_its_protocols(tutti, tm
     path.write_text(text.replace('proto="LL"', 'proto="Simple"'))
     code, out, err = tutti("verify", path)
     assert (code, out) == (1, "")
-    assert err.endswith("a FIFO holds 2 messages of one unit; it needs 4\n")
+    assert err.endswith("a FIFO holds 2 messages of one unit; it needs 4 (protocol Simple)\n")
     document = json.loads(tutti("verify", path, "--json")[1])
     assert (document["verified"], document["protocol"], document["depth"]) == (False, "Simple", 2)

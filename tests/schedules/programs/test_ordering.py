@@ -8,7 +8,7 @@ from schedules.programs.ordering import Flow, Waits, in_order
 
 
 def one_fifo(messages):
-    """Return waits and flow of so many messages over one FIFO; none waits for another."""
+    """Return waits and flow of messages over one FIFO, none of which waits for another."""
     nodes = np.arange(2 * messages)
     sends = np.where(nodes % 2 == 0, nodes + 1, -1)
     fifo = np.where(nodes % 2 == 1, 0, -1)
