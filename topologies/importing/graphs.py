@@ -81,21 +81,19 @@ def _data(element: Element, keys: Mapping[str, Element]) -> dict[str, Any]:
         if declared is None:
             raise data.error(f"has key={name[:_SHOWN]!r}, which no <key> declares")
         kind = declared.attributes.get("attr.type", "string")
-        text = "".join(data.content)
-        try:
-            found[declared.attributes.get("attr.name", name)] = _typed(text, kind)
-        except InputError as error:
-            raise data.error(f"holds no {kind[:_SHOWN]!r}: {error}") from None
+        found[declared.attributes.get("attr.name", name)] = _typed("".join(data.content), kind)
     return found
 
 
 def _typed(text: str, kind: str) -> Any:
+    """Return a value of its declared type, or the text if it is none: perhaps nothing reads it."""
     if kind in ("int", "long") and _INTEGER.fullmatch(text.strip()):
         return int(text)
     if kind == "boolean" and text.strip().lower() in (*_TRUE, *_FALSE):
         return text.strip().lower() in _TRUE
-    if kind in ("int", "long", "float", "double", "boolean"):
-        return exact_number(text.strip())
+    if kind in ("int", "long", "float", "double"):
+        with suppress(InputError):
+            return exact_number(text.strip())
     return text
 
 

@@ -102,6 +102,21 @@ def test_switches_hosts_and_parallel_links_of_a_graph_are_read_back(network):
         assert any("pos of nodes" in note for note in topology.notes)
 
 
+def test_what_nothing_reads_may_be_anything(network):
+    graph = nx.cycle_graph(4)
+    for name, value in (
+        ("bandwidth", "1GB/s"),
+        ("alpha", "1us"),
+        ("cost", float("nan")),
+        ("far", float("inf")),
+    ):
+        nx.set_edge_attributes(graph, value, name)
+    for how in ("graphml", "gml"):
+        topology = network(written(graph, how), f"net.{how}")
+        assert topology.num_links == 8
+        assert any("cost, far of edges" in note for note in topology.notes)
+
+
 def test_graphml_that_was_exported_is_read_back(tmp_path):
     net = tutti.topology("dgx_a100:2")
     schedule = tutti.synthesize(net, "allgather", method="ring").schedule
