@@ -103,7 +103,7 @@ NEAR_ENOUGH = MET, NEAR = "the proven bound is met", "near enough to the proven 
 INTERRUPTED = "interrupted before all methods were tried"
 """What is noted on the fastest schedule so far, if it was stopped by Ctrl-C."""
 LOST = 0.2
-"""Of its time, spent on compiling, from which on that is said."""
+"""If compiling kernels and loading libraries takes more than this fraction of the time, a note says so."""
 PARTS, HALVES = "the best of each part", "the best of both halves"
 """What is tried first for a mixed collective, and for an allreduce after the quick methods."""
 ROUNDING = 1e-9
@@ -240,7 +240,7 @@ def fastest(
     if search.alone:
         found["alone"] = search.alone
     if compiling > LOST * budget and not search.met:
-        once = f"compiling kernels took {compiling:.0f} s, each only once"
+        once = f"compiling kernels and loading libraries took {compiling:.0f} s, which only a first run does"
         known = search.best.stats.get("note")
         found["note"] = f"{f'{known}; ' if known else ''}{once}; run it again to try more methods"
     made = search.best.replace(stats={**search.best.stats, **found})

@@ -448,7 +448,8 @@ def test_time_that_compiling_took_is_told(compiled, said):
     method = portfolio({"slow": slow})
     options = method.options(time_limit="10s", methods=("slow",))
     made = method.synthesize(problem("ring:5", "allgather", 2**20), options, np.random.default_rng(0))
-    note = "compiling kernels took 3 s, each only once; run it again to try more methods"
+    why = "compiling kernels and loading libraries took 3 s, which only a first run does"
+    note = f"{why}; run it again to try more methods"
     assert made.stats.get("note") == (note if said else None)
 
 
