@@ -131,7 +131,6 @@ FORMATS: Mapping[str, Format] = {
         Format("nccl-graph", "NCCL's graph file, of rings", "schedules.programs.nccl_graph"),
         Format("ns3", "the network as ASTRA-sim's ns-3 back-end loads it", "schedules.programs.ns3"),
         Format("graphml", "the network and its loads, for Gephi and networkx", "schedules.programs.graphml"),
-        Format("dot", "the network and its loads, for Graphviz", "schedules.programs.dot"),
         Format("csv", "the schedule as CSV, for spreadsheets", "schedules.programs.csv_format"),
         Format("listing", "what each rank does, for people", "schedules.programs.listing"),
     )

@@ -32,13 +32,13 @@ def write(schedule: Schedule, path: Path, options: NoOptions) -> dict[str, Any]:
     """
     import networkx as nx
 
-    graph, text = loaded_graph(schedule), BytesIO()
+    graph, text = _loaded_graph(schedule), BytesIO()
     nx.write_graphml(graph, text)
     write_whole(path, lambda file: file.write(text.getvalue()))
     return {"nodes": len(graph), "links": graph.number_of_edges()}
 
 
-def loaded_graph(schedule: Schedule) -> nx.MultiDiGraph:
+def _loaded_graph(schedule: Schedule) -> nx.MultiDiGraph:
     """Return the network with, at each link, its ``load`` (parts of M) and how ``busy`` it is.
 
     The busiest link, by load over bandwidth, has ``busy`` 1. Bandwidths and α are texts with their units.
@@ -48,9 +48,9 @@ def loaded_graph(schedule: Schedule) -> nx.MultiDiGraph:
     load = link_loads(schedule) / schedule.chunks.denominator
     seconds = load / topology.bandwidth.floats
     busy = seconds / max(seconds.max(initial=0.0), np.finfo(float).tiny)
-    graph.graph = {"name": visible(topology.name), "notes": visible("; ".join(topology.notes))}
+    graph.graph = {"name": _visible(topology.name), "notes": _visible("; ".join(topology.notes))}
     for node, data in graph.nodes(data=True):
-        data["label"] = visible(topology.labels[node])
+        data["label"] = _visible(topology.labels[node])
     for _, _, link, data in graph.edges(keys=True, data=True):
         data["bandwidth"], data["alpha"] = format_bandwidth(data["bandwidth"]), format_time(data["alpha"])
         data["load"], data["busy"] = float(load[link]), float(busy[link])

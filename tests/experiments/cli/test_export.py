@@ -69,7 +69,7 @@ def test_every_format_is_written_and_said(tutti, schedule, tmp_path, form):
         (("--format", "nccl-graph"), "does not fit: the schedule is not made of rings: rank "),
         (("--format", "nccl-graph", "--option", "dev=octal"), "nccl-graph option dev is 'octal'"),
         (("--format", "listing", "--option", "rank=4"), "no rank 4; ranks are 0..3"),
-        (("--format", "dot", "--option", "rank=4"), "format dot has no option 'rank'; it has none"),
+        (("--format", "graphml", "--option", "rank=4"), "format graphml has no option 'rank'; it has none"),
         (("--format", "msccl", "--option", "min_bytes=2TiB"), "it would never be chosen (both)"),
     ],
 )

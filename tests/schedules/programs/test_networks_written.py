@@ -1,4 +1,4 @@
-"""Networks as ns-3's physical topology, GraphML and DOT."""
+"""Networks as ns-3's physical topology and GraphML."""
 
 import re
 from fractions import Fraction
@@ -7,7 +7,7 @@ import networkx as nx
 import pytest
 
 from schedules.method import NoOptions
-from schedules.programs import dot, graphml
+from schedules.programs import graphml
 from schedules.programs.ns3 import to_ns3
 from tests.schedules.programs.replays import loads, made
 from topologies.errors import InputError
@@ -68,30 +68,13 @@ def test_graphml_holds_the_network_and_its_loads(case, tmp_path):
         assert data["busy"] == pytest.approx(float(total[link] / topology.bandwidth[link] / busiest))
 
 
-def test_dot_draws_a_link_a_line(tmp_path):
-    schedule = made("dgx_a100:1", "allgather", "direct")
-    dot.write(schedule, tmp_path / "x", NoOptions())
-    text = (tmp_path / "x").read_text()
-    edges = re.findall(
-        r'^  (\d+) -> (\d+) \[label="([\d.]+)", penwidth=([\d.]+), tooltip=".*"\]$', text, re.M
-    )
-    ends = list(zip(schedule.topology.source.tolist(), schedule.topology.target.tolist(), strict=True))
-    assert [(int(a), int(b)) for a, b, _, _ in edges] == ends
-    # Each rank sends its eighth of M to seven others: 7/8 up, and 7/8 down.
-    assert {(load, width) for _, _, load, width in edges} == {("0.875", "4")}
-    assert re.findall(r'^  (\d+) \[label="nvswitch0", shape=box\]$', text, re.M) == ["8"]
-    assert text.count("{") == text.count("}") == 1
-
-
-def test_dot_quotes_labels(tmp_path):
+def test_graphml_has_no_signs_that_cannot_be_printed(tmp_path):
     schedule = made("ring:2", "allgather", "ring")
-    names = ('a"b\\', "c\nd")
     links = [schedule.topology.link(link) for link in range(schedule.topology.num_links)]
-    named = schedule.replace(topology=Topology.from_links("n", 2, links, labels=names))
-    dot.write(named, tmp_path / "x", NoOptions())
-    assert r'0 [label="a\"b\\", shape' in (tmp_path / "x").read_text()
-    graphml.write(named, tmp_path / "y", NoOptions())
-    assert nx.read_graphml(tmp_path / "y").nodes["1"]["label"] == "c?d"
+    named = schedule.replace(topology=Topology.from_links("n", 2, links, labels=('a"b\\', "c\nd")))
+    graphml.write(named, tmp_path / "x", NoOptions())
+    labels = nx.read_graphml(tmp_path / "x").nodes(data="label")
+    assert dict(labels) == {"0": 'a"b\\', "1": "c?d"}
 
 
 def test_graphml_has_the_notes_of_a_network_as_one_text(tmp_path):
