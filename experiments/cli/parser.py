@@ -543,7 +543,7 @@ def _export(commands: Any) -> None:
     parser.add_argument("file", type=_path, help="a schedule: .json, .json.gz, .npz or .csv")
     _format(
         parser,
-        "what to write: msccl, mscclpp, chakra, goal, nccl-graph, ns3, graphml, csv or listing",
+        "what to write: msccl, mscclpp, chakra, goal, nccl-graph, graphml, csv or listing",
     )
     _exported(parser, "FILE")
 

@@ -129,7 +129,6 @@ FORMATS: Mapping[str, Format] = {
         ),
         Format("goal", "GOAL, for LogGOPSim and ATLAHS", "schedules.programs.goal"),
         Format("nccl-graph", "NCCL's graph file, of rings", "schedules.programs.nccl_graph"),
-        Format("ns3", "the network as ASTRA-sim's ns-3 back-end loads it", "schedules.programs.ns3"),
         Format("graphml", "the network and its loads, for Gephi and networkx", "schedules.programs.graphml"),
         Format("csv", "the schedule as CSV, for spreadsheets", "schedules.programs.csv_format"),
         Format("listing", "what each rank does, for people", "schedules.programs.listing"),

@@ -11,7 +11,7 @@ Of a path OUT these are written:
 ``OUT.network.yml``
     For the analytical back-end, where the network is a ring, complete or one switch, its links alike.
 ``OUT.topology.txt``
-    For the ns-3 back-end, where it can have the network (`schedules.programs.ns3`).
+    For the ns-3 back-end, where it can have the network (`schedules.programs.chakra.ns3`).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ import numpy as np
 
 from schedules.collective import Kind
 from schedules.files.schedule_file import write_whole
+from schedules.programs.chakra.ns3 import to_ns3
 from schedules.programs.chakra.protobuf import Int32, NodeType, metadata, node
-from schedules.programs.ns3 import to_ns3
 from schedules.programs.tasks import Action, Task, tasks_of, unit_bytes
 from schedules.schedule import Schedule
 from topologies.errors import InputError

@@ -10,34 +10,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from fractions import Fraction
-from pathlib import Path
-from typing import Any
 
-from schedules.files.schedule_file import write_text
-from schedules.method import NoOptions
-from schedules.schedule import Schedule
 from topologies.errors import InputError
 from topologies.topology import Topology
 from topologies.units import format_bandwidth, format_time
 
-OPTIONS = NoOptions
-
 _NANO = 10**9
 _BITS = 8
-
-
-def write(schedule: Schedule, path: Path, options: NoOptions) -> dict[str, Any]:
-    """Write the network of a schedule.
-
-    Raises
-    ------
-    InputError
-        As `to_ns3`.
-    """
-    text = to_ns3(schedule.topology)
-    write_text(path, text)
-    nodes, switches, links = text.split("\n", 1)[0].split()
-    return {"nodes": nodes, "switches": switches, "links": links}
 
 
 def to_ns3(topology: Topology) -> str:
