@@ -71,7 +71,6 @@ examples:
 SHOW_EXAMPLES = """\
 examples:
   tutti show torus.json --size 64MB
-  tutti show torus.json --gif torus.gif
   tutti show dgx_a100:2 -o network.html --no-open
 """
 TRANSPORTS = ("shm", "tcp", "mpi", "nccl")
@@ -335,9 +334,6 @@ def _report(commands: Any) -> None:
         "--format", metavar="F,F,...", help="formats of the figures: svg, pdf, png; default: svg"
     )
     parser.add_argument("--latex", type=_path, metavar="DIR", help="write the tables there, with booktabs")
-    parser.add_argument(
-        "--gif", type=_path, metavar="DIR", help="write the fastest schedule of each problem there, played"
-    )
 
 
 def _synth(commands: Any) -> None:
@@ -531,9 +527,6 @@ def _show(commands: Any) -> None:
         "-o", "--output", type=_path, metavar="FILE", help="the page; default: NAME.show.html in this folder"
     )
     parser.add_argument("--no-open", action="store_true", help="only write the page")
-    parser.add_argument(
-        "--gif", type=_path, metavar="FILE", help="write the schedule played as a GIF, and no page without -o"
-    )
 
 
 def _export(commands: Any) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from experiments.growth.study import command_of
 from experiments.printable import say
-from experiments.report.figures import check_formats, write_figures, write_gifs
+from experiments.report.figures import check_formats, write_figures
 from experiments.report.latex import write_tables
 from experiments.report.page import contents, figures_of, write_page
 from experiments.report.results import read_results
@@ -46,8 +46,6 @@ def execute(arguments: argparse.Namespace) -> int:
         for suffix in formats:
             write_figures(shown, figures, arguments.figures, suffix)
         say(f"figures: {len(figures)} as {','.join(formats)} in {arguments.figures}")
-    if arguments.gif is not None:
-        say(f"GIFs: {len(write_gifs(results, arguments.gif))} in {arguments.gif}")
     if arguments.latex is not None:
         say(f"tables: {len(write_tables(results, arguments.latex))} in {arguments.latex}")
     return 0
@@ -55,7 +53,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _check_folders(arguments: argparse.Namespace) -> None:
     """Refuse folders that can't be written in, before anything is read or drawn."""
-    asked = {f"--{option}": getattr(arguments, option) for option in ("figures", "gif", "latex")}
+    asked = {f"--{option}": getattr(arguments, option) for option in ("figures", "latex")}
     for option, folder in asked.items():
         if folder is not None and folder.exists() and not folder.is_dir():
             raise InputError(f"{option} {folder}: not a folder")
@@ -79,7 +77,7 @@ def _own_page(arguments: argparse.Namespace) -> Callable[..., Path] | None:
         tables = config_tables(directory)
         if not {"job", FAILURES, *STUDY_TABLES} & tables.keys():
             continue
-        asked = ("figures", "gif", "latex", "baseline")
+        asked = ("figures", "latex", "baseline")
         more = [f"--{name}" for name in asked if getattr(arguments, name) is not None]
         more += ["several folders"] * (len(arguments.runs) > 1)
         if more:

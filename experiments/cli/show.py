@@ -1,4 +1,4 @@
-"""``tutti show``: a network drawn, or a schedule played on it, as a page for the browser or as a GIF."""
+"""``tutti show``: a network drawn, or a schedule played on it, as a page for the browser."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ import re
 from pathlib import Path
 
 from experiments.printable import say
-from experiments.show.animation import animation
 from experiments.show.page import open_page, page_of
 from experiments.show.sources import SUFFIXES, read_source
 from schedules.files.schedule_file import check_place
-from topologies.errors import InputError
-from topologies.topology import Topology
 from topologies.units import parse_size
 
 LONGEST = 60
@@ -20,22 +17,11 @@ LONGEST = 60
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Write the page, say where it is, and open it; or write the GIF."""
+    """Write the page, say where it is, and open it."""
     size = None if arguments.size is None else parse_size(arguments.size)
     source = read_source(arguments.what)
-    path = arguments.output
-    if path is None and arguments.gif is None:
-        path = Path(f"{_name(arguments.what)}.show.html")
-    for target in (path, arguments.gif):
-        if target is not None:
-            check_place(target, arguments.what)
-    if arguments.gif is not None:
-        if isinstance(source, Topology):
-            raise InputError(f"{arguments.what}: a network; a GIF plays a schedule")
-        animation(source, size).write(arguments.gif)
-        say(str(arguments.gif))
-    if path is None:
-        return 0
+    path = arguments.output or Path(f"{_name(arguments.what)}.show.html")
+    check_place(path, arguments.what)
     page_of(source, size).save(path)
     say(str(path))
     if not arguments.no_open:

@@ -6,17 +6,13 @@ import copy
 import json
 import re
 from collections.abc import Iterable, Mapping
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from experiments.report.charts import ROWS, Figure, Spec
-from experiments.report.results import Results, Row
-from experiments.show.animation import animation
-from schedules.files.schedule_file import read_schedule
-from topologies.errors import InputError, TuttiError, installing
+from topologies.errors import InputError, installing
 from topologies.files import written
 
 FORMATS = ("svg", "pdf", "png")
@@ -58,44 +54,6 @@ def write_figures(
         drawn = converted(for_paper(figure, shown["charts"], shown["rows"]), suffix)
         paths.append(written(path, drawn, "figure"))
     return paths
-
-
-def write_gifs(results: Results, folder: Path) -> list[Path]:
-    """Write the fastest schedule of each network and collective, at its largest size, as an animated GIF.
-
-    What was not kept, or is too much to be shown, is left out.
-
-    Returns
-    -------
-    list
-        Their paths.
-
-    Raises
-    ------
-    InputError
-        If a file can't be written, or what is needed is not installed.
-    """
-    paths = []
-    for topology in results.topologies:
-        for collective in results.collectives:
-            row = _fastest(results, topology, collective)
-            kept = None if row is None else results.kept(row)
-            if row is None or kept is None:
-                continue
-            try:
-                shown = animation(read_schedule(kept), Fraction(row.size_bytes))
-            except TuttiError:
-                continue
-            path = folder / f"{_named(f'{results.short[topology]} {collective} {row.method}')}.gif"
-            shown.write(path)
-            paths.append(path)
-    return paths
-
-
-def _fastest(results: Results, topology: str, collective: str) -> Row | None:
-    cases = results.of(topology, collective)
-    rows = [row for row in cases[max(cases)].values() if row.ok] if cases else []
-    return min(rows, key=lambda row: row.time_us or 0.0, default=None)
 
 
 def _named(text: str) -> str:

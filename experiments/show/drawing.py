@@ -187,28 +187,19 @@ def draw(
     """
     drawn = picture(topology)
     coloured = loads is not None or shades is not None
+    shades = levels(topology, loads) if shades is None else shades
     name = f"{topology.name}: {topology.num_ranks} ranks, {topology.num_links} links"
     width, height = drawn.size
     return tag(
         "svg",
-        *layers(topology, drawn, loads, shades),
+        group(map(_frame, drawn.frames), class_="hosts"),
+        group(_links(topology, drawn, loads, shades), class_="links"),
+        group(_nodes(topology, drawn), class_="nodes"),
         class_="net loaded" if coloured else "net",
         viewBox=f"0 0 {width:.0f} {height:.0f}",
         style=f"max-width:{width:.0f}px",
         role="img",
         aria_label=said or _said(topology, loads, name),
-    )
-
-
-def layers(
-    topology: Topology, drawn: Picture, loads: FloatArray | None = None, shades: Int64Array | None = None
-) -> tuple[Markup, ...]:
-    """Return the hosts, the links and the nodes of a picture, from the back to the front."""
-    shades = levels(topology, loads) if shades is None else shades
-    return (
-        group(map(_frame, drawn.frames), class_="hosts"),
-        group(_links(topology, drawn, loads, shades), class_="links"),
-        group(_nodes(topology, drawn), class_="nodes"),
     )
 
 

@@ -58,10 +58,6 @@ class Film:
     step: Int64Array
     owners: Sequence[tuple[int, ...]]
 
-    def moving(self, time: float) -> Int64Array:
-        """Return the bars that hold their links at a time in seconds."""
-        return np.flatnonzero((self.begin <= time) & (time < self.end))
-
     @cached_property
     def colours(self) -> dict[int, tuple[int, int, int]]:
         """Red, green and blue of each owner: of few Okabe and Ito's, else of a scale of growing lightness."""

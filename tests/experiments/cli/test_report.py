@@ -53,7 +53,7 @@ def test_a_format_is_of_figures(tutti, tmp_path):
     assert (code, said) == (2, "tutti: --format pdf: of figures; give --figures DIR too\n")
 
 
-@pytest.mark.parametrize("option", ["--figures", "--latex", "--gif"])
+@pytest.mark.parametrize("option", ["--figures", "--latex"])
 def test_a_file_in_the_place_of_a_folder_is_refused_before_anything_is_written(tutti, tmp_path, option):
     run, file = write_run(tmp_path / "run", [row()]), tmp_path / "file"
     file.write_text("x")
@@ -62,7 +62,7 @@ def test_a_file_in_the_place_of_a_folder_is_refused_before_anything_is_written(t
     assert not (run / "report.html").exists()
 
 
-@pytest.mark.parametrize("option", ["--figures", "--latex", "--gif", "-o"])
+@pytest.mark.parametrize("option", ["--figures", "--latex", "-o"])
 def test_a_folder_that_can_t_be_written_is_refused_before_any_work(tutti, tmp_path, monkeypatch, option):
     monkeypatch.setattr("experiments.cli.report.read_results", pytest.fail)
     (tmp_path / "file").write_text("x")

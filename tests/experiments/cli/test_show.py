@@ -110,33 +110,17 @@ def test_where_nothing_can_be_written_nothing_is_read(tutti, here):
     assert tutti("show", "ring:4", "-o", here)[0] == 2
 
 
-def test_a_schedule_is_written_as_a_gif_and_no_page(tutti, here, schedule, monkeypatch):
-    pytest.importorskip("vl_convert")
-    pytest.importorskip("PIL")
-    monkeypatch.setattr("experiments.show.animation.MOST", 2)
-    assert tutti("show", schedule, "--gif", "ring.gif") == (0, "ring.gif\n", "")
-    assert (here / "ring.gif").read_bytes().startswith(b"GIF89a")
-    assert not list(here.glob("*.html"))
-
-
-def test_a_network_has_no_gif(tutti, here):
-    code, _, err = tutti("show", "ring:4", "--gif", "ring.gif")
-    assert (code, err) == (2, "tutti: ring:4: a network; a GIF plays a schedule\n")
-    assert not list(here.iterdir())
-
-
-@pytest.mark.parametrize("option", ["-o", "--gif"])
-def test_what_is_shown_is_not_written_over(tutti, here, schedule, option):
+def test_what_is_shown_is_not_written_over(tutti, here, schedule):
     before = schedule.read_bytes()
-    code, out, err = tutti("show", schedule, "--no-open", option, "../" + here.name + "/ring.json")
+    code, out, err = tutti("show", schedule, "--no-open", "-o", "../" + here.name + "/ring.json")
     assert (code, out) == (2, "")
     assert "ring.json: is what is read; write to another file" in err
     assert err.count("\n") == 1
     assert schedule.read_bytes() == before
 
 
-def test_a_gif_without_a_place_is_refused_before_it_is_drawn(tutti, here, schedule, monkeypatch):
-    monkeypatch.setattr("experiments.cli.show.animation", None)
-    code, _, err = tutti("show", schedule, "--gif", "gone/ring.gif")
-    assert (code, err) == (2, "tutti: gone/ring.gif: can't be written: no directory gone\n")
+def test_a_page_without_a_place_is_refused_before_it_is_drawn(tutti, here, schedule, monkeypatch):
+    monkeypatch.setattr("experiments.cli.show.page_of", None)
+    code, _, err = tutti("show", schedule, "-o", "gone/ring.html")
+    assert (code, err) == (2, "tutti: gone/ring.html: can't be written: no directory gone\n")
     assert not (here / "gone").exists()

@@ -6,11 +6,11 @@ import re
 import pandas as pd
 import pytest
 
-from experiments.report.figures import MISSING, for_paper, write_figures, write_gifs
+from experiments.report.figures import MISSING, for_paper, write_figures
 from experiments.report.latex import by_case, escaped, methods, write_tables
 from experiments.report.page import contents, figures_of
 from experiments.report.results import read_results
-from tests.experiments.report.test_page import failed, keep, one_way, ring, row, two_by_two, write_run
+from tests.experiments.report.test_page import failed, row, two_by_two, write_run
 from topologies import InputError
 
 
@@ -190,17 +190,6 @@ def test_what_is_not_a_number_is_no_value_in_a_figure(tmp_path):
     (only,) = for_paper(figure, page["charts"], page["rows"])["datasets"]["rows"]
     assert only["limit_gbps"] is None
     assert pd.isna(page["rows"].limit_gbps[0])
-
-
-def test_the_fastest_schedule_of_each_problem_is_played_as_a_gif(tmp_path, monkeypatch):
-    pytest.importorskip("vl_convert")
-    pytest.importorskip("PIL")
-    monkeypatch.setattr("experiments.show.animation.MOST", 2)
-    digest = keep(tmp_path, one_way(ring(3)))
-    rows = [row(method="slow", time_us=12.0, schedule=digest), row(schedule=digest), row(topology="gone")]
-    (path,) = write_gifs(read_results(write_run(tmp_path, rows)), tmp_path / "gifs")
-    assert path.name == "ring_3_allgather_ring.gif"
-    assert path.read_bytes().startswith(b"GIF89a")
 
 
 def test_the_panels_of_a_paper_fill_their_rows(tmp_path):
