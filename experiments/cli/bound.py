@@ -176,13 +176,7 @@ def _transfers(certificate: Certificate) -> str:
     return f"transfers between {count} parts take {time}, as links pay alpha again where these wait"
 
 
-def _chains(certificate: Certificate) -> str:
-    time = duration(float(Fraction(certificate["time"]) * MICRO))
-    return f"messages between ranks at the largest distance take {time}, as links have one at a time"
-
-
 ALONE: Mapping[str, Callable[[Certificate], str]] = {
-    "chains": _chains,
     "deliveries": _deliveries,
     "itineraries": _itineraries,
     "messages": _messages,

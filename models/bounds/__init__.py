@@ -15,7 +15,6 @@ kind             unit      what no schedule can beat
 ``messages``     s         how much can have come if a message holds only what its sender had
 ``neighbours``   s         a link brings what a neighbour has itself, or pays α twice
 ``transfers``    s         allreduce: ``partition``, and that nearly all of these wait or are waited for
-``chains``       s         allreduce: what messages between the farthest ranks take besides α
 ``deliveries``   s         one to all, all to one, allreduce: prices of data where they come and leave
 ``itineraries``  s         prices of what pairs of ranks hear, in time, and of a message's whole way
 ``relays``       s         all-to-all: prices of data on links by how far it has come and has to go
@@ -23,12 +22,12 @@ kind             unit      what no schedule can beat
 
 Read `check` first: it states and proves each, and recomputes a bound from its certificate with code of
 its own (`reachability` counts for ``growth``, `crossing` for ``crossings``, `receipt` for ``messages``,
-`relaying` for ``relays``, `chaining` for ``chains``, `delivery` with the `windows` of time for
-``deliveries``, `itinerary` for ``itineraries``). `traffic` sorts what a collective moves; `bandwidth` (by
-the `bottleneck_cut`), `partition`, `latency`, `growth`, `crossings`, `messages`, `neighbours` and `chains`
-find the bounds; `report` gathers them. The methods `models.all_to_all` and `models.allreduce` find ``mcf``,
-``relays`` and ``lp``, `models.deliveries` and `models.itineraries` the bounds of these names; ForestColl
-builds on the bottleneck cut. A `BoundKind` from outside brings a proof of its own.
+`relaying` for ``relays``, `delivery` with the `windows` of time for ``deliveries``, `itinerary` for
+``itineraries``). `traffic` sorts what a collective moves; `bandwidth` (by the `bottleneck_cut`),
+`partition`, `latency`, `growth`, `crossings`, `messages` and `neighbours` find the bounds; `report` gathers
+them. The methods `models.all_to_all` and `models.allreduce` find ``mcf``, ``relays`` and ``lp``,
+`models.deliveries` and `models.itineraries` the bounds of these names; ForestColl builds on the bottleneck
+cut. A `BoundKind` from outside brings a proof of its own.
 """
 
 from models.bounds.bound import Bound, BoundError, BoundKind, own_bounds

@@ -19,7 +19,6 @@ UNITS = {
     **dict.fromkeys(("cut", "degree", "partition", "mcf", "lp"), (SECONDS_PER_BYTE,)),
     **dict.fromkeys(
         (
-            "chains",
             "crossings",
             "distance",
             "combined",
@@ -55,9 +54,9 @@ class Bound:
     Parameters
     ----------
     kind
-        ``cut``, ``degree``, ``partition``, ``mcf``, ``lp`` (bandwidth), ``distance``, ``chains``,
-        ``combined``, ``crossings``, ``growth``, ``messages``, ``neighbours``, ``relays``, ``deliveries``,
-        ``itineraries``, ``transfers``, or the name of a `BoundKind`.
+        ``cut``, ``degree``, ``partition``, ``mcf``, ``lp`` (bandwidth), ``distance``, ``combined``,
+        ``crossings``, ``growth``, ``messages``, ``neighbours``, ``relays``, ``deliveries``, ``itineraries``,
+        ``transfers``, or the name of a `BoundKind`.
     value
         Exact, in `unit`.
     unit

@@ -178,32 +178,6 @@ relays
     that it earns no more than that item's price; the others must end by K_1 or begin at T - K_1 or later.
     If what is moved costs more than all links can earn in T, which is not less than in less time, T is a
     bound. (Without α the dual of (A.1) again.)
-chains
-    Take pairs of a start s and an end r of one item, all at one α-distance D, the least of their items' bytes
-    each, and suppose that all is over by D + x. For each byte of each pair one chain of messages brings to r
-    what depends on s's. If the next longer walk of no pair is longer by x or less, chains go over shortest
-    paths. So a message of a chain enters a link e = (u, v) of it not before τ = dist(s, u), and by τ + x;
-    call (e, τ) a slot. If x < α(e), a second message can't enter e in that time: a slot has one message at
-    most. If x is less than the difference of any two moments τ of a link, a message is in one slot of each
-    link of its route only.
-    Say that a message takes σ for its bytes, the most on any link of its route. It is complete no sooner than
-    σ and its α's after it began, so that over a chain the σ add up to x at most. Nor do the bytes on e of
-    messages in two slots τ < τ' ≤ τ + α(e) take more than x: the first, which began at τ + δ, holds e until
-    τ + δ + α(e) and its bytes' time at least, then the second enters, and is through by τ' + α(e) + x.
-    Give pairs weights ω, and such twos of slots prices k, none negative. Let κ(e, τ) be the k of all twos
-    that the slot is in, over b(e). A message from u, in a slot at τ, to w, at τ' if nothing waits, serves
-    only pairs with dist(s, u) = τ and dist(w, r) = D - τ': with each of its n bytes no more than their weight
-    Y together. So if q are the weighted bytes of pairs that it serves, q ≤ n Y, and both inequalities, for
-    all bytes of pairs, weighted, and all twos of slots, add up to
-        x (M Σ ω + Σ k) ≥ Σ over messages of (σ q + n · Σ over its slots of κ).
-    Give slots rents c, none negative: let C be the sum of c over its slots, λ² ≤ C / Y, and b the least b(e)
-    of its route. As n ≥ q / Y and σ ≥ n / b,
-        σ q ≥ q² / (Y b) ≥ 2 λ q - λ² Y b ≥ 2 λ q - Σ over its slots of c b(e).
-    Each slot is paid for once. Of C and of K, the sum of κ, take the least over all paths from (u, τ) to
-    (w, τ'), and for each pair the chain where the sum of 2 λ + K / Y over its messages is least. A message
-    ends at a rank, or at a switch that copies or adds. So up to those limits
-        x ≥ (M Σ of ω · this sum - Σ c b) / (M Σ ω + Σ k).
-    (In certificates c and k are in M and its time at the largest bandwidth.)
 deliveries
     What one rank has and all of some need, copied on the way: *items*; or what all of some have and one
     needs, added up: then reverse links and time (``out``). Of an allreduce, what one rank, the item's start,
@@ -283,7 +257,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from models.bounds.chaining import Chaining
 from models.bounds.crossing import MOST_RANKS, Crossing
 from models.bounds.delivery import Clock, Delivery, earned
 from models.bounds.itinerary import Datum, Itineraries, taken
@@ -309,6 +282,8 @@ _MOST_DISTANCES = 64
 """Of a certificate of relays, for the same reason."""
 _SINGLE, _WAITING = 4, 10
 """Of the bound transfers; see the proof."""
+REMOVED = {"chains": "0.2"}
+"""Kinds of bounds of earlier versions, and the first version without each."""
 _STARTS_AT_ONCE = 64
 """Rows of distances held at a time."""
 
@@ -321,6 +296,8 @@ def proven(kind: str, certificate: Certificate, topology: Topology, collective: 
     InputError
         If there is no such kind, or the certificate is no certificate for this problem.
     """
+    if kind not in PROOFS and kind in REMOVED:
+        raise InputError(f"{kind} bound: no longer checked, since version {REMOVED[kind]}")
     if kind not in PROOFS:
         raise InputError(f"unknown kind of bound '{kind}'; allowed: {', '.join(PROOFS)}")
     return PROOFS[kind](certificate, strengthened(topology, certificate.get("able", ())), collective)
@@ -741,52 +718,6 @@ def _relays(certificate: Certificate, topology: Topology, collective: Collective
     return time
 
 
-def _chains(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
-    size, time = (exact_number(str(certificate[name])) for name in ("size_bytes", "time"))
-    weights = {(start, end): weight for start, end, weight in certificate["pairs"]}
-    rents = {(link, _ticks(moment, topology)): rent for link, moment, rent in certificate["rents"]}
-    holds: defaultdict[tuple[int, int], int] = defaultdict(int)
-    for link, moment, later, price in certificate["holds"]:
-        one, two = _ticks(moment, topology), _ticks(later, topology)
-        if not one < two <= one + int(topology.alpha.numerators[link]):
-            raise InputError(f"chains bound: the slots {moment} and {later} of link {link} do not touch")
-        holds[link, one] += price
-        holds[link, two] += price
-    numbers = [*weights.values(), *rents.values(), *(row[-1] for row in certificate["holds"])]
-    if not weights or any(not isinstance(n, int) or n < 0 for n in numbers) or not all(weights.values()):
-        raise InputError("chains bound: weights and prices must be whole numbers, none negative")
-    items: defaultdict[tuple[frozenset[int], frozenset[int]], Fraction] = defaultdict(Fraction)
-    for item in _items(collective):
-        items[item.starts, item.ends] += item.share
-    shares = (
-        sum(
-            (share for (starts, ends), share in items.items() if start in starts and end in ends), Fraction(0)
-        )
-        for start, end in weights
-    )
-    after = {start: _dijkstra(topology, start)[0] for start in {start for start, _ in weights}}
-    before = {end: _dijkstra(topology, end, backwards=True)[0] for end in {end for _, end in weights}}
-    (distance,) = {after[start][end] for start, end in weights}
-    chaining = Chaining(
-        *(topology, distance, weights, after, before),
-        *(rents, holds, sum(row[-1] for row in certificate["holds"])),
-    )
-    limit = Fraction(chaining.limit(), topology.alpha.denominator)
-    rate = size * min(shares) / max(topology.bandwidth)
-    least = rate * chaining.time_a_byte() if limit else limit
-    if time > Fraction(distance, topology.alpha.denominator) + min(limit, least):
-        raise InputError(f"chains bound: messages may take {least} s beyond the distance, and all be over")
-    return time
-
-
-def _ticks(moment: int | str, topology: Topology) -> int:
-    """Return a moment in units of α."""
-    ticks = exact_number(str(moment)) * topology.alpha.denominator
-    if ticks.denominator != 1:
-        raise InputError(f"chains bound: no path of links takes {moment} s")
-    return ticks.numerator
-
-
 def _deliveries(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
     size, time, tick = (exact_number(str(certificate[name])) for name in ("size_bytes", "time", "tick"))
     outward = certificate["direction"] == "out"
@@ -944,7 +875,6 @@ PROOFS: dict[str, Proof] = {
     "crossings": _crossings,
     "messages": _messages,
     "relays": _relays,
-    "chains": _chains,
     "deliveries": _deliveries,
     "itineraries": _itineraries,
 }

@@ -18,7 +18,6 @@ import numpy as np
 
 from models.bounds.bandwidth import cut_bound, degree_bound, told_hosts
 from models.bounds.bound import ASKED_SECONDS, SECONDS_PER_BYTE, Bound, BoundKind
-from models.bounds.chains import chains_bound
 from models.bounds.check import PROOFS, strengthened
 from models.bounds.crossings import crossings_bound
 from models.bounds.growth import forwarding, growth_bound
@@ -88,8 +87,8 @@ def lower_bounds(
     -------
     list of Bound
         ``cut``, ``degree``, for allreduce ``partition``, for all-to-all ``mcf``, and with a size
-        ``distance``, ``combined``, ``neighbours``, for allreduce ``transfers`` and ``chains``, where switches
-        only forward ``growth`` and ``crossings``, where messages count and one or all ranks need everything
+        ``distance``, ``combined``, ``neighbours``, for allreduce ``transfers``, where switches only
+        forward ``growth`` and ``crossings``, where messages count and one or all ranks need everything
         ``messages``, for all-to-all ``relays``, where asked for ``deliveries`` (one rank to all, all to one,
         all to all added up) and ``itineraries``; and those of `FURTHER`.
 
@@ -147,7 +146,6 @@ def each_bound(
     # Each of these is asked for only what is more than the others prove.
     steps: Sequence[Callable[[Fraction], Bound | None]] = (
         partial(messages_bound, topology, traffic, distances, exact, cuts=cuts),
-        partial(chains_bound, topology, traffic, distances, exact),
         partial(_finder("relays"), topology, collective, exact),
         partial(_crossings, topology, traffic, distances, exact, cuts=cuts, grown=grown),
     )

@@ -48,9 +48,9 @@ def _loaded_graph(schedule: Schedule) -> nx.MultiDiGraph:
     load = link_loads(schedule) / schedule.chunks.denominator
     seconds = load / topology.bandwidth.floats
     busy = seconds / max(seconds.max(initial=0.0), np.finfo(float).tiny)
-    graph.graph = {"name": _visible(topology.name), "notes": _visible("; ".join(topology.notes))}
+    graph.graph = {"name": visible(topology.name), "notes": visible("; ".join(topology.notes))}
     for node, data in graph.nodes(data=True):
-        data["label"] = _visible(topology.labels[node])
+        data["label"] = visible(topology.labels[node])
     for _, _, link, data in graph.edges(keys=True, data=True):
         data["bandwidth"], data["alpha"] = format_bandwidth(data["bandwidth"]), format_time(data["alpha"])
         data["load"], data["busy"] = float(load[link]), float(busy[link])

@@ -136,6 +136,10 @@ def test_a_saved_certificate_is_recomputed_and_one_for_another_network_proves_no
     assert tutti("bound", "ring:4?links=2", "--check", path)[0] == 1
     code, _, err = tutti("bound", "torus:3x3", "--check", path)
     assert (code, err.count("\n")) == (2, 1)
+    path.write_text(path.read_text().replace('"kind": "distance"', '"kind": "chains"'))
+    code, out, _ = tutti("bound", "--check", path)
+    assert (code, out.count("no: ")) == (1, 1)
+    assert "no: ring:4, allreduce: chains bound: no longer checked, since version 0.2\n" in out
     path.write_text(path.read_text().replace('"ranks"', '"rank"'))
     assert "no certificate for ring:4" in tutti("bound", "--check", path)[1]
     path.write_text("")

@@ -277,6 +277,8 @@ def test_certificates_that_are_none_are_refused():
     ring, gather = parse_topology("ring:4"), collective("allgather", 4)
     with pytest.raises(InputError, match="unknown kind of bound 'guess'; allowed: cut, degree"):
         Bound("guess", Fraction(1), "s", {}).check(ring, gather)
+    with pytest.raises(InputError, match=r"chains bound: no longer checked, since version 0\.2$"):
+        Bound("chains", Fraction(1), "s", {}).check(ring, gather)
     with pytest.raises(InputError, match="partition bound: it holds for allreduce, not for allgather"):
         Bound("partition", Fraction(1), "s/B", {"parts": [[0], [1], [2], [3]]}).check(ring, gather)
     overlapping = {"parts": [[0, 1], [1, 2, 3]], "direction": "out"}
@@ -413,7 +415,7 @@ def test_without_a_size_only_bandwidth_bounds_are_given(ring):
 def test_the_best_bound_depends_on_the_size(ring):
     what = collective("allreduce", 4)
     assert best_bound(ring, what, 1000).kind == "transfers"
-    assert best_bound(ring, what, 1).kind == "chains"
+    assert best_bound(ring, what, 1).kind == "combined"
 
 
 def test_a_bound_made_for_one_size_is_not_asked_at_another(ring):
