@@ -55,8 +55,9 @@ def raised(error: BaseException, within: Collection[str] = ()) -> str:
     """
     frames = traceback.extract_tb(error.__traceback__)
     shown = [frame for frame in frames if frame.filename in within] or list(frames)
-    where = f" ({Path(shown[-1].filename).name}:{shown[-1].lineno})" if shown else ""
-    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}{where}"
+    where = f"({Path(shown[-1].filename).name}:{shown[-1].lineno})" if shown else ""
+    words = f"{type(error).__name__}:", str(error).partition("\n")[0], where
+    return " ".join(word for word in words if word)
 
 
 def installing(extra: str) -> str:

@@ -123,14 +123,14 @@ def synthesize_best(
     for count, seed in enumerate(seeds, 1):
         schedule, seconds, stop = _until_stopped(method, problem, options, seed, notify)
         synth_s += seconds
-        if schedule is not None:
+        if stop is None or schedule is not None:
             notify(JUDGE)
             with Stopwatch() as verification:
-                verify_answer(schedule, problem, method.name)
+                made = verify_answer(schedule, problem, method.name)
             verify_s += verification.seconds
-            time = best_slices(schedule, size)[1] if len(seeds) > 1 else 0.0
+            time = best_slices(made, size)[1] if len(seeds) > 1 else 0.0
             if best is None or time < best[0]:
-                best = (time, seed, schedule)
+                best = (time, seed, made)
         if stop is not None:
             if best is None:
                 raise stop
