@@ -2,19 +2,18 @@
 
 An exception that a signal's handler raises can't end a kernel or a solver, and where it comes up in Python
 that compiled code has called it can end the process (`topologies.interruption`). A process can be killed at
-any moment, and its death is an answer: `best` goes on with its next method, also where one died of a fault.
+any moment, and its death counts as an answer: `best` continues with its next method, also after a crash.
 
 The copy is made by ``fork``, so that it has every kernel, network and method that is loaded here, and needs
 no import. It lives from one call to the next, and keeps what calls load and cache; after it was killed the
-next call makes another, in some 10 ms. So a call costs two messages, less than a millisecond and the time to
-pickle what goes in and what comes out.
+next call makes another, in some 10 ms. A call costs two messages (less than a millisecond) and the pickling
+of its argument and of its result.
 
 Why copies do no harm: a copy has one thread and never returns into the code that made it. It ends by
 ``_exit``, which flushes no buffer and runs no handler of the parent's. Locks that other threads hold at the
-fork stay locked in the copy, so it must need none: it writes through its own pipe and its own streams, the
-lock of numba's compiler is held by the thread that forks, and Python and the C library see to their own. It
-ignores Ctrl-C, which is the parent's, and ends with its parent. If one should hang nevertheless, it is killed
-at its limit.
+fork stay locked in the copy, so the copy must not need them. It writes through its own pipe and streams. The
+thread that forks holds the lock of numba's compiler. Python and the C library reset their own locks. The copy
+leaves Ctrl-C to its parent and ends with its parent. A copy that hangs nevertheless is killed at its limit.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from topologies.kernels import COMPILATION
 from topologies.processes import Caller, End, Ended, Worker
 
 STARTED, FINISHED = True, False
-"""What a copy sends when it starts and finishes compiling; a text that it sends is progress."""
+"""A copy sends these when it starts and finishes compiling. A text that it sends is a progress report."""
 
 
 class Apart:
@@ -39,7 +38,7 @@ class Apart:
     Parameters
     ----------
     perform
-        Is called there. What it is given and what it returns are pickled.
+        The function that the copy calls. Its argument and its result are pickled.
     """
 
     def __init__(self, perform: Callable[[Any], Any]) -> None:

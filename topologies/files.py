@@ -18,9 +18,9 @@ node or an edge that is almost one of these is refused: one misspelt would be lo
 are ignored with a note. If no node has a kind, all are ranks. Older networkx writes ``links`` for ``edges``.
 Ranks (``compute``) are numbered in file order, then switches in file order; links in file order, or by key
 where the keys are 0..L-1 (networkx lists edges by node, the key brings back our order). An undirected file
-means each edge both ways. Bandwidths and α are text with units, or numbers in bytes/s and seconds taken by
-their decimal text. We write text with units, as it is exact for any fraction (``1/3us``), and JSON numbers
-are not.
+means each edge in both directions. Bandwidths and α are text with units, or numbers in bytes/s and seconds
+taken by their decimal text. We write text with units, as it is exact for any fraction (``1/3us``), and JSON
+numbers are not.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ _EDGE_KEYS = ("source", "target", "key", "bandwidth", "alpha")
 _NO_HOST = -1
 _MAX_HOST = 2**31 - 1
 _NAMED, _LONGEST = 6, 40
-"""How many ignored keys a note names, and how many characters of each."""
+"""A note names at most this many ignored keys, each by at most this many characters."""
 _SLOW = 1e6
-"""Bytes/s: if no link without a unit has more, its unit may be another, and a note says so."""
+"""If no bandwidth given without a unit exceeds this (bytes/s), a note says that the unit may be wrong."""
 _OTHER_NAMES = {
     "bandwidth": ("capacity", "weight", "bw", "speed", "cap", "rate", "link_bandwidth"),
     "alpha": ("latency", "delay", "lat"),
 }
-"""What others call a bandwidth and an α."""
+"""Names that other tools give to a bandwidth and to an α."""
 _NUMBERS = (str, int, float, Fraction, Decimal)
 _MANY_DIGITS = 100
 """Python converts no fewer digits than this; longer integers are looked at first."""
@@ -292,7 +292,7 @@ def to_networkx(topology: Topology) -> nx.MultiDiGraph:
 def from_networkx(graph: nx.Graph, name: str | None = None) -> Topology:
     """Return the network that a networkx graph of any kind describes.
 
-    A node without ``kind`` is a rank, and each edge of an undirected graph is a link both ways. An edge
+    A node without ``kind`` is a rank, and each edge of an undirected graph is two links. An edge
     without ``bandwidth`` or ``alpha`` has the default, unless it has another word for it, such as
     ``capacity``. Nodes and links are numbered as in `from_node_link`.
 
@@ -314,7 +314,7 @@ def from_networkx(graph: nx.Graph, name: str | None = None) -> Topology:
 
 
 def _has_other_name(edge: Mapping[str, Any], key: str) -> bool:
-    """Whether an edge has what others call a bandwidth or an α; a weight may mean anything."""
+    """Whether an edge has another name for a bandwidth or an α; a weight may mean anything."""
     return any(name in edge for name in _OTHER_NAMES[key] if name != "weight")
 
 

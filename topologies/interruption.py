@@ -8,15 +8,15 @@ does so, too, with the constructor of a named tuple that a kernel returns. Elsew
 and lost (finalizers, callbacks of weak references, of ctypes and of llvmlite), or taken for a failed import.
 No list of such places can be complete.
 
-So here it is the other way round: an exception is raised only in *own* code, and everywhere else the handler
-returns and looks again soon (`AGAIN_SECONDS`). Own code is Python from a file, of this project or of whoever
-calls it: outside the standard library and outside of installed packages, or typed by hand. What calls own
-code is Python, or C code that checks for errors, since kernels call none and nobody installs own code as a
-finalizer. Functions of the standard library that wait (`WAITS`) count as own code, or a wait could not be
-ended. While a module is imported, numba is at work or a handler runs further out on the stack, nothing is
-raised either. So no exception ever passes through code that does not expect one, and the worst that happens
-is a delay, until a kernel, a solver or an import is done. What must not be delayed is called in a process
-that can be killed (`topologies.apart`).
+This module therefore lists the safe places instead. An exception is raised only in *own* code. Everywhere
+else the handler returns and looks again soon (`AGAIN_SECONDS`). Own code is Python of this project or of its
+caller: typed by hand, or from a file outside the standard library and outside of installed packages. Own code
+is called by Python or by C code that checks for errors: no kernel calls it, and it is no object's finalizer.
+Functions of the standard library that wait (`WAITS`) count as own code, because otherwise a wait could not be
+ended. Nothing is raised while a module is imported, while numba is at work, or while a handler runs further
+out on the stack. So no exception passes through code that does not expect one. The worst case is a delay
+until a kernel, a solver or an import is done. What must not be delayed is called in a process that can be
+killed (`topologies.apart`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from traceback import walk_stack
 from types import FrameType
 
 FOREVER = 1e9
-"""More seconds than the system's timers can hold: no limit."""
+"""A time in seconds that is longer than the system's timers can hold. It means no limit."""
 AGAIN_SECONDS, HALVINGS = 0.002, 9
 """The longest time in seconds until the next look, and one more than the number of times it may be halved.
 
@@ -46,7 +46,7 @@ OWN = tuple(
     f"{ROOT / folder}{os.sep}"
     for folder in ("topologies", "schedules", "models", "heuristics", "expansions", "experiments")
 )
-"""Where this project's code is, which may itself be installed."""
+"""Folders of this project's code. It counts as own code also where it is installed."""
 LIBRARY = Path(sysconfig.get_path("stdlib"))
 INSTALLED = (str(LIBRARY), f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 """Parts of the names of files of the standard library and of installed packages."""
@@ -62,20 +62,20 @@ WAITS = tuple(
 )
 """Files of the standard library whose functions wait."""
 WHOLE = ("<frozen importlib", f"{os.sep}numba{os.sep}", f"{os.sep}llvmlite{os.sep}")
-"""Parts of files' names: nothing is raised while one of these runs, or what it has called."""
+"""Parts of files' names. Nothing is raised while one of these files is on the stack."""
 
 
 class Wanted:
-    """What is to be raised in this process, by the handler of SIGALRM.
+    """The exceptions that the handler of SIGALRM has still to raise in this process.
 
     Attributes
     ----------
     stop
-        Whether KeyboardInterrupt is, as soon as possible.
+        Whether to raise KeyboardInterrupt as soon as possible.
     left
-        Returns the seconds until a time limit's exception is; infinite: there is no limit.
+        Returns the seconds until a time limit's exception is due; infinite: there is no limit.
     error
-        That exception.
+        The time limit's exception.
     """
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ class Wanted:
         signal.setitimer(signal.ITIMER_REAL, 0 if math.isinf(seconds) else min(seconds, FOREVER))
 
     def forget(self) -> None:
-        """Raise nothing any more: the process ends, and nobody would handle another signal."""
+        """Raise nothing more: the process is about to end, and no code would handle an exception."""
         self.stop, self.left = False, _never
         self.look_in(math.inf)
 
@@ -137,4 +137,5 @@ def stop(number: int, frame: FrameType | None) -> None:
 
 
 _HANDLERS = (Wanted.look.__code__, stop.__code__)
-"""What these raise passes to the code that they interrupted, and so does what is raised in these."""
+"""The code of this module's handlers. Nothing is raised while one is on the stack, because an exception in a
+handler passes to the code that it interrupted."""

@@ -31,7 +31,7 @@ R = TypeVar("R")
 
 @dataclass
 class Compilation:
-    """What compilation has taken in this process, and all else that only the first call of something takes.
+    """The time that first calls cost in this process: compiling, loading, imports, and starting solvers.
 
     Parameters
     ----------

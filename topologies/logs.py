@@ -2,7 +2,7 @@
 
 A terminal's marks (``ESC[4m``) stay in what is copied from it, often without the ESC. Launchers put a tag
 before each line: ``[1,0]<stdout>:`` (mpirun), ``[0]`` (Hydra), ``0:`` (srun -l), a host, a pod, the time. The
-tag is what stands before the head of a table. Lines of one tag are one stream.
+text before the head of a table is the tag. All lines with the same tag form one stream.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _MARKS = re.compile(
     r"(?:(?:\x1b|\^\[|\\(?:033|x1b|e|u001b)|\u241b|\ufffd)\[[0-?]*[ -/]*[@-~])"
     r"|\[(?:[0-9;]{1,8}m|m(?![A-Za-z0-9_]))"
 )
-"""Marks of a terminal: with an ESC in any of the ways to write it, or without it."""
+"""Colour and style codes of a terminal, with ESC in any of its spellings or without it."""
 _TIME = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
     r"|(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} {1,2}[0-9]{1,2} [0-9]{2}:[0-9]{2}:[0-9]{2}(?: [0-9]{4})?"

@@ -492,7 +492,7 @@ def _end_with_parent() -> None:
 
 
 def resident_memory(pid: int) -> float:
-    """Return the memory in MB that a process, or the largest copy of it, has resident; 0 if it is gone."""
+    """Return the memory in MB that a process, or the largest copy of it, has resident; 0 if it has ended."""
     try:
         every = [psutil.Process(pid), *map(psutil.Process, _copies(pid))]
         return max(float(process.memory_info().rss) for process in every) / MEGABYTE

@@ -25,9 +25,9 @@ The papers' notation, such as ``L^3(C(16,{3,4}))`` (`topologies.families.express
 ``family:args``; the network keeps its expression unless a key changes its nodes or links. A family without
 arguments is written without a colon: ``dgx1``. So may the file of a tool, ``nccl:FILE``, ``nvidia-smi:FILE``,
 ``rocm-smi:FILE`` or ``amd-smi:FILE`` (`topologies.importing`), with keys of its own: ``hosts=4`` such hosts,
-joined by ``fabric=switch`` or ``fabric=rails``, and by NVLink with ``nvlink=all``; ``pcie=all`` or what is
-``needed`` of it. Labels in a text are those of
-the whole network, before anything is removed; it is checked once everything is.
+joined by ``fabric=switch`` or ``fabric=rails``, and by NVLink with ``nvlink=all``; ``pcie=all`` keeps all
+of PCIe, ``pcie=needed`` what schedules need of it. Labels in a text are those of the whole network, before
+anything is removed; the network is checked after all removals.
 """
 
 from __future__ import annotations
@@ -253,7 +253,7 @@ _COORDINATES = re.compile(r"\(\s*[0-9]{1,9}\s*(?:,\s*[0-9]{1,9}\s*)*\)")
 _OUTSIDE_COORDINATES = re.compile(r",(?![^(]*\))")
 _FAMILY_TEXT = re.compile(r"([a-z][a-z0-9_]*)(?::(.*))?", re.DOTALL)
 _FABRIC = re.compile("network|rail[0-9]+")
-"""What joins the adapters of hosts in the files of tools."""
+"""Labels of the switches that join the hosts' adapters where hosts come from a tool's file."""
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,9}")
 _SHOWN = 120
 """How many characters of a text an error repeats."""

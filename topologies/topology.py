@@ -180,7 +180,7 @@ class Topology:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """What the network itself has in a graph of networkx or a file: name, nominal degree and notes."""
+        """The network's own attributes in a networkx graph or a file: name, nominal degree and notes."""
         result: dict[str, Any] = {"name": self.name}
         if self.nominal_degree is not None:
             result["nominal_degree"] = self.nominal_degree
@@ -189,7 +189,7 @@ class Topology:
         return result
 
     def node_attributes(self, node: int) -> dict[str, Any]:
-        """Return what a node has in a graph of networkx or a file; only what is not usual, but the kind."""
+        """Return a node's attributes in a networkx graph or a file: its kind, and all that are set."""
         result: dict[str, Any] = {"kind": "compute" if node < self.num_ranks else "switch"}
         if self.labels[node] != str(node):
             result["label"] = self.labels[node]

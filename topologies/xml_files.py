@@ -1,8 +1,8 @@
 """XML files of others, read within limits.
 
-A tree of elements with their attributes and lines is all that most files here are: text in elements is passed
-over unless it is asked for. What a document type could bring, entities that grow or that fetch other files,
-is refused with it, unread.
+Most files here are only a tree of elements with attributes and line numbers, so text in elements is skipped
+unless the caller asks for it. A document type could define entities that expand or that fetch other files, so
+a file with one is refused unread.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ _TITLES = (
     ("bandwidth", re.compile(r"=+ *(?:XGMI |Numa )?Bandwidth\b[^=]*=+|NUMA BW TABLE:")),
     ("", re.compile(r"=+ *[A-Za-z][^=]*=+|[A-Z][A-Z -]* TABLE:|Legend:?")),
 )
-"""What a table is of, by its title; what is of no use comes last."""
+"""The contents of a table and the pattern of its title. Tables that are not read come last."""
 _NUMA = re.compile(r"GPU\[? ?([0-9]{1,4})\]?\s*:\s*\(Topology\) Numa Node:\s*(-?[0-9]{1,4})")
 _NAME = re.compile(r"GPU[0-9]{1,4}|[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F]")
 _SELF = ("0", "SELF", "X", "N/A")
@@ -42,12 +42,12 @@ _WHOLE = re.compile(r"[0-9]{1,6}")
 _RANGE = re.compile(r"([0-9]{1,8})(?:-([0-9]{1,8}))?")
 _MEGA = 10**6
 _XGMI, _PCIE, _NIC = Fraction(48 * GB), Fraction(48 * GB), Fraction(50 * GB)
-"""Bytes/s of one Infinity Fabric link, of PCIe and of an adapter: those of an MI300X, for want of better."""
+"""Default bytes/s of one Infinity Fabric link, of PCIe and of an adapter: the values of an MI300X."""
 _CPUS = Fraction(16 * GB)
-"""Between two AMD CPUs, as NCCL takes it."""
+"""Bytes/s between two AMD CPUs. NCCL assumes the same."""
 _ONE_HOP = ("1", "N/A", "")
 _NEAR = 2
-"""Hops of two GPUs of one NUMA node, over PCIe."""
+"""Largest number of hops over PCIe between two GPUs of one NUMA node."""
 _SHOWN = 20
 
 
@@ -256,7 +256,7 @@ def _check_names(names: list[str], place: str) -> None:
 
 
 def _check(tables: _Tables, where: str) -> None:
-    """Refuse cells that are none, and tables in which two GPUs are not the same both ways."""
+    """Refuse cells that can't be read, and tables that are not symmetric."""
     for table in ("type", "hops", "bandwidth"):
         for one in range(len(tables.names)) if table in tables.cells else ():
             for other in range(len(tables.names)):

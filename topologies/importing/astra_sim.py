@@ -137,7 +137,7 @@ def _network(
 
 
 def _pairs(kind: str, line: list[int], switch: int) -> Iterator[tuple[int, int]]:
-    """Yield which nodes of a line are joined, both ways."""
+    """Yield each pair of linked nodes of a line once."""
     if kind == "Switch":
         yield from ((rank, switch) for rank in line)
     elif kind == "FullyConnected" or len(line) == 2:

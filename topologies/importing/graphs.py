@@ -1,8 +1,8 @@
 """Graphs as networkx writes them, as the node-link data of `topologies.files`.
 
 GraphML, GML, adjacency data, and lists of edges: ``u v`` a line, perhaps with the attributes after it as a
-Python dict, as ``networkx.write_edgelist`` has them. An edge of a list goes both ways, unless the list
-has each edge in both directions.
+Python dict, as ``networkx.write_edgelist`` has them. An edge of a list stands for two links, unless the
+list has each edge in both directions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _GML = re.compile(r'#[^\n]*|"([^"]*)"|([][])|([^\s"\[\]#]+)|(")')
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _REAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 _LONGEST = 2**16
-"""Characters of the attributes of one edge."""
+"""Largest number of characters of the attributes of one edge."""
 _SHOWN = 40
 
 
@@ -273,4 +273,4 @@ READERS: Mapping[str, Callable[[str, str], Document]] = {
     ".edgelist": from_edges,
     ".edges": from_edges,
 }
-"""By the end of a file's name."""
+"""The reader of each kind of file, by the suffix of the file's name."""

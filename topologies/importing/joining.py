@@ -11,9 +11,10 @@ from topologies.errors import InputError
 class Joining(NamedTuple):
     """How hosts become a network.
 
-    So many copies, on one ``switch`` or on ``rails``, with ``all`` of PCIe or what is ``needed``. NVSwitches
-    join the GPUs of each ``host``, or those of ``all`` hosts, as in a rack. `alpha` is one for all links or
-    three: between GPUs, PCIe, network.
+    There are `hosts` copies of a host, and `fabric` is one ``switch`` or ``rails``. `pcie` says whether
+    ``all`` of PCIe stays or only what is ``needed`` (`machine`). `nvlink` says whether an NVSwitch joins the
+    GPUs of each ``host``, or those of ``all`` hosts, as in a rack. `alpha` is one for all links or three:
+    between GPUs, PCIe, network.
     """
 
     hosts: int = 1

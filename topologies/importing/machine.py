@@ -112,7 +112,7 @@ class Machine:
         return self.taking([number for number in range(len(self.devices)) if number not in left])
 
     def in_a_rack(self, hosts: int) -> Machine:
-        """Return so many such hosts whose NVSwitch is one."""
+        """Return this number of copies of the host, whose GPUs share one NVSwitch."""
         (hub,) = self.of(Kind.NVSWITCH)
         devices = [replace(self.devices[hub], host=NO_HOST)]
         cables = []

@@ -34,13 +34,13 @@ from topologies.xml_files import Element, read_xml
 
 MOST_ELEMENTS, MOST_BYTES = 2**14, 2**24
 MOST_CPUS = 64
-"""Of a host: they are joined pairwise."""
+"""Largest number of CPUs of a host. They are joined pairwise."""
 MOST_LINKS = 64
-"""From a GPU to one other place."""
+"""Largest number of links from a GPU to one other device."""
 MOST_RANK = 2**31 - 1
 _SHOWN = 40
 MOST_DIGITS = 40
-"""Of a latency; NCCL writes six decimals."""
+"""Largest number of digits of a latency. NCCL writes six decimals."""
 _GPU_CLASSES, _NIC_CLASSES = ("0x03", "0x12"), ("0x02",)
 _NVSWITCH_CLASS, _NVSWITCH_TARGET = "0x068000", "fffffff:ff:ff.0"
 _CPU_CLASS = "0x06"
@@ -50,7 +50,7 @@ _UNKNOWN = " (unknown)"
 _UNKNOWN_LINK = Fraction(20 * GB)
 _UNKNOWN_CPU = Fraction(10 * GB)
 _MOST_NVLINKS = ((107, 36), (0, 18))
-"""Largest number of NVLinks of a GPU, from this compute capability (times ten) on."""
+"""Pairs of a compute capability (times ten) and the largest number of NVLinks of a GPU from there on."""
 _SHARP_CAPABILITY = 90
 """From Hopper on NVSwitches multicast and aggregate."""
 
@@ -240,7 +240,7 @@ def _ranked(system: _System, root: Element) -> list[_Gpu]:
 def _check_one_rank_each(system: _System, gpus: list[_Gpu]) -> None:
     """Refuse a GPU of several ranks, which share its links: partitions (MIG, MLOPart) or two processes.
 
-    Two of a host with one ``dev`` are noted: processes that see one GPU each may number it alike.
+    Two GPUs of a host with the same ``dev`` get a note: processes that see one GPU each may number it 0.
     """
     seen: dict[tuple[int, str], _Gpu] = {}
     numbers: dict[tuple[int, str], _Gpu] = {}

@@ -1,8 +1,8 @@
-"""The network in a file that a text names by its path, whoever wrote it.
+"""Reads the network in a file that is named by its path alone.
 
-The end of the name says what it is: node-link JSON (`topologies.files`), the graphs that networkx writes
-(`topologies.importing.graphs`), or ASTRA-sim's yml. What is none of these but looks like a file of a tool is
-refused with the way to go.
+The suffix of the name says what the file is: node-link JSON (`topologies.files`), a graph that networkx wrote
+(`topologies.importing.graphs`), or ASTRA-sim's yml. A file of another tool is refused, and the error says
+what to do instead.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from topologies.topology import Topology
 
 _YML = (".yml", ".yaml")
 SUFFIXES = (".json", *READERS, *_YML)
-"""How the names of files end that hold a network."""
+"""Suffixes of the files that hold a network."""
 _HEAD = 2**16
-"""Characters by which a file of a tool is recognised."""
+"""A tool's file is recognised by this many characters from its start."""
 _SEE = "docs/import.md says how to write it as a network"
 _TOOLS = (
     ("nccl", re.compile(r"<system\b")),
@@ -31,9 +31,9 @@ _TOOLS = (
     ("amd-smi", re.compile(r"\bLINK TYPE TABLE:")),
     ("nvidia-smi", re.compile(r"GPU0\s+X\s")),
 )
-"""The kinds of files that are named before a colon, and what is in them."""
+"""The formats that are named before a colon, and a pattern by which each is recognised."""
 _USUAL = {".xml": "nccl", ".txt": "nvidia-smi"}
-"""What files of these names are, if nothing in them says it."""
+"""The format that is assumed for each suffix if no pattern matches."""
 _NS3 = re.compile(
     r"\s*[0-9]+\s+[0-9]+\s+[0-9]+\s*\n(?:[^\n]*\n)*?\s*[0-9]+\s+[0-9]+\s+[0-9.]+[GM]bps\s", re.I
 )
@@ -66,7 +66,7 @@ _OTHERS: tuple[tuple[frozenset[str], str], ...] = (
         f"a network of ASTRA-sim 1.0: write it as yml (topology, npus_count, bandwidth, latency); {_SEE}",
     ),
 )
-"""The keys of JSON files of other tools, and the way to go."""
+"""The keys of other tools' JSON files, and the error for each: what the file is, and what to do instead."""
 _SCCL = {
     "topology": f"a topology of SCCL (msccl-tools): links count chunks a step, not bytes a second; {_SEE}",
     "algorithm": "an algorithm of SCCL (msccl-tools): lower it to MSCCL XML there, and use tutti import",
@@ -114,7 +114,7 @@ def _named_with_kind(kind: str, path: str) -> InputError:
 
 
 def _refuse_tools(text: str, path: str, suffix: str) -> None:
-    """Refuse the file of a tool, which is named with its kind, or one that holds no network."""
+    """Refuse a tool's file that is named without its format, and a file that holds no network."""
     head = text[:_HEAD]
     for kind, mark in _TOOLS:
         if mark.search(head):
@@ -135,7 +135,7 @@ def _refuse_tools(text: str, path: str, suffix: str) -> None:
 
 
 def _refuse_others(document: Mapping[str, Any], path: str) -> None:
-    """Refuse the JSON of another tool, with the way to go."""
+    """Refuse the JSON of another tool, and say what to do instead."""
     kind = next((str(document[key]) for key in _SCCL_KEYS if key in document), None)
     if kind is not None:
         raise InputError(f"{path}: {_SCCL.get(kind, _SCCL['topology'])}")

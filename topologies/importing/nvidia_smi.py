@@ -1,13 +1,13 @@
 """The matrix of ``nvidia-smi topo -m``: how any two GPUs and adapters of a host are joined.
 
-A cell is ``X`` (itself), ``NV#`` (so many NVLinks), or the least that a PCIe path crosses: ``PIX`` one PCIe
+A cell is ``X`` (the device itself), ``NV#`` (# NVLinks), or what the best PCIe path crosses: ``PIX`` one PCIe
 switch, ``PXB`` several, ``PHB`` a host bridge, ``NODE`` host bridges of one NUMA node, ``SYS`` the link
-between NUMA nodes (``SOC`` of old drivers). So PCIe is a tree of switches under a CPU for each NUMA node.
-The matrix has no speeds: they go by the number of NVLinks of a GPU, unless given. It is read cell by cell,
-whether tabs or blanks separate them.
+between NUMA nodes (``SOC`` in old drivers). PCIe is therefore read as a tree of switches under a CPU for each
+NUMA node. The matrix has no speeds: unless they are given, the number of NVLinks of a GPU decides them. Cells
+may be separated by tabs or blanks.
 
 A GPU has at most 18 NVLinks. If a row adds up to more, the links of those GPUs lead to an NVSwitch. The
-entry of two of them is then the smaller of their numbers of links, so that a GPU has as many as the largest
+entry of two GPUs is then the smaller of their numbers of links, so a GPU has as many links as the largest
 entry of its row.
 """
 
@@ -39,14 +39,14 @@ _FIRST_NAME = re.compile(r"(?<![A-Za-z0-9_])GPU[0-9]{1,4}(?=\s|$|GPU|NIC|CPU)")
 _SECOND_NAME = re.compile(r"\s*(GPU|NIC|CPU|$)")
 _CELL = re.compile(r"X|PIX|PXB|PHB|NODE|SYS|SOC|NV([0-9]{1,2})")
 _CELLS_IN_A_WORD = re.compile(f"(?:{_CELL.pattern})+")
-"""Pasted from a terminal, cells may have lost what stood between them."""
+"""One or more cells. Text copied from a terminal may have lost the tabs between them."""
 _GLUED = re.compile(r"(X|PIX|PXB|PHB|NODE|SYS|SOC|NV)([0-9]+(?:[-,][0-9]+)*)")
-"""The last cell and the list of CPUs that follows, without what stood between them."""
+"""The last cell of a row and the list of CPUs after it, if the tab between them is lost."""
 _LOST_TAB = re.compile(r"(?<=[0-9])(?=GPU[0-9]|NIC[0-9]|CPU |NUMA )")
-"""Between two names of a header."""
+"""The place of a lost tab between two names of a header."""
 _CELLS = "X, NV#, PIX, PXB, PHB, NODE, SYS"
 _NEAR = ("PIX", "PXB", "PHB", "NODE")
-"""Of two devices of one NUMA node."""
+"""Cells of two devices of one NUMA node."""
 _NAME = re.compile(r"[A-Za-z0-9_.:+-]{1,64}")
 _LEGEND = re.compile(r"(NIC[0-9]{1,4}): *([A-Za-z0-9_.:+]{1,64})")
 _NUMA = re.compile(r"[0-9]{1,4}([-,][0-9]{1,4})*")
@@ -80,9 +80,9 @@ class _Matrix:
     numa: dict[str, str] = field(default_factory=dict)
     legend: dict[str, str] = field(default_factory=dict)
     glued: dict[str, list[str]] = field(default_factory=dict)
-    """What the last cell of a row may be, which the list of CPUs follows without a blank."""
+    """By row, the readings of the last cell if the tab before the list of CPUs is lost."""
     others: int = 0
-    """Lines that begin other matrices, under other tags."""
+    """Number of further matrices in the text, under other tags."""
 
     def nvlinks(self, one: int, other: int) -> int:
         """Return how many NVLinks join two devices."""
@@ -159,7 +159,7 @@ def read_nvidia_smi(
 
 
 def _numa_notes(matrix: _Matrix, gpus: list[int]) -> list[str]:
-    """Return what the NUMA nodes of GPUs leave open, or contradict."""
+    """Return notes on GPUs without a NUMA node, and on NUMA nodes that contradict cells."""
     names = [matrix.names[gpu] for gpu in gpus]
     without = [name for name in names if name not in matrix.numa]
     notes = []
@@ -321,7 +321,7 @@ def _matrix(lines: list[Line], where: str) -> _Matrix | None:
 
 
 def _unglue(matrix: _Matrix) -> None:
-    """Take of what a glued last cell may be what the row of the other device says."""
+    """Choose for each ambiguous last cell the reading that agrees with the other device's row."""
     last = matrix.names[-1]
     for name, readings in matrix.glued.items():
         mirror = matrix.cells[last][matrix.names.index(name)]

@@ -27,8 +27,8 @@ _GB = 1e9
 _HUGE = 10**300
 _SHOWN = 40
 _ROUNDING, _RELATIVE = 0.006, 0.05
-"""How far algbw may be from size over time: GB/s, as it has two decimals, and a share, as long times have two
-digits."""
+"""Largest difference of algbw from size over time: in GB/s, as algbw has two decimals, plus a fraction, as
+long times have two digits. Larger values let more torn rows pass."""
 _HEAD = re.compile(r"#?\s*\bsize\b.*\btime\b.*\balgbw\b.*\bbusbw\b")
 _CPU_HEAD = re.compile(r"#?\s*\bsize\b.*\bcputime\b.*\balgbw\b")
 _START = re.compile(r"#\s*[nr]ccl-tests[ :]|#\s*Collective test starting:|#\s*nThread\b")
@@ -36,14 +36,14 @@ _TEST = re.compile(r"\b([a-z_]+)_perf\b")
 _END = re.compile(r"#\s*(?:Out of bounds values|Avg bus bandwidth|Collective test concluded)")
 _RANK = re.compile(r"#\s+Rank\s+([0-9]{1,7})\b")
 _ONE_HOP = ("broadcast", "reduce")
-"""Collectives of two ranks that are one message over one way."""
+"""Collectives that are a single message over one route if there are two ranks."""
 _TAIL = 4
-"""A line that ends with so many numbers is the rest of a row."""
+"""A line that ends with at least this many numbers is taken for a row or for the rest of one."""
 
 
 @dataclass
 class _Table:
-    """What is known of a table while it is read; in each row size, time (us), algbw and busbw (GB/s)."""
+    """A table that is being read. `values` has each row's size (bytes), time (us), algbw, busbw (GB/s)."""
 
     where: str
     in_place: bool

@@ -14,7 +14,7 @@ MOST_BYTES, MOST_SECONDS = 2.0**60, 1e9
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
 _SHOWN = 40
 _NAMED = 3
-"""How many rows that are left out a note names."""
+"""A note names at most this many of the rows that are left out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ class Rows:
     size: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     bad: list[InputError] = field(default_factory=list)
-    """What is wrong with the rows that are left out."""
+    """An error for each row that is left out."""
 
     def add(self, size: float, seconds: float, place: str) -> None:
         """Add a sample.

@@ -2,9 +2,9 @@
 
 A log may have several tables, of either benchmark, each a series of its own. OSU tables are a title, a head
 and a row a size: the latency of a message, MB/s of windows of messages, or the latency of a collective. A
-window is one transfer of all its bytes: its messages are sent at once, so that α is paid once, as TACCL's
-profiler has it (section 4.1: n chunks at once take α + n·β·s). A table of latencies and one of bandwidths are
-one series. CSV has the columns source, destination, bytes and seconds.
+window counts as one transfer of all its bytes. Its messages are sent together and pay α once, as in TACCL's
+profiler (section 4.1: n chunks sent together take α + n·β·s). A table of latencies and a table of bandwidths
+form one series. CSV has the columns source, destination, bytes and seconds.
 """
 
 from __future__ import annotations
