@@ -115,9 +115,9 @@ def _unexpanded(expression: Base | Product, turned: bool) -> ShardTable:
 
 
 def estimate(problem: Problem, options: NoOptions) -> float | None:
-    """Return the seconds of T_L and T_B as they are predicted (`expansions.prediction`); as BFB's of a base.
+    """Return the seconds by the predicted T_L and T_B (`expansions.prediction`), or BFB's estimate of a base.
 
-    None where the prediction does not hold: between unlike links, or where no theorem speaks.
+    None where nothing is predicted: nodes have different bandwidths, or no theorem covers the expression.
     """
     expression, topology = _expression(problem), problem.topology
     if isinstance(expression, Base | Product) and expression not in SEARCHED and BFB.estimate is not None:

@@ -112,7 +112,7 @@ class Result:
     said
         Sentences to be said beside it, besides its own `notes`.
     exact_for
-        In what an exact method's schedule is optimal (`schedules.method.Method`); empty for other methods.
+        The sense in which an exact method's schedule is optimal (`schedules.method.Method`); otherwise empty.
     """
 
     schedule: Schedule

@@ -37,7 +37,7 @@ MODEL, SIMULATOR = "model", "simulator"
 ALL_SIZES = 2**63 - 1
 """The last range's end, in bytes."""
 OWN_CHANNELS = 0
-"""For NCCL's own count of channels. With -1 the plug-in leaves its default, one channel."""
+"""The number of channels in the file that leaves the choice to NCCL. With -1 the plug-in sets one channel."""
 
 
 class Rule(NamedTuple):
@@ -164,7 +164,7 @@ def nccl_lines(
 
 
 def nccl_notes(topology: Topology, what: Collective, options: NcclTunerOptions) -> list[str]:
-    """Return whose times count, what is assumed of the machine, and what has no line."""
+    """Return notes: whose times decide, what is assumed of the machine, and what the file does not cover."""
     whose = "its model" if options.by == MODEL else "simulated schedules"
     others = ", ".join(kind for kind in KINDS if kind is not what.kind)
     return [

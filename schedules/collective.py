@@ -286,7 +286,7 @@ class Collective:
 
     @property
     def num_items(self) -> int:
-        """How many items there are, without making them."""
+        """The number of items, computed without listing them."""
         if self.parts:
             return sum(part.num_items for part in self.parts)
         if self.matrix is not None:

@@ -1,4 +1,4 @@
-"""What schedules take in closed form: what methods share for their `schedules.method.Method.estimate`."""
+"""Closed forms of the time of schedules that several methods use in `schedules.method.Method.estimate`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from topologies.transforms import transpose
 
 
 def seconds_by_allgathers(problem: Problem, seconds: Callable[[Problem], float]) -> float:
-    """Return the seconds of what `schedules.compose.from_allgather` makes, given those of an allgather.
+    """Return the seconds of a schedule of `schedules.compose.from_allgather`, from those of its allgathers.
 
     Parameters
     ----------
@@ -31,18 +31,18 @@ def seconds_by_allgathers(problem: Problem, seconds: Callable[[Problem], float])
 
 
 def shard_seconds(problem: Problem, pieces: int = 1) -> float | None:
-    """Return the seconds that messages take at least which carry data of one shard each.
+    """Return the least seconds of a schedule whose messages carry data of one shard each.
 
-    In an allgather every rank receives N - 1 shards, in messages of their own, and each of these holds an
-    in-link for its α and its bytes over bandwidth. Where links are equal and always busy, T_L is (N - 1)/d
-    and T_B is (N - 1)/N. Trees that bring shards one by one, and greedy matchings, are such schedules.
+    In an allgather every rank receives N - 1 shards in separate messages. Each message holds an in-link for
+    its α and its bytes over the bandwidth. Where links are equal and always busy, T_L is (N - 1)/d and T_B is
+    (N - 1)/N. Trees that bring shards one by one, and greedy matchings, are such schedules.
 
     Parameters
     ----------
     problem
-        Any, with a size; None for what is not made of allgathers of equal shards among all ranks.
+        Any, with a size. The result is None if it is not made of allgathers of equal shards of all ranks.
     pieces
-        In how many messages each shard is sent.
+        The number of messages in which each shard is sent.
     """
     what = problem.collective
     if what.kind not in BY_ALLGATHER or what.groups is not None or what.shards is not None:

@@ -78,12 +78,12 @@ class Method:
     estimate
         ``(problem, options) -> float | None``: the seconds that its schedule will take at the problem's size,
         T_L α + T_B M/B in closed form, computed in milliseconds. It is asked only for problems that it
-        supports. None: there is no such form, of the method or of the problem.
+        supports. None if the method, or this problem, has no such form.
     summary
         One line for ``tutti list methods``.
     exact_for
-        In what the answers of an exact method are optimal, such as ``"bytes"``: a text, or a function of the
-        options. In all else, other schedules may be better.
+        The sense in which an exact method's answers are optimal, such as ``"bytes"``: a text, or a function
+        of the options. In any other sense another schedule may be better.
     """
 
     name: str
@@ -102,7 +102,7 @@ class Method:
     exact_for: str | Callable[[Any], str] = ""
 
     def exactness(self, options: Any, problem: Problem | None = None) -> str:
-        """Return in what its answers, or that to a problem, are optimal; empty unless they are exact."""
+        """Return the sense in which its answers, or that to a problem, are optimal; empty: none is proven."""
         if (self.kind if problem is None else self.kind_of(problem, options)) != "exact":
             return ""
         return self.exact_for if isinstance(self.exact_for, str) else self.exact_for(options)
@@ -130,7 +130,7 @@ class Method:
 
 
 def chunks_a_shard(options: Any) -> str:
-    """Return for what a method is exact whose program has ``options.chunks`` chunks a shard.
+    """Return `Method.exact_for` of a method whose program has ``options.chunks`` chunks a shard.
 
     Examples
     --------

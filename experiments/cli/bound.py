@@ -268,7 +268,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _print_bounds(text: str, arguments: argparse.Namespace) -> None:
-    """Print the bounds on one topology; those of linear programs come after the others, but in JSON."""
+    """Print the bounds on one topology. In text, those of linear programs come after the others."""
     topology = parse_topology(text)
     what = parse_collective(arguments, topology)
     problem = topology, what, parse_amount(arguments, what)
@@ -291,7 +291,7 @@ def _print_bounds(text: str, arguments: argparse.Namespace) -> None:
 
 
 def _programs(what: Collective, size: Fraction | None) -> Sequence[str]:
-    """Return the kinds of bounds that ``--lp`` adds; without a size, say that it would add more."""
+    """Return the kinds of bounds that ``--lp`` adds. Without a size, print that a size would add more."""
     alone = {Kind.ALL_TO_ALL: ("mcf",), Kind.ALLREDUCE: ("lp",)}.get(what.kind, ())
     if size is not None:
         return (*alone, *PROGRAMS)
@@ -309,7 +309,7 @@ def _announce(programs: Sequence[str]) -> None:
 def _find(
     found: dict[str, Bound], each: Iterator[Bound], problem: Problem, *, lp: bool = False
 ) -> tuple[dict[str, Any], KeyboardInterrupt | None]:
-    """Add bounds to those found, by kind; return their document, and what stopped it once there are some."""
+    """Add bounds to those found, by kind; return their document, and Ctrl-C if it came after the first."""
     stopped: KeyboardInterrupt | None = None
     with waiting(console(sys.stderr), f"bounds on {problem[0].name}"):
         try:

@@ -100,7 +100,7 @@ def _slowest(by_rank: Sequence[Sequence[float]]) -> list[float]:
 
 
 def _dividing(program: Program, size: Fraction, dtype: str) -> int:
-    """Return the least size, from one on, of which each unit is a whole number of elements."""
+    """Return the least size that is not below `size` and of which each unit is a whole number of elements."""
     if size.denominator != 1:
         raise InputError(f"{float(size):g} bytes are no whole number of them")
     step = program.units * np.dtype(dtype).itemsize

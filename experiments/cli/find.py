@@ -33,9 +33,9 @@ from topologies.units import parse_time
 OLD = "frontiers.csv"
 """The table of earlier versions, which had no runner."""
 ALLREDUCE_OF = "a reduce-scatter and then an allgather in steps, 2 (T_L alpha + T_B)"
-"""What the times of allreduces are, by which networks are ranked."""
+"""Says what the allreduce times are of. Networks are ranked by these times."""
 ALL_TO_ALL_OF = "the best flow, without alpha"
-"""What the times of all-to-alls are."""
+"""Says what the all-to-all times are of."""
 GAP = 1e-4
 """Relative; an all-to-all interval as narrow as this is not made narrower."""
 
@@ -118,7 +118,7 @@ class _Asked:
         return (1 - share) * allreduce_us + share * all_to_all_us
 
     def any_schedule(self, nodes: int, degree: int) -> dict[str, float]:
-        """Return what no schedule on any network is below."""
+        """Return lower bounds on the times of any schedule on any network, in us."""
         us = self.workload.microseconds
         least = {"any_allreduce_us": us(allreduce_bound(nodes, degree, self.workload))}
         if self.all_to_all:
@@ -222,7 +222,7 @@ def _print(documents: Sequence[Mapping[str, Any]], arguments: argparse.Namespace
 
 
 def _least_steps(nodes: int, degree: int, asked: _Asked) -> dict[str, Any]:
-    """Return the row of the least T_L and T_B of any network, and what times they give."""
+    """Return the row with the least T_L and T_B of any network, and the times that they give."""
     steps, factor = moore_optimal_steps(nodes, degree), bandwidth_factor(nodes)
     allreduce = asked.workload.allreduce_us(steps, factor)
     all_to_all = asked.workload.all_to_all_us(least_hops(nodes, degree), nodes)
@@ -238,7 +238,7 @@ def _least_steps(nodes: int, degree: int, asked: _Asked) -> dict[str, Any]:
 
 
 def _least(nodes: int, degree: int, asked: _Asked) -> dict[str, Any]:
-    """Return the row of what any schedule takes."""
+    """Return the row with lower bounds on the times of any schedule."""
     least = asked.any_schedule(nodes, degree)
     allreduce, all_to_all = least["any_allreduce_us"], least.get("any_all_to_all_us")
     return {

@@ -88,7 +88,7 @@ examples:
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """A parser whose errors are one line, and which takes no option by a part of its name."""
+    """A parser whose errors are one line, and which takes no abbreviated option."""
 
     def __init__(self, **how: Any) -> None:
         super().__init__(**how, allow_abbrev=False)
@@ -102,7 +102,7 @@ class OneLineParser(argparse.ArgumentParser):
         return found, rest
 
     def _check_options(self, words: Sequence[str]) -> None:
-        """Propose a name for the first option that does not exist, before argparse misses anything else."""
+        """Propose a name for the first unknown option, before argparse complains about anything else."""
         for word in words:
             name = word.partition("=")[0]
             if word == "--" or (self._subparsers is not None and not word.startswith("-")):
@@ -114,7 +114,7 @@ class OneLineParser(argparse.ArgumentParser):
         return [name for name in self._option_string_actions if name.startswith("--")]
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Refuse a word that is none of an argument's choices, as a command that does not exist."""
+        """Refuse a word that is none of an argument's choices, such as a command that does not exist."""
         if action.choices is not None and value not in action.choices:
             known = suggestion(str(value), map(str, action.choices))
             raise argparse.ArgumentError(action, f"invalid choice: {value!r}{known}")

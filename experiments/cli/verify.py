@@ -80,9 +80,9 @@ def _judge(
     judged: Callable[[], list[tuple[Program, Judgement]]],
     depth: tuple[str, int] | None = None,
 ) -> int:
-    """Say the warnings, and whether a program does its collective, at each of its places.
+    """Print the warnings, and whether a program does its collective, for each of its places.
 
-    Of a program with connections `depth` is their protocol, and how many messages one holds.
+    `depth` is the protocol of the program's connections, if it has some, and how many messages one holds.
     """
     if not arguments.json:
         for warning in warnings:

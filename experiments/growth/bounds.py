@@ -1,4 +1,4 @@
-"""What no schedule beats on any network of N ranks and degree d: lower bounds over all networks.
+"""Lower bounds for every schedule on every network of N ranks and degree d.
 
 Each rank has d links out and d in, each of b = B/d. They may be one-way, parallel, or loops. A schedule may
 send messages of any size, at any time and over routes of several links. A message holds each link of its
@@ -8,9 +8,9 @@ rank e is D hops or more from some rank s.
 
 *Allreduce*. T is at least the larger of
 
-- D α + M/B. The result at e depends on all M bytes of s. Messages that bring it enter a link into e not
-  before the D - 1 α of the hops to there have passed, and hold that link for α and their bytes. They bring
-  b (T - D α) bytes at most over a link, so B (T - D α) over all d links, and that must be M or more. The
+- D α + M/B. The result at e depends on all M bytes of s. A message that brings part of it enters a link into
+  e only after the earlier hops have taken (D - 1) α, and holds that link for α and its bytes. So at most
+  b (T - D α) bytes arrive over a link and B (T - D α) over all d links, and that must be at least M. The
   distance counts once: no reduce-scatter has to end before an allgather begins.
 - the time of 2 (N - 1) transfers a byte between the N ranks over N B, with their α (kinds *partition* and
   *transfers* in `models.bounds.check`, each rank a part).
@@ -19,10 +19,10 @@ rank e is D hops or more from some rank s.
 (`least_hops`). T is at least the largest of
 
 - h α + M/B · (ranks that must be h hops away or more) / N, for each h up to D. What these send to one rank
-  enters a link into it not before h - 1 α, as above.
-- w α + M/B · H/N. All links together carry M H bytes or more, and N B is what they carry in a second. Each is
-  held for α besides, so w = 1. Where not all ranks can be neighbours (N > d + 1), w = 2: take a link with a
-  byte that came over another link, or goes on over another. Before (or after) that byte's message the link
+  enters a link into it after (h - 1) α or later, as above.
+- w α + M/B · H/N. All links together carry at least M H bytes, and at most N B bytes in a second. Each link
+  is also held for α, so w = 1. Where not all ranks can be neighbours (N > d + 1), w = 2: take a link with a
+  byte that came over another link, or continues over another. Before (or after) that byte's message the link
   idles for α, or has another message that costs α. So it carries b (T - 2 α) bytes at most. Links without
   such bytes carry M/N at most for each pair of neighbours. If b (T - 2 α) were less than M/N, all links
   together would carry d M at most, but M H is more.

@@ -2,12 +2,12 @@
 
 Methods are tried one after the other until there is no time left or the fastest is near enough to the proven
 bound: those that make steps, trees and matching, then those that search, then the exact ones. Methods whose
-time has a closed form (`Method.estimate`) take each other's places, the fastest first; one whose closed form
-is many times the fastest so far is left out. Each has at most half of the time left, or nine tenths while
-there is no schedule. An overtime counts as time as long as there is none. One that improves schedules is
-handed the fastest so far, twice, and as the last all the time that is left. An allreduce through switches is
-also composed of the fastest halves. One that does not handle the problem, or finds nothing legal, is passed
-over; what each did is kept in ``stats["tried"]``.
+time has a closed form (`Method.estimate`) share their places in this order, the fastest first; one whose
+closed form is many times the fastest so far is skipped. Each gets at most half of the time left. While there
+is no schedule, it gets nine tenths, and an overtime is added. A method that improves schedules starts from
+the fastest so far. It is tried twice, the second time with all the time left. An allreduce through switches
+is also composed of the fastest halves. One that does not handle the problem, or finds nothing legal, is
+passed over; what each did is kept in ``stats["tried"]``.
 
 Methods run in a copy of this process, which is killed if one exceeds its time (`topologies.apart`). Ctrl-C
 ends the search, and the fastest schedule so far is raised (`Interrupted`).
@@ -49,10 +49,10 @@ from topologies.units import duration
 
 DEFAULT_SECONDS, DEFAULT_GAP = "60s", 5e-3
 SHARE, FIRST_SHARE = 0.5, 0.9
-"""Of the time left, what a method gets at most once there is a schedule, and before. With larger values slow
-methods are ended less often, and fewer are tried."""
+"""Largest fraction of the time left that a method gets: once there is a schedule, and before. With larger
+values slow methods are ended less often, and fewer are tried."""
 PROVING = 0.1
-"""Of the time, what bounds get at most, of which those that take long come last."""
+"""Largest fraction of the time limit that is spent on lower bounds. Quick bounds are computed first."""
 LEAST_SECONDS = 0.1
 """Of the time there is always so much left."""
 OVERTIME, LEAST_OVERTIME = 1.0, 5.0
@@ -62,9 +62,9 @@ HOPELESS = 4.0
 """A method is left out if its closed form is more than this many times the fastest schedule so far. With
 larger values more methods are tried that are unlikely to be the fastest."""
 GRACE_SECONDS = 0.5
-"""So much later than all is over a method with a time limit of its own is ended, which keeps it roughly."""
+"""A method that keeps its own limit, roughly, is killed this many seconds after all the time is over."""
 LAST_SHARE = 0.95
-"""Of the time left, what the last method gets: if it is ended, all that it found is lost."""
+"""Fraction of the time left that the last method may use. If it is killed, all that it found is lost."""
 QUICK = (
     *("torus_rings", "shifted_ring", "ring", "recursive_doubling", "rhd", "swing", "bruck", "pairwise"),
     *("stepwise", "one_shot", "walks", "direct", "hierarchical", "sharp", "birkhoff", "nccl", "rails", "bfb"),
@@ -82,7 +82,7 @@ ORDER_OF_LONG = (*QUICK, *TREES_AND_FLOWS, *LITTLE_DATA, *FEW_MESSAGES, *SELDOM)
 ORDER_OF_SHORT = (*QUICK, "rounds", *TREES_AND_FLOWS, *FEW_MESSAGES, *LITTLE_DATA, *SELDOM)
 """All but the last behind switches, where messages hold ports for α, if it is not."""
 LONG = 100
-"""So many of the largest α, if the proven bound takes them, are little."""
+"""The α are small if the proven bound is more than this many times the largest."""
 EARLY = {*QUICK, *TREES_AND_FLOWS, "rounds"}
 """After these an allreduce is composed of its halves."""
 VARIANTS: Mapping[str, Sequence[Mapping[str, Any]]] = {
@@ -94,14 +94,14 @@ VARIANTS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "tacos": ({}, {"chunks": 4}),
     "taccl": ({}, {"sketch": "ndv2-sk-1"}, {"sketch": "dgx2-sk-1"}),
 }
-"""Options besides a method's defaults with which it is tried, in this order; {}: these alone."""
+"""Options with which a method is tried, one set after the other; {} stands for its defaults."""
 OUT_OF_TIME = ENDED, LATE = "out of time", "no time left"
 SLOWER = "its closed form is "
-"""How the reason begins why a method is left out that would be much slower than the fastest so far."""
+"""Start of the reason why a method was skipped: it would be much slower than the fastest so far."""
 NEAR_ENOUGH = MET, NEAR = "the proven bound is met", "near enough to the proven bound"
 """Why a method has no time of its own: it got none left, or was not needed."""
 INTERRUPTED = "interrupted before all methods were tried"
-"""What is noted on the fastest schedule so far, if it was stopped by Ctrl-C."""
+"""Note on the fastest schedule so far, if Ctrl-C ended the search."""
 LOST = 0.2
 """If compiling kernels and loading libraries takes more than this fraction of the time, a note says so."""
 PARTS, HALVES = "the best of each part", "the best of both halves"
@@ -270,7 +270,7 @@ def _stopped(search: _Search, entries: Sequence[Entry], rng: np.random.Generator
 
 @dataclass(frozen=True)
 class _Attempt:
-    """What a method is asked for: its label, a problem, its options, what it may improve, and randomness."""
+    """A request to a method: its label, a problem, its options, a schedule to improve, and randomness."""
 
     label: str
     problem: Problem
@@ -290,14 +290,14 @@ class _Made:
 
 
 class _Performer:
-    """Makes attempts, where `Apart` calls it. A problem that it knows is the same object each time."""
+    """Makes attempts in the process of `Apart`. Equal problems become one object."""
 
     def __init__(self, problem: Problem, entries: Sequence[Entry]) -> None:
         self.problems = [problem]
         self.methods = {entry.label: entry.method for entry in entries}
 
     def __call__(self, attempt: _Attempt) -> _Made:
-        """Return what became of it."""
+        """Return the result of an attempt."""
         problem = next((known for known in self.problems if known == attempt.problem), None)
         if problem is None:
             problem = attempt.problem
@@ -322,7 +322,7 @@ def _made(method: Method, attempt: _Attempt, problem: Problem) -> Schedule:
 def by_estimate(problem: Problem, entries: Sequence[Entry]) -> list[Entry]:
     """Return the entries in the order in which they are tried.
 
-    Those whose time has a closed form take the places of these, the fastest first; the others keep theirs.
+    Those whose time has a closed form share their places, the fastest first; the others keep theirs.
     """
     known = [entry.estimated(problem) for entry in entries]
     timed = [(entry.expected, place) for place, entry in enumerate(known) if entry.expected is not None]
@@ -336,7 +336,7 @@ class _Search:
     """The fastest schedule so far, all bounds that methods proved on the way, and what became of each."""
 
     apart: Apart
-    """Where methods run."""
+    """The process in which methods run."""
 
     def __init__(
         self,
@@ -422,7 +422,7 @@ class _Search:
         return search.best
 
     def attempt(self, entry: Entry, rng: np.random.Generator) -> None:
-        """Try a method, unless the time is over or the fastest schedule near enough."""
+        """Try a method, unless no time is left or the fastest schedule is near enough."""
         why = self._over() or self._hopeless(entry)
         if why:
             self.tried.append(Tried(entry.label, math.inf, 0.0, why))
@@ -485,15 +485,15 @@ class _Search:
         return f"{SLOWER}{slower:.3g} times the fastest so far" if HOPELESS < slower < math.inf else ""
 
     def _end(self) -> float:
-        """Return when no other method is begun: with the time, or if there is no schedule, the overtime."""
+        """Return the latest start of a method: the end of the time, or of the overtime without a schedule."""
         return self.until + (0.0 if self.ended or self.best is not None else self.overtime)
 
     def _left(self) -> float:
-        """Return the seconds that are left of the time, and if there is no schedule of the overtime."""
+        """Return the seconds left of the time, and of the overtime if there is no schedule."""
         return max(self._end() - time.monotonic(), LEAST_SECONDS)
 
     def _within_budget(self, entry: Entry, left: float) -> tuple[Any, float]:
-        """Return a method's options, and when it is ended: what keeps a limit itself gets time to do so."""
+        """Return a method's options, and when it is killed: later if it keeps a limit itself."""
         own, most = entry.options, left * (FIRST_SHARE if self.best is None else SHARE)
         options = limited(own, most)
         if self.best is None and self.ended:
@@ -518,7 +518,7 @@ class _Search:
 
 
 class _NoAnswer(Exception):
-    """Why an attempt has no schedule."""
+    """An attempt has no schedule; the message says why."""
 
 
 def _told(error: Exception) -> str:

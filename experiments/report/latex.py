@@ -91,7 +91,7 @@ def by_case(results: Results, topology: str, kind: str) -> str:
 
 
 def _exactness(series: Iterable[Series]) -> str:
-    """Return for what each exact method is optimal, as a sentence that follows another."""
+    """Return the sense in which each exact method is optimal, as a sentence that follows another."""
     texts = [f"{one.label} is {one.kind}" for one in series if one.kind.startswith("exact for ")]
     return f" {', '.join(texts)}." if texts else ""
 

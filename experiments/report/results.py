@@ -98,7 +98,7 @@ class Row:
 
     @property
     def told_kind(self) -> str:
-        """Its kind, and of an exact method in what it is optimal."""
+        """Its kind, with the sense in which an exact method is optimal."""
         return f"{self.kind} for {self.exact_for}" if self.exact_for else self.kind
 
     @property

@@ -490,7 +490,7 @@ def _differences(own: Mapping[str, str], theirs: Mapping[str, str]) -> str:
 
 @contextmanager
 def _client(address: str, security: Any = None) -> Iterator[Any]:
-    """Give a client of a scheduler, once it has answered; without security, with that of Dask's config."""
+    """Yield a client of a scheduler that has answered. The default of `security` is that of Dask's config."""
     check_address(address)
     dask = _dask(address)
     hush()
@@ -514,7 +514,7 @@ def _client(address: str, security: Any = None) -> Iterator[Any]:
 
 
 async def _kind(address: str, security: Any) -> str:
-    """Return what answers at an address; a client would wait for ever for one that never is a scheduler."""
+    """Return what answers at an address: a client would wait endlessly for anything but a scheduler."""
     how = security.get_connection_args("client")
     async with _dask(address).rpc(address, timeout=ANSWER_SECONDS, connection_args=how) as there:
         kind: str = (await asyncio.wait_for(there.identity(), ANSWER_SECONDS))["type"]

@@ -44,9 +44,9 @@ WIDE_GAP = 1e-3
 TOO_FAST = -1e-9
 """A gap below this is no rounding: the schedule, the simulator or the bound is wrong."""
 ONE_BYTE = Fraction(1)
-"""M at which a schedule takes little more than it pays for α."""
+"""M in bytes at which the time of a schedule is hardly more than the α that it pays."""
 ROUNDING = 1e-9
-"""Relative error of a simulated time that is left out of account."""
+"""Relative error of a simulated time that is tolerated."""
 Row = Mapping[str, Any]
 GAPS = "gaps.csv"
 INSTANCE = ("topology", "collective", "size_bytes")
@@ -99,8 +99,8 @@ class Cost:
     def tl_steps(self) -> int | None:
         """T_L in comm steps, where steps follow one another: the time is then at least T_L times the least α.
 
-        None under the other clocks, of a schedule made for one size (A.5.3), and where messages overtake
-        those of earlier steps: T_L and T_B are then above what it takes.
+        None under the other clocks, for a schedule made for one size (A.5.3), and where messages overtake
+        those of earlier steps: T_L and T_B would then overstate the time.
         """
         if self._steps is None:
             return None
@@ -252,10 +252,10 @@ class GapTable:
     """The gap table, from the rows of one instance after the other.
 
     Columns: ``topology, collective, size_bytes``; ``bound_us, bound_kind``, the largest proven lower bound;
-    ``exact_us, exact_method, exact_for``, the best of the exact methods and in what it is optimal; ``best_us,
-    best_method, best_gap``, the best of all (equal ones: the first of the config); and one column a method,
-    its gap to the bound, empty where it has none. Several seeds of one method share a column, which holds the
-    best.
+    ``exact_us, exact_method, exact_for``, the best exact method and the sense in which it is optimal;
+    ``best_us, best_method, best_gap``, the best of all (equal ones: the first of the config); and one column
+    a method, its gap to the bound, empty where it has none. Several seeds of one method share a column, which
+    holds the best.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,8 @@
 """A Dask cluster on this machine: a scheduler and workers, each in a process of its own.
 
-Dask runs what it is sent. So all connections are encrypted, and whoever connects must show a certificate.
-This process makes it and gives it to those that it starts. No other user of the machine has it.
+Dask runs any code that it is sent. All connections are therefore encrypted, and both ends must show a
+certificate. This process creates the certificate and gives it to the processes that it starts. No other user
+of the machine has it.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ class LocalCluster:
 
 
 def _certificate() -> Any:
-    """Return a new certificate as Dask has them; needs a library that not everyone has."""
+    """Return a new certificate in Dask's form. This needs the optional libraries Dask and cryptography."""
     try:
         return import_module("distributed").Security.temporary()
     except ImportError:
@@ -120,14 +121,14 @@ def _served(entry: str, call: Any) -> tuple[Worker, str]:
 
 
 def be_scheduler(caller: Caller) -> None:
-    """Be a Dask scheduler until whoever started it is gone."""
+    """Be a Dask scheduler until the parent process ends."""
     dask = import_module("distributed")
     place = {"host": "127.0.0.1", "port": 0, "dashboard": False, "dashboard_address": "127.0.0.1:0"}
     _serve(caller, lambda security: dask.Scheduler(**place, protocol="tls", security=security))
 
 
 def be_worker(caller: Caller) -> None:
-    """Be a Dask worker of one thread until whoever started it is gone."""
+    """Be a Dask worker of one thread until the parent process ends."""
     dask = import_module("distributed")
     place = {"host": "127.0.0.1", "nthreads": 1, "memory_limit": 0}
     _serve(caller, lambda call: dask.Worker(call[0], **place, protocol="tls", security=call[1]))

@@ -20,9 +20,9 @@ from topologies.ranges import Whole
 from topologies.units import parse_time
 
 SEED_COUNT = Whole(1, 10**6)
-"""How many seeds may be tried for one row: more are a slip of the hand."""
+"""Allowed numbers of seeds for one row. A larger number is probably a mistake."""
 SEED = Whole(0, INT64_MAX)
-"""A single seed: results keep it in a column of int64."""
+"""Allowed values of a single seed: results keep it in a column of int64."""
 TIME_LIMIT = "time_limit"
 """The option that takes a number of seconds as well as a text with its unit, whatever its method holds."""
 

@@ -33,8 +33,9 @@ from topologies.topology import Topology
 SYNTHESIZE, JUDGE = "synthesize", "judge"
 """The stages that `notify` is given; a time limit counts the first."""
 SHORT_SECONDS, LONG_SECONDS = 1.0, 3.0
-"""A synthesis that compilation or imports disturbed is done again if it took less than the first, or less
-than the second and than they took. Larger values repeat more of the first syntheses of a process."""
+"""A synthesis during which kernels were compiled or modules imported is repeated if it took at most the first
+value, or at most the second value and no longer than that work. Larger values repeat more of a process's
+first syntheses."""
 Row = dict[str, Any]
 Bounds = MutableMapping[str, ProvenBound]
 STATUS_OF = {Unsupported: "unsupported", NoSchedule: "infeasible"}
@@ -150,7 +151,7 @@ def _synthesized(
 def _until_stopped(
     method: Method, problem: Problem, options: Any, seed: int, notify: Callable[[str], None]
 ) -> tuple[Schedule | None, float, KeyboardInterrupt | None]:
-    """Return a schedule, the seconds that it took, and what stopped it, perhaps before there was one."""
+    """Return a schedule if there is one, the seconds that it took, and Ctrl-C if that stopped it."""
     with Stopwatch() as watch:
         try:
             return *_synthesize_once(method, problem, options, seed, notify), None
@@ -164,9 +165,9 @@ def _synthesize_once(
 ) -> tuple[Schedule, float]:
     """Return a schedule and the seconds that it took.
 
-    The first time in a process, kernels are compiled or loaded and modules are imported, and that falls into
-    the method's own times too (``build_s``, ``solve_s``); a short synthesis is done again then. Not that of a
-    method which tried others for as long as it might: it would go on with those that it had no time for.
+    The first synthesis of a process compiles or loads kernels and imports modules. That time is also in the
+    method's own times (``build_s``, ``solve_s``), so a short synthesis is repeated. A method that tried
+    others until its time was over is not repeated: it would continue with those for which it had no time.
     """
     for attempt in ("first", "again"):
         notify(SYNTHESIZE)
@@ -207,7 +208,7 @@ class Task:
     network
         The hash of the network itself: where it runs, a file may be another one. Empty: any will do.
     exact_for
-        In what its answer is optimal, if its kind is exact.
+        The sense in which its answer is optimal, if its kind is exact.
     time_limit, memory
         Seconds of each synthesis, and bytes that it may take; None for no limit.
     before, after

@@ -51,11 +51,11 @@ def exchanging(partners: Partners, chunks: Int64Array) -> StepTransfers:
 
 
 def doubling_exchanges(partners: Partners, parts: int = 1) -> list[Exchange]:
-    """Return the steps of `doubling` of one of so many parts of the data: 1, 2, 4, ... shards a rank."""
+    """Return the steps of `doubling` for one of `parts` parts of the data: 1, 2, 4, ... shards a rank."""
     ranks = len(partners[0])
     return [Exchange(np.arange(ranks), partner, 2**t / (ranks * parts)) for t, partner in enumerate(partners)]
 
 
 def whole_exchanges(partners: Partners, parts: int = 1) -> list[Exchange]:
-    """Return the steps of `exchanging` of one of so many parts of the data: all of it in each."""
+    """Return the steps of `exchanging` for one of `parts` parts of the data: each step sends all of it."""
     return [Exchange(np.arange(len(partner)), partner, 1 / parts) for partner in partners]

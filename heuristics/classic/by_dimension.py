@@ -317,11 +317,12 @@ def _allgather(problem: Problem) -> Schedule:
 
 
 def estimate(problem: Problem, options: NoOptions) -> float:
-    """Return the seconds of n - 1 steps in each dimension of n ranks, all rotations of the order together.
+    """Return the seconds of n - 1 steps in each dimension of n ranks, for all rotations of their order.
 
-    In each step a link carries what its rank has gathered in the dimensions before, once for each part that
-    goes through its dimension then, in its direction on rings: with equal links and equal sides that are
-    rings, T_L is the sum of all n - 1, and T_B is (N - 1)/N (dissertation, section 3.8.2).
+    Each rotation of the order has its own part of the data. In a step a link carries, for each part that uses
+    its dimension then, what its rank has gathered of that part before. On a ring each direction carries half.
+    If all links are equal and all dimensions are rings of one size, T_L is the sum of all n - 1, and T_B is
+    (N - 1)/N (dissertation, section 3.8.2).
     """
     return seconds_by_allgathers(problem, _gathering_seconds)
 

@@ -89,9 +89,9 @@ def _of_item(items: Items, item: int, members: Int64Array) -> tuple[Int64Array, 
 
 
 def estimate(problem: Problem, options: NoOptions) -> float | None:
-    """Return the seconds of a step of evenly spread routes between all ranks, twice for an allreduce.
+    """Return the seconds of one step, for an allreduce two, whose routes load all links evenly.
 
-    None for some ranks, or from or to one alone, whose links are busier than others.
+    None with groups and for rooted collectives: they load some links more than others.
     """
     what, ranks = problem.collective, problem.collective.num_ranks
     if what.groups is not None or what.kind.rooted:

@@ -78,9 +78,9 @@ def check(problem: Problem, options: PairwiseOptions) -> None:
 
 
 def estimate(problem: Problem, options: PairwiseOptions) -> float | None:
-    """Return the seconds of evenly spread routes, if all ranks take part.
+    """Return the seconds of routes that load all links evenly; None with groups.
 
-    Steps over links of their own overlap, so that all steps count as one.
+    Steps that use different links overlap, so all steps count as one.
     """
     if problem.collective.groups is not None:
         return None

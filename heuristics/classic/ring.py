@@ -78,7 +78,7 @@ def _allgather(problem: Problem, one_way: bool) -> Schedule:
 
 
 def _rings(topology: Topology, one_way: bool) -> Int64Array:
-    """Return the ranks in ring order, each way, or the faster one; shape (ways, N)."""
+    """Return the ranks in ring order, in both directions or in the faster one; shape (directions, N)."""
     hosts = members_of(hosts_of(topology), topology)
     forward = np.arange(topology.num_ranks) if hosts is None else np.concatenate(hosts)
     ways = np.stack([forward, forward[::-1]])

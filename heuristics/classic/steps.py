@@ -115,16 +115,16 @@ def exchange_schedule(topology: Topology, what: Collective, rows: StepTransfers)
 
 
 class Exchange(NamedTuple):
-    """What is sent in one comm step, or in several like it.
+    """The messages of one comm step, or of several equal ones.
 
     Parameters
     ----------
     source, target
         Ranks, shape (messages,); a pair that occurs twice is one message of twice the data.
     part
-        The size of each, in units of M.
+        The size of each message, in units of M.
     times
-        In how many steps.
+        The number of equal steps.
     """
 
     source: Int64Array
@@ -136,15 +136,15 @@ class Exchange(NamedTuple):
 def exchange_seconds(problem: Problem, exchanges: Sequence[Exchange]) -> float:
     """Return T_L α + T_B M of steps over the shortest routes that `step_schedule` takes.
 
-    A step takes the α's of its longest route, then the bytes of the busiest link, and an α for each message
-    beyond the first there. Routes of one link, which only one message takes, give the exact T_L and T_B.
+    A step takes the α's of its longest route. Its busiest link adds the time of its bytes, and an α for each
+    message after the first. T_L and T_B are exact if each route is one link that no other message takes.
 
     Parameters
     ----------
     problem
         With the network and the size M.
     exchanges
-        All steps: routes are spread over the links together.
+        All steps. Their routes are chosen together, so that they spread over the links.
     """
     topology, size = problem.topology, float(problem.size or 0)
     ends = [each.source.ravel() * topology.num_nodes + each.target.ravel() for each in exchanges]
@@ -156,7 +156,7 @@ def exchange_seconds(problem: Problem, exchanges: Sequence[Exchange]) -> float:
 
 
 def _step_seconds(topology: Topology, routes: Routes, size: float, taken: Int64Array) -> float:
-    """Return the seconds of a step in which each of the routes `taken` brings so many bytes."""
+    """Return the seconds of a step that sends `size` bytes over each of the routes `taken`."""
     alpha, bandwidth = topology.alpha.floats, topology.bandwidth.floats
     often = np.bincount(taken, minlength=len(routes))
     of_hop = np.repeat(often, np.diff(routes.offsets))
@@ -167,7 +167,7 @@ def _step_seconds(topology: Topology, routes: Routes, size: float, taken: Int64A
 
 
 def even_seconds(problem: Problem, hops: IntArray, part: float) -> float:
-    """Return the seconds of a step whose routes load all links evenly: no shortest routes take less.
+    """Return the seconds of a step whose routes load all links evenly: no shortest routes take less time.
 
     Parameters
     ----------

@@ -361,10 +361,10 @@ def check(problem: Problem, options: StepwiseOptions) -> None:
 
 
 def estimate(problem: Problem, options: StepwiseOptions) -> float | None:
-    """Return the seconds of as many steps as the network is wide, all links loaded evenly, of all ranks.
+    """Return the seconds of an all-to-all of all ranks that loads all links evenly.
 
-    T_L is the diameter, as a link sends one message a step, and T_B at least the sum of all distances over
-    that of all bandwidths, which is what it comes to where shortest paths spread evenly.
+    T_L is the diameter, as a link sends one message a step. T_B is at least the sum of all distances over the
+    sum of all bandwidths, and equal to it where shortest paths can spread evenly.
     """
     topology, what = problem.topology, problem.collective
     if what.kind is not Kind.ALL_TO_ALL or what.groups is not None:

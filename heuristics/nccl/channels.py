@@ -1,11 +1,11 @@
 """The order of GPUs in each channel: along NVLinks inside a host, and between hosts on one rail.
 
-Where a host's GPUs are on a switch they go round in their order. Where they are linked to each other, as on
-DGX-1, channels go along rounds of all GPUs that no two share a link, each both ways, as many as there are
-(`rounds`). On several hosts channels begin at places evenly apart, or at those near to them by which no other
-channel enters or leaves, so that each has adapters of its own where there are enough. In every other host
-rings run backwards: a ring then enters a host at the place at which it left the one before, which is on the
-same rail (NCCL does so by default, ``NCCL_CROSS_NIC=2``).
+Where a host's GPUs are on a switch, channels take them in their order. Where GPUs are linked to each other,
+as on DGX-1, channels follow all rounds of the GPUs that were found (`rounds`), each in both directions. No
+two rounds share a link. On several hosts, channels begin at evenly spaced places, or at places nearby where
+no other channel enters or leaves. So each channel has its own adapters if there are enough. In every second
+host rings run backwards: a ring then enters a host at the place at which it left the host before, which is on
+the same rail (NCCL does so by default, ``NCCL_CROSS_NIC=2``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from topologies.topology import Topology
 MOST_LOOKED_AT = 5_000
 """Partial rounds; NCCL's search has a limit likewise."""
 PASSES = 20
-"""How often each channel may begin elsewhere on its round. More passes may leave fewer shared adapters."""
+"""How often each channel may move its start along its round. More passes may leave fewer shared adapters."""
 
 
 def chains(every: Int64Array, hosts: int, number: int, exits: Int64Array) -> Int64Array:
@@ -37,9 +37,9 @@ def chains(every: Int64Array, hosts: int, number: int, exits: Int64Array) -> Int
     hosts
         How many there are; one has a channel for each round.
     number
-        Channels of several hosts, if there are as many rounds, or places at which they may begin.
+        Channels of several hosts; at most as many as there are rounds, or places at which they may begin.
     exits
-        By which adapter each place leaves its host (`exits_of`).
+        The adapter by which a ring leaves a host from each place (`exits_of`).
 
     Examples
     --------
@@ -62,7 +62,7 @@ def chains(every: Int64Array, hosts: int, number: int, exits: Int64Array) -> Int
 
 
 def _on_a_switch(order: Int64Array, begin: list[int], exits: list[int]) -> Iterator[Int64Array]:
-    """Yield orders that begin, and that end, at adapters and at places as evenly as they can."""
+    """Yield orders whose starts and ends are spread evenly over adapters, and then over places."""
     heads, tails = Counter[tuple[int, int]](), Counter[tuple[int, int]]()
 
     def uses(counts: Counter[tuple[int, int]], place: int) -> tuple[int, int]:
@@ -88,7 +88,7 @@ def _apart(exits: Int64Array, begin: Int64Array) -> Int64Array:
     exits
         The adapter of each place of each channel's round, shape (channels, places).
     begin
-        Where to begin with, shape (channels,).
+        The first choice of the starts, shape (channels,).
     """
     count, gpus = exits.shape
     ends, begin = np.roll(exits, 1, axis=1), begin.copy()
@@ -106,7 +106,7 @@ def _apart(exits: Int64Array, begin: Int64Array) -> Int64Array:
 def exits_of(topology: Topology, hosts: Hosts) -> Int64Array:
     """Return the adapter by which each place of a host leaves it for the next one, shape (GPUs of a host,).
 
-    Places of equal number leave by one adapter; they do so in the host that has the fewest.
+    Places with equal entries share an adapter. The entries are those of the host that uses the fewest.
     """
     here, there = hosts.ranks, np.roll(hosts.ranks, -1, axis=0)
     offsets, links = shortest_routes(topology, here.ravel(), there.ravel())

@@ -83,7 +83,7 @@ def reckoned(cluster: Cluster, kind: Kind, size: Fraction | None, options: NcclO
 
 
 def _note(cluster: Cluster, chosen: Estimate, *, told: bool) -> str:
-    """Return what NCCL takes, or is told to take, what its time means, and what is assumed of the machine."""
+    """Return a note: NCCL's choice or the user's, what the times mean, and what is assumed of the machine."""
     takes = "is told to take" if told else "takes"
     lacks = cluster.known.nvls > 0 and cluster.gpus > 1 and cluster.nvls is None
     parts = [

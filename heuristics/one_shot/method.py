@@ -32,8 +32,9 @@ MOST_TRANSFERS = 2**22
 FEW_TRANSFERS = 2**19
 """With no more each item is cut in parts, as many for each order of the dimensions, and in pieces."""
 MOST_PIECES = 2**10
-"""The most pieces of a part. Up to 1 GB, fewer are the fastest on links of 50 GB/s with an α of 0.1 us or
-more. For larger data, a larger value makes lines of ranks faster by less than 1 %, for more transfers."""
+"""Largest number of pieces of a part. Up to 1 GB, on links of 50 GB/s with an α of 0.1 us or more, the
+fastest number is smaller. For larger data, a larger value makes lines of ranks faster by less than 1 %, but
+needs more transfers."""
 LEAST_PARTS, MOST_ORDERS = 192, 128
 """Where the moves of dimensions alternate, in how many parts the vector is cut, and in how many ways."""
 MOST_CHOICES = 64

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 LEAST_SECONDS = 0.1
-"""What solving gets in any case. With more, a short time limit is kept less closely."""
+"""Least time limit of a solve, in seconds. With a larger value a short limit may be exceeded by more."""
 MOST_ORBITS = 64
 """Link orbits up to which columns are generated; with more, the master takes longer than the other method."""
 
@@ -165,7 +165,7 @@ def paths_by_orbits(
 
 
 def _left(until: float | None) -> float | None:
-    """Return the seconds until a moment, a few in any case; None if there is no limit."""
+    """Return the seconds until a moment, at least `LEAST_SECONDS`; None if there is no limit."""
     return None if until is None else max(until - now(), LEAST_SECONDS)
 
 

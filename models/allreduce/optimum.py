@@ -60,7 +60,8 @@ MOST_ROUNDS = 1000
 """Programs that are solved; then what is proven is returned."""
 
 MODEL_SHARE = 0.5
-"""Of the time limit, what ``auto`` gives the model; a larger part leaves the cuts less if the model fails."""
+"""Fraction of the time limit that ``auto`` gives the model. A larger value leaves less time for the cuts if
+the model fails."""
 TOLERANCE = 1e-7
 """Relative: what a cut or a route must be short of to be added."""
 

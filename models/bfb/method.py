@@ -247,11 +247,12 @@ def _claims(
 
 
 def estimate(problem: Problem, options: BfbOptions) -> float:
-    """Return the seconds of as many steps as the network is wide, its in-links loaded evenly in each.
+    """Return the seconds of one step for each distance, in which every rank loads its in-links evenly.
 
-    In step t rank u is sent the sources at distance t, so that T_B is at least the sum over steps of the most
-    sources of a rank over its bandwidth; it is that where eligible links can share them evenly, as in
-    circulant networks and tori (Theorem 16 with U = sources over in-links).
+    In step t rank u receives the data of the sources at distance t. T_B is at least the sum over steps of the
+    largest number of these sources at any rank, divided by the rank's bandwidth. It equals this sum where the
+    eligible links can share the data evenly, as in circulant networks and tori (Theorem 16 with U = sources
+    over in-links).
     """
     return seconds_by_allgathers(problem, _least_seconds)
 

@@ -131,12 +131,14 @@ def _bounds(topology: Topology, traffic: Traffic, parts: Parts, maximum: bool) -
 def transfers_bound(
     topology: Topology, traffic: Traffic, partitions: Iterable[Bound], size: Fraction
 ) -> Bound | None:
-    """Return the largest partition bound with what its transfers pay in α; None without one, or without α.
+    """Return the largest partition bound that also counts α; None if there is none, or if α is 0.
 
-    All transfers but `SINGLE` a byte wait for another, or another waits for them: with α the least on a link
-    between parts, C the capacity and n, m the transfers of both sorts, M n / (T - 2α) + M m / (T - α) ≤ C.
-    None, too, where no allreduce is between parts: then no message need pay that α. Parts between which α is
-    large may prove more than those that are best without α.
+    Each byte needs several transfers between the parts. All but at most `SINGLE` of them wait for another
+    transfer, or another one waits for them. Let α be the least of the links between parts, C their capacity,
+    n the number of transfers that wait or are waited for, and m that of the others. Then
+    M n / (T - 2α) + M m / (T - α) ≤ C. The result is None, too, if no allreduce spans several parts, because
+    then no message has to pay that α. Parts with a large α between them may prove more than those that are
+    best without α.
 
     Parameters
     ----------
@@ -177,14 +179,14 @@ def _transfers(topology: Topology, traffic: Traffic, partition: Bound, size: Fra
 
 
 def with_waits(every: Fraction, single: Fraction, alpha: Fraction) -> Fraction:
-    """Return the seconds that transfers between parts take, whose bytes take `every` over all links.
+    """Return a lower bound, in seconds, on the time of the transfers between parts.
 
     Parameters
     ----------
     every
-        Seconds for the bytes of all transfers.
+        Seconds that the bytes of all transfers take, spread over all links between parts.
     single
-        Seconds, among these, for the transfers of which some neither wait nor are waited for (`SINGLE`).
+        The part of `every` for the transfers that may neither wait nor be waited for (`SINGLE`).
     alpha
         The least α of a link between parts, seconds.
     """

@@ -259,7 +259,7 @@ class Program:
         return broken(self.network, self.asked, point.price, float(point.transfer[0]), point.rent)
 
     def _raised(self, point: Point, over: float) -> tuple[Fraction, Prices]:
-        """Return prices whose rents are raised so that no message is worth more, and their value.
+        """Return prices whose rents are raised until no message earns more than its rents, and their value.
 
         The value is 0 if the raised rents are too large for the checker, which adds in 64 bits.
         """

@@ -252,7 +252,7 @@ def _measured(ended: Ended, options: SolverOptions) -> _Measured:
 
 @dataclass(frozen=True, eq=False)
 class _Load:
-    """What the helper is asked for first: to load a back-end."""
+    """The first request to a helper: load this back-end."""
 
     backend: Backend
 

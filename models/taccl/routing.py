@@ -165,7 +165,7 @@ def _needed(demand: Demand, sent: BoolArray) -> BoolArray:
 def reroute(found: Routing, limits: StageLimits, rng: np.random.Generator) -> Routing | None:
     """Return another routing that takes no longer: chunks early at ranks, these weighed at random.
 
-    None if the solver stops without, or the time is over before.
+    None if the solver stops without a routing, or if no time is left.
     """
     begin = now()
     costs = Costs(found.demand)

@@ -2,10 +2,10 @@
 
 A format is a module with ``OPTIONS``, a class of options (`topologies.ranges`), and functions
 
-    write(schedule, path, options) -> dict[str, Any]     what is said of what was written
-    read(path, root) -> Program                          of those that are imported
-    loader(paths) -> str                                 of those with ranges of sizes: what loads a set
-    judged(path, root, interleavings) -> None            of these: judge a file by its runtime's rules
+    write(schedule, path, options) -> dict[str, Any]     facts about the file, to be printed
+    read(path, root) -> Program                          only if its programs are imported
+    loader(paths) -> str                                 only with ranges of sizes: how to load a set
+    judged(path, root, interleavings) -> None            only with ranges: judge a file by its runtime's rules
 
 which is loaded when the format is asked for.
 """

@@ -29,11 +29,11 @@ from topologies.topology import Topology
 from topologies.units import parse_size
 
 MOST_NICS = 256
-"""Of a rank: their numbers are 8 bits."""
+"""Largest number of interfaces of a rank: their numbers have 8 bits."""
 UNITS = {"ns": 10**9, "ps": 10**12, "fs": 10**15}
-"""Units of time, and how many are a second."""
+"""Units of time, and how many of each make a second."""
 MOST_TIME = 2**31
-"""Parameters of LogGOPSim are below."""
+"""Parameters of LogGOPSim, in its unit of time, must be below this."""
 
 
 @dataclass(frozen=True)
@@ -123,9 +123,9 @@ def _lines(played: Tasks, unit: int, schedule: Schedule) -> Iterator[str]:
 
 
 def _parameters(topology: Topology) -> str:
-    """Return the parameters of LogGOPSim at which its times are those of the network, where there are any.
+    """Return the parameters with which LogGOPSim has the network's times, or why there are none.
 
-    They are whole numbers below 2^31, of the longest unit of time in which rounding adds less than a
+    They are whole numbers below 2^31, in the longest unit of time in which rounding changes each by at most a
     thousandth.
     """
     if not topology.homogeneous:

@@ -40,10 +40,10 @@ MOST_CLOCKS = 2 * 10**10
 
 MOST_STATES = 100_000
 MOST_STATE_BYTES = 2**30
-"""Of all states of all interleavings."""
+"""Memory, in bytes, that the states of all interleavings may take."""
 
 MOST_PARTS = 2**24
-"""Units of all messages of a program that is cut into them: about a gigabyte of memory."""
+"""Largest number of units in all messages of a program that is cut into units. They take about a gigabyte."""
 
 SEEDS = 2**32
 
@@ -126,9 +126,9 @@ def run_once(program: Program, *, depth: int | None = None, seed: int | None = N
 def check_depth(program: Program, depth: int) -> int:
     """Check that a program ends where each FIFO holds `depth` messages of one unit.
 
-    Runtimes cut a long message into several, with much data as many as it has units. A program that ends then
-    also ends where messages are whole: in the graph of who waits for whom, a cycle of whole messages is one
-    of their units, too.
+    Runtimes cut a long message into several: with much data, into its units. A program that ends then also
+    ends with whole messages, because a cycle of whole messages in the graph of waits is also a cycle of their
+    units.
 
     Parameters
     ----------
@@ -253,7 +253,7 @@ class _Trial:
 
 
 def _in_units(program: Program) -> tuple[Program, Int64Array]:
-    """Return the program with each message sent unit by unit, and of which instruction each one is a part."""
+    """Return the program that sends each message unit by unit, and the old instruction of each new one."""
     code = program.code
     parts = np.where((code.to != NONE) | (code.origin != NONE), np.maximum(code.length, 1), 1)
     begin = offsets_of(parts)

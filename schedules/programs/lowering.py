@@ -26,11 +26,11 @@ from topologies.ranges import Options, Whole
 from topologies.units import parse_size
 
 DEPTHS = (2, 8)
-"""Messages that a FIFO holds, where the format doesn't say how many. The least of these is taken for which an
-order of the instructions is found, or else any number."""
+"""Depths of a FIFO, in messages, that are tried if the format does not fix one. The first for which an order
+of the instructions is found is taken; if there is none, FIFOs may hold any number."""
 
 ROUNDS = 5
-"""Tries with more and more channels, until no block has too many steps and FIFOs are deep enough."""
+"""Largest number of tries, each with more channels, to keep blocks short enough and FIFOs deep enough."""
 
 SIZE = 64 * 10**6
 """Bytes of M at which what is independent is put in order, unless a size is given."""
@@ -40,7 +40,7 @@ MOST_ENTRIES = 2**26
 
 
 class TooShallow(InputError):
-    """No order of a program's messages was found for FIFOs that hold so few."""
+    """No order of a program's messages was found that fits FIFOs of this depth."""
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ class _Fifos(NamedTuple):
 
     @classmethod
     def of_moves(cls, moves: Moves, spread: Int64Array, peers: int) -> _Fifos:
-        """Number the FIFOs; `spread` is over how many channels each path goes, empty for one each.
+        """Number the FIFOs. `spread` is the number of channels of each path; if it is empty, each has one.
 
         Where a rank has more than `peers` on a channel, each channel is for a range of differences between
         target and source, and every rank has at most one peer for each difference.
@@ -227,10 +227,10 @@ class _Fifos(NamedTuple):
 def _ordered(
     moves: Moves, waiting: Waits, fifos: _Fifos, fused: Int64Array, depth: int | None
 ) -> tuple[tuple[Flow, Int64Array] | None, BoolArray]:
-    """Return how instructions hang together and an order of them, or None and which FIFOs are full.
+    """Return how instructions are fused and an order of them, or None and which FIFOs are full.
 
-    Instructions are fused where that leaves an order. Orders that are tried are those by the simulated times,
-    and by the turns of the replay.
+    Instructions are fused if that leaves an order. The orders that are tried follow the simulated times or
+    the turns of the replay.
     """
     nodes = np.arange(2 * len(moves))
     times = np.stack([moves.begin, moves.end], axis=1).ravel()

@@ -131,9 +131,10 @@ class _Cells(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """The transfer table over these cells: `many` from `first` on go over `route`, as so many-th instance.
+    """The transfer table over these cells: a row sends `many` cells, from `first` on, over `route`.
 
-    `message` is that of the simulation, `read` and `arrive` are turns, `begin` and `end` seconds.
+    `instance` is the one of `instances` parts of the item that it sends. `message` is that of the simulation,
+    `read` and `arrive` are turns, `begin` and `end` are seconds.
     """
 
     first: Int64Array
@@ -191,11 +192,11 @@ def moves_of(
     in_place
         Whether input and output are one memory.
     instances
-        Each chunk is cut in so many, which go side by side.
+        Each chunk is cut into this number of parts, which go side by side.
     longest
         No message and no copy has more units.
     rules
-        Of the simulation that finds the order; the usual ones if not given.
+        Rules of the simulation that finds the order; by default those of `simulate`.
 
     Raises
     ------

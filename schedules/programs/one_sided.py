@@ -108,7 +108,8 @@ class _Translation:
         """Choose slots for what these receive, places for sums that aren't stored, and outboxes.
 
         Packets are twice as long as their data and come first: other scratch begins behind what they take.
-        All ranks then have as much: a sender takes the other's second half to begin where its own does.
+        All ranks then have equal scratch: a sender assumes that the receiver's second half begins where the
+        sender's own does.
         """
         old = self.old.scratch.tolist()
         sums = np.flatnonzero(self.old.code.op == Op.RECV_REDUCE_SEND).tolist()

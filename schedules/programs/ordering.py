@@ -164,14 +164,14 @@ class Flow(NamedTuple):
 
 
 class Order(NamedTuple):
-    """What was put in order.
+    """The result of ordering instructions.
 
     Parameters
     ----------
     nodes
         int64: the nodes that are instructions, earliest first; None if no order was found.
     full
-        bool, shape (FIFOs,): which had no room for a message when nothing could go on.
+        bool, shape (FIFOs,): whether a message waited for room in it when nothing more could run.
     """
 
     nodes: Int64Array | None
@@ -181,8 +181,8 @@ class Order(NamedTuple):
 def in_order(waits: Waits, flow: Flow, when: FloatArray, depth: int) -> Order:
     """Put the nodes that are instructions in an order that respects all waits, earliest first.
 
-    Each receiving comes after its sending, those of one FIFO come in the order of their sendings, and no FIFO
-    ever holds more than `depth` messages: blocks that follow it never wait for each other in a circle.
+    Each receive comes after its send, the receives of a FIFO come in the order of its sends, and no FIFO ever
+    holds more than `depth` messages. Blocks that follow this order never deadlock.
     """
     nodes = len(flow.same)
     who = flow.same[np.repeat(np.arange(nodes), np.diff(waits.begin))]
@@ -249,14 +249,14 @@ def _in_order(
 
 
 class _Held(NamedTuple):
-    """Nodes that wait for room in each FIFO, the earliest first: a list linked both ways.
+    """For each FIFO a doubly linked list of the nodes that wait for room in it, the earliest first.
 
     Parameters
     ----------
     ends
         int64, shape (FIFOs, 2): the first and the last of each, -1 for none.
     beside
-        int64, shape (nodes, 2): the one before each, and the one behind it.
+        int64, shape (nodes, 2): the node before each node in its list, and the node behind it.
     """
 
     ends: Int64Array

@@ -262,7 +262,7 @@ class Program:
         return Instruction(Op(row[0]), source, target, row[5], row[6], row[7], row[8], tuple(steps))
 
     def with_awaited_first(self) -> Program:
-        """Return the program in which blocks that others wait for have the lowest numbers of their rank."""
+        """Return the program in which the blocks of a rank that others wait for have its lowest numbers."""
         waiting = np.repeat(self.block_of, np.diff(self.wait_begin))
         awaited = np.zeros(self.num_blocks, dtype=np.bool_)
         awaited[self.block_of[self.waits][self.block_of[self.waits] != waiting]] = True

@@ -1,4 +1,4 @@
-"""What simulators play: of each rank sends, receives and sums, and which of them waits for which.
+"""The tasks that simulators play: sends, receives and sums of each rank, and which of them waits for which.
 
 A message of the simulation (`schedules.simulation`) is one send and one receive for each hop from rank to
 rank, and one sum if some of it is added. A send waits for what it sends: messages, and all sums in it. Nobody
@@ -6,9 +6,10 @@ waits for a send: simulators move no data, so that a place may be overwritten be
 ASTRA-sim a send ends only when the message has arrived. Copies take no time and are left out: who waits for
 one of them waits for what it waited for.
 
-Tasks are numbered in the order of the schedule, simulated by ASTRA-sim's rules. Simulators begin what they
-can begin at one time in the order of these numbers. A send that is ready no later than an earlier one over
-the same link waits for what that waits for: so the link's messages stay in order.
+Tasks are numbered in the order of the schedule, simulated by ASTRA-sim's rules. Of the tasks that can begin
+at the same time, simulators begin the one with the smallest number. A send that is ready no later than an
+earlier send over the same link also waits for what that one waits for, so that the link's messages stay in
+order.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class Tasks(NamedTuple):
 
 
 ROUNDED = 1 + 1e-9
-"""By how much a sum of times, as a float, may be too much."""
+"""Factor by which a sum of times, computed in floats, may exceed the exact sum."""
 
 _Key = tuple[int, Action]
 """A message on one hop from rank to rank, and what is done of it."""
@@ -103,12 +104,12 @@ def tasks_of(schedule: Schedule, size: Fraction) -> Tasks:
 
 
 class _Messages:
-    """The messages, what waits for what, and when it is done.
+    """The messages, the tasks of each, their dependencies and their times.
 
     Attributes
     ----------
     after
-        What each thing to do waits for.
+        The tasks that each task waits for.
     """
 
     def __init__(self, moves: Moves) -> None:
@@ -147,9 +148,9 @@ class _Messages:
                 data[node] = {(one, Action.SUM), *found} if adds[node // 2] else {(one, Action.RECV)}
 
     def keep_order(self, schedule: Schedule) -> None:
-        """Let sends that are the first of their routes stay in the schedule's order on their link.
+        """Keep sends over the first link of a route in the schedule's order on this link.
 
-        All that they wait for has then ended in the simulation before they begin: no circle can come of it.
+        A send waits only for tasks that end in the simulation before it begins, so no deadlock can arise.
         """
         links, moves, order = ways(schedule), self.moves, messages(schedule).order
         by_link: dict[int, list[tuple[int, float, int]]] = defaultdict(list)
@@ -171,7 +172,7 @@ class _Messages:
                     after |= needed
 
     def in_order(self) -> list[_Key]:
-        """Return all that is done by its time in the simulation, each behind what it waits for."""
+        """Return all tasks by their time in the simulation, each behind those that it waits for."""
         left = {key: len(others) for key, others in self.after.items()}
         following: dict[_Key, list[_Key]] = defaultdict(list)
         for key, others in self.after.items():
@@ -192,13 +193,13 @@ class _Messages:
         return found
 
     def _time(self, key: _Key) -> tuple[float, int]:
-        """Return when something is done, and its turn in the replay."""
+        """Return the time of a task in the simulation, and its turn in the replay."""
         move, sends = self.first[key[0]], key[1] is Action.SEND
         when, turn = (self.moves.begin, self.moves.reading) if sends else (self.moves.end, self.moves.writing)
         return float(when[move]), int(turn[move])
 
     def rank(self, key: _Key) -> int:
-        """Return who does it."""
+        """Return the rank that does a task."""
         whose = self.moves.source if key[1] is Action.SEND else self.moves.target
         return int(whose[self.first[key[0]]])
 

@@ -43,18 +43,18 @@ class MscclOptions(XmlOptions, LoweringOptions):
 OPTIONS = MscclOptions
 
 LENGTHS = (MOST_COUNT, 16, 4, 1)
-"""Units of a message that are tried, the longest first. Shorter ones need less deep connections, and more
-steps."""
+"""Lengths of a message, in units, that are tried, the longest first. Shorter messages need connections that
+are less deep, and more steps."""
 
 
 def lowered(schedule: Schedule, options: MscclOptions) -> Program:
-    """Return the program that is written: the first that does not hang, and fits.
+    """Return the program to be written: the first of those tried that fits and does not hang.
 
     Raises
     ------
     TuttiError
-        If the flavour doesn't have the collective, if each program hangs over connections that hold no more
-        than the protocol's, or as `lower`.
+        If the flavour doesn't have the collective, if every program hangs over connections of the protocol's
+        depth, or as `lower`.
     """
     flavour, depth = find_flavour(options.flavour), DEPTHS[options.proto]
     flavour.collective(schedule.collective.kind)
@@ -131,7 +131,7 @@ def judged(path: Path, root: int | None, interleavings: int) -> None:
 def judge_algo(
     algo: Element, root: int | None = None, interleavings: int = 20
 ) -> list[tuple[Program, Judgement]]:
-    """Judge a program at each of its places, over connections that hold what those of its protocol do.
+    """Judge a program at each of its places, over connections as deep as those of its protocol.
 
     Raises
     ------
@@ -149,7 +149,7 @@ def judge_algo(
 
 
 def depth_of(algo: Element) -> tuple[str, int]:
-    """Return a file's protocol, Simple where it names none, and how many messages its connections hold."""
+    """Return a file's protocol (Simple if it names none) and the messages that a connection of it holds."""
     proto = algo.attributes.get("proto", SIMPLE)
     known = proto if proto in DEPTHS else SIMPLE
     return known, DEPTHS[known]

@@ -27,9 +27,9 @@ TYPES: Mapping[str, Op] = {
 """Types of steps that both interpret (`ra` is parsed by one of them, and does nothing)."""
 BUFFERS: Mapping[str, Buffer] = {"i": Buffer.INPUT, "o": Buffer.OUTPUT, "s": Buffer.SCRATCH}
 DEPTHS: Mapping[str, int] = {"Simple": 2, "LL": 8, "LL128": 8}
-"""Messages that a connection holds, by protocol: of its eight steps (``NCCL_STEPS``) one takes four
-(``MSCCL_CHUNKSTEPS``) in Simple, one in the others. A message has several chunks only where these are small
-(``mscclMaxAllowedCount``)."""
+"""Messages that a connection holds, by protocol. A connection has eight steps (``NCCL_STEPS``). A message
+takes four of them in Simple (``MSCCL_CHUNKSTEPS``) and one in the others. A message has several chunks only
+if these are small (``mscclMaxAllowedCount``)."""
 PROTOCOLS = tuple(DEPTHS)
 SIMPLE = "Simple"
 MOST_COUNT = 71
@@ -38,7 +38,7 @@ MOST_CHANNELS = 32
 MOST_PEERS = 32
 """Blocks of a rank that send (receive) on one channel."""
 MOST_AWAITED = 127
-"""The highest number of a block that another one waits for: it is kept in 8 bits (``dependentBid``)."""
+"""Highest number of a block for which another block can wait: it is kept in 8 bits (``dependentBid``)."""
 MOST_ELEMENTS = 4095
 """Counted as the parsers do: ``algo``, all ``gpu``, and the ``tb`` and ``step`` of the own rank."""
 MOST_CHILDREN = 1024

@@ -161,7 +161,7 @@ def _lines(program: Program, options: XmlOptions, flavour: Flavour) -> Iterator[
 
 
 def _with_both_ends(program: Program) -> Program:
-    """Return the program in which sends name where receivers store, and receives where it is sent from.
+    """Return the program in which each send and each receive also names the place at the other end.
 
     The runtimes don't ask for it; verifiers and people compare both ends.
     """

@@ -1,9 +1,9 @@
-"""MSCCL XML as a program, whoever wrote it.
+"""Reads MSCCL XML, also that of other tools, as a program.
 
-Missing attributes take their usual values, and sizes of input and output follow from the collective. A chunk
-of an allreduce, a reduce or a broadcast is a part of the buffer, whatever number of ranks there is: it is cut
-into units so that the item of each rank has a whole number of them. Steps of type ``nop`` that only wait for
-what the next step of their block must wait for become part of it.
+Missing attributes take their usual values, and sizes of input and output follow from the collective. In an
+allreduce, a reduce or a broadcast, the number of chunks need not be a multiple of the number of ranks. A
+chunk is then cut into units so that the item of each rank has a whole number of them. Steps of type ``nop``
+that only wait for what the next step of their block must wait for become part of it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST_MOVED = 2**26
 """Units of all steps together: those of 128 ranks with all the steps and chunks that the runtimes read."""
 _DEPTH = 4
 _PARTS_OF_BUFFER = (Kind.ALLREDUCE, Kind.REDUCE, Kind.BROADCAST)
-"""Collectives whose chunks belong to no rank: any number of them is right."""
+"""Collectives whose chunks belong to no rank, so that any number of chunks is right."""
 
 _Waits = tuple[tuple[int, int], ...]
 

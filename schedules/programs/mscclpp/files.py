@@ -109,7 +109,7 @@ def read(path: Path, root: int | None = None) -> Program:
 
 
 def judged(path: Path, root: int | None, interleavings: int) -> None:
-    """Judge the program in a file, which says itself what its root is.
+    """Judge the program in a file. The file itself names the root.
 
     Raises
     ------

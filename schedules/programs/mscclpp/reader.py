@@ -346,8 +346,8 @@ class _Reader:
     def _check_halves(self, assembly: Assembly) -> None:
         """Check that packets arrive in every call.
 
-        Each second call uses the second half of scratch. A sender takes it to begin, in the receiver's
-        scratch, where it does in its own.
+        Every second call uses the second half of scratch. A sender assumes that it begins at the receiver
+        where it begins in the sender's own scratch.
         """
         for (rank, number, _), flags in assembly.flags():
             mine, theirs = (self.scratch[one] // self.scale for one in (rank, flags.rank))
