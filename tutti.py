@@ -412,7 +412,7 @@ def find(nodes: int, degree: int, *, bidirectional: bool = False) -> pd.DataFram
 
 
 def methods() -> pd.DataFrame:
-    """Return the methods: name, kind, in what an exact one is optimal, summary, collectives, and options."""
+    """Return the methods: name, kind, the sense in which one is exact, summary, collectives, and options."""
     import pandas as pd
 
     plugins.load_installed()

@@ -94,7 +94,7 @@ class Apart:
         return replace(ended, answer=answer)
 
     def _serve(self, caller: Caller) -> None:
-        """Be the copy."""
+        """Serve calls in the copy."""
         lock = _compiler_lock()
         if lock is not None:
             lock.release()  # which this thread holds since before the fork

@@ -35,7 +35,7 @@ class Interrupted(KeyboardInterrupt):
     Parameters
     ----------
     found
-        A verified schedule, or what is made of it on the way to the user.
+        A verified schedule, or the result that is made of it for the user.
     """
 
     def __init__(self, found: Any) -> None:

@@ -1,8 +1,8 @@
-"""Imports are no part of what a method takes: the clock of `COMPILATION` counts them.
+"""Keeps imports out of the time of methods: the clock of `COMPILATION` counts them.
 
-Large libraries are imported where they are first needed, as most commands need few of them, so that the first
-synthesis of a process imports what the next ones find. `counted` looks only at modules of files, which are
-those that take time.
+Large libraries are imported where they are first needed, because most commands need few of them. So the first
+synthesis of a process imports modules that later ones find loaded. `counted` looks only at modules from
+files, because only these take time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from topologies.kernels import COMPILATION
 
 STEPS = ("create_module", "exec_module")
-"""Methods of a loader; machine code is loaded by the first, and Python's by the second."""
+"""Methods of a loader. The first loads machine code, the second runs Python code."""
 
 
 class _Finder(MetaPathFinder):

@@ -84,7 +84,7 @@ class Wanted:
         self.error: type[BaseException] = KeyboardInterrupt
 
     def look(self, number: int, frame: FrameType | None) -> None:
-        """Raise what is due, as a signal's handler, or see to it that there is another look."""
+        """Signal handler: raise what is due, or set the timer for another look."""
         left = 0.0 if self.stop else self.left()
         if left > 0 or not may_raise(frame):
             self.look_in(max(left, AGAIN_SECONDS / 2 ** (time.perf_counter_ns() % HALVINGS)))
@@ -111,7 +111,7 @@ WANTED = Wanted()
 
 
 def may_raise(frame: FrameType | None) -> bool:
-    """Return whether an exception does no harm in a frame, the one that a signal interrupted."""
+    """Return whether it is safe to raise an exception in a frame that a signal interrupted."""
     if frame is None:
         return False
     file = frame.f_code.co_filename
@@ -124,7 +124,7 @@ def may_raise(frame: FrameType | None) -> bool:
 
 
 def stop(number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt as soon as that does no harm; the second time immediately, whatever that harms.
+    """Raise KeyboardInterrupt as soon as that is safe; the second time immediately, even if it is not.
 
     It is a handler for ``signal.signal``.
     """

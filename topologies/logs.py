@@ -45,7 +45,7 @@ def plain_lines(text: str) -> list[Line]:
 
 
 def streams(lines: list[Line], head: Callable[[str], int | None]) -> list[list[Line]]:
-    r"""Return the lines of each tag, without it; in the order in which their heads come.
+    r"""Return the lines of each tag, without the tag. The tags are in the order of their heads.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class _Tags:
         self.timed: list[tuple[re.Pattern[str], int]] = []
 
     def add(self, tag: str) -> None:
-        """Add what stands before a head."""
+        """Add the tag before a head."""
         name = _TIME.sub("\0", tag)
         if name not in self.number:
             number = self.number.setdefault(name, len(self.number))
@@ -99,7 +99,7 @@ class _Tags:
                 self.timed.append((re.compile(r"\s*" + _ANY_TIME.join(parts)), number))
 
     def match(self, text: str) -> tuple[int | None, int]:
-        """Return the number of the tag of a line, the longest there is, and where it ends."""
+        """Return the number of the longest tag that begins a line (or None), and where the tag ends."""
         start = len(text) - len(text.lstrip())
         for length in self.lengths:
             number = self.number.get(text[start : start + length])

@@ -354,7 +354,7 @@ class _Copy:
 
 
 def _be_copy(parent: int) -> None:
-    """Leave signals to the parent and end with it; write, but to stderr and through streams of one's own."""
+    """Leave signals to the parent, end with it, and write only to stderr, through streams of its own."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     sys.stdout = sys.stderr = None
     with contextlib.suppress(OSError):

@@ -569,7 +569,7 @@ def _node(base: Topology, text: str, label: str) -> int:
 
 
 def _own_adapter(base: Topology) -> str:
-    """Return how to name the adapter of one GPU, which is no node; nothing where there are none."""
+    """Return a hint: the adapter of a single GPU is named as a link. Empty if there is none."""
     for source, target in zip(base.source.tolist(), base.target.tolist(), strict=True):
         if source < base.num_ranks and _FABRIC.fullmatch(base.labels[target]):
             link = f"{base.labels[source]}-{base.labels[target]}"

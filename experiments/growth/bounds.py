@@ -38,7 +38,7 @@ from schedules.cost import moore_bound, moore_optimal_steps
 
 
 def allreduce_bound(nodes: int, degree: int, workload: Workload) -> Fraction:
-    """Return the seconds that an allreduce takes at least, by any schedule on any network.
+    """Return a lower bound, in seconds, on an allreduce by any schedule on any network.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def allreduce_bound(nodes: int, degree: int, workload: Workload) -> Fraction:
 
 
 def all_to_all_bound(nodes: int, degree: int, workload: Workload) -> Fraction:
-    """Return the seconds that an all-to-all takes at least, by any schedule on any network.
+    """Return a lower bound, in seconds, on an all-to-all by any schedule on any network.
 
     Examples
     --------

@@ -131,7 +131,7 @@ def check(problem: Problem, options: BruckOptions) -> None:
 
 
 def estimate(problem: Problem, options: BruckOptions) -> float:
-    """Return the seconds of a step for each (D, z), in which every rank sends to one that is z D away."""
+    """Return the seconds of one step for each (D, z), in which every rank sends to the rank z D further."""
     ranks, radix = problem.topology.num_ranks, min(options.radix, problem.topology.num_ranks)
     rank, away, hops = np.arange(ranks), np.arange(ranks), _hops(ranks, radix)
     if problem.collective.kind is Kind.ALL_TO_ALL:

@@ -158,7 +158,7 @@ def check(problem: Problem, options: SwingOptions) -> None:
 
 
 def estimate(problem: Problem, options: SwingOptions) -> float:
-    """Return the seconds of log2 N steps, each way or in all, in which all parts swing together."""
+    """Return the seconds of log2 N steps of all parts together, in each half or in all (`latency`)."""
     swings = _swings(grid_for(METHOD, problem))
     latency = options.version == LATENCY
     exchanges, turn = (whole_exchanges, 1) if latency else (doubling_exchanges, -1)
@@ -170,7 +170,7 @@ def estimate(problem: Problem, options: SwingOptions) -> float:
 
 
 def _at_once(step: Sequence[Exchange]) -> Exchange:
-    """Return what all parts exchange in a step, in which their sizes are equal."""
+    """Return the exchanges of all parts in a step as one. The parts have equal sizes."""
     source, target = (np.concatenate([one[end] for one in step]) for end in (0, 1))
     return Exchange(source, target, step[0].part)
 

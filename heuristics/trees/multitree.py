@@ -291,7 +291,7 @@ def check(problem: Problem, options: MultiTreeOptions) -> None:
 
 
 def estimate(problem: Problem, options: MultiTreeOptions) -> float | None:
-    """Return the least seconds in which every rank receives a message over each other's tree."""
+    """Return the least seconds in which every rank receives a message over the tree of each other rank."""
     return shard_seconds(problem)
 
 

@@ -3,8 +3,8 @@ r"""What each certificate proves, recomputed from the network and the items alon
 No value here comes from the code that found it, and the file is written to be read as a proof. An item
 *crosses* a set S of nodes if one of its starts is inside and one of its ends is outside: then at least
 its share of M must leave S, be it copied or reduced on the way, by ranks or switches. (The end outside
-needs what the start inside has; a sum is as long as its operands.) A certificate may name switches that are
-taken to multicast and aggregate, ``able``: no schedule is lost by that. With B⁺(S) the bandwidth out of S:
+needs what the start inside has; a sum is as long as its operands.) A certificate may name switches, ``able``,
+that are assumed to multicast and aggregate: every schedule stays possible. With B⁺(S) the bandwidth out of S:
 
 cut
     T ≥ M · (shares that cross S) / B⁺(S). No assumption on switches.
@@ -306,7 +306,7 @@ def proven(kind: str, certificate: Certificate, topology: Topology, collective: 
 def strengthened(topology: Topology, able: Iterable[int]) -> Topology:
     """Return the network with these switches able to multicast and aggregate.
 
-    Every schedule on the network is one on that too, so that a bound there is a bound here.
+    Every schedule on the network is also a schedule on this one, so a bound on this one holds for both.
 
     Raises
     ------

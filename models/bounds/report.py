@@ -159,7 +159,7 @@ def each_bound(
 def program_bounds(
     topology: Topology, collective: Collective, size: Fraction | int | None, known: Iterable[Bound]
 ) -> Iterator[Bound]:
-    """Yield what linear programs prove beyond the bounds of `each_bound`, each when it is found.
+    """Yield the bounds of linear programs that exceed those of `each_bound`, each when it is found.
 
     Parameters
     ----------
@@ -187,9 +187,10 @@ def program_bounds(
 
 
 def _where_able(find: Callable[[Topology], Bound | None], topology: Topology) -> Bound | None:
-    """Return the bound where switches inside hosts copy and add, if they and others only forward.
+    """Return the bound as if switches inside hosts could copy and add.
 
-    No schedule beats it here either; its certificate names these switches (``able``).
+    It holds for the real network too, and its certificate names these switches (``able``). None unless both
+    these and other switches only forward.
     """
     only = forwarding(topology)
     inner = only & (topology.hosts >= 0) if topology.hosts is not None else only & False
@@ -214,7 +215,7 @@ def _crossings(
     cuts: Sequence[BoolArray],
     grown: Bound | None,
 ) -> Bound | None:
-    """Return the bound ``crossings``, also where switches in hosts are able if ``growth`` is larger there."""
+    """Return the bound ``crossings``, also with able switches in hosts if these make ``growth`` larger."""
 
     def find(where: Topology) -> Bound | None:
         return crossings_bound(where, traffic, distances, size, least, cuts)

@@ -123,7 +123,7 @@ def _once(call: Callable[[], object]) -> None:
 
 
 def tiny(*, whole: bool = False) -> CompiledModel:
-    """Return the model that is solved before others: maximize x, of which 2 x is at most 3."""
+    """Return a tiny model for `rehearse`: maximize x, where 2 x is at most 3."""
     one = np.ones(1)
     return CompiledModel(
         name="tiny",

@@ -248,7 +248,7 @@ def schedule_of(header: Any, columns: Columns, where: str, lines: Sequence[int] 
 
 
 def check_counted(what: Collective, count: int, listed: int, where: str) -> None:
-    """Refuse too many chunks before there are arrays of them.
+    """Refuse too many chunks before arrays of them are made.
 
     Parameters
     ----------
@@ -257,9 +257,9 @@ def check_counted(what: Collective, count: int, listed: int, where: str) -> None
     count
         Chunks of each item.
     listed
-        As many are allowed at least, as the file has as many rows.
+        Rows of chunks in the file. This number of chunks is always allowed.
     where
-        Opens the error.
+        Start of the error message.
 
     Raises
     ------

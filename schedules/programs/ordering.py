@@ -265,7 +265,7 @@ class _Held(NamedTuple):
 
 @kernel
 def _hold(held: _Held, fifo: int, node: int, when: FloatArray) -> None:
-    """Put a node in its place among those that wait for room: most often that is behind the last."""
+    """Insert a node, by its time, among those that wait for room in a FIFO: most often behind the last."""
     ends, beside = held
     before = ends[fifo, 1]
     first = ends[fifo, 0]
@@ -287,7 +287,7 @@ def _hold(held: _Held, fifo: int, node: int, when: FloatArray) -> None:
 
 @kernel
 def _release(held: _Held, fifo: int) -> None:
-    """Take out the first of those that wait for room."""
+    """Remove the first of the nodes that wait for room in a FIFO."""
     ends, beside = held
     behind = beside[ends[fifo, 0], 1]
     ends[fifo, 0] = behind

@@ -124,14 +124,14 @@ class Hosts:
 
 
 class UnevenHosts(NamedTuple):
-    """Two or more hosts that the network tells, not of equally many ranks.
+    """Two or more hosts that the network names, with unequal numbers of ranks.
 
     Parameters
     ----------
     members
         int64, the ranks of each host, in order; hosts are in the order of their first ranks.
     of
-        int32, shape (nodes,): which of them each node is in, as of `Hosts`.
+        int32, shape (nodes,): the host of each node, as in `Hosts`.
     """
 
     members: list[Int64Array]
@@ -143,7 +143,7 @@ class UnevenHosts(NamedTuple):
 
 
 def uneven_hosts(topology: Topology) -> UnevenHosts | None:
-    """Return the hosts of a network that tells them for all ranks, if they are of unequal size; else None.
+    """Return the hosts of a network that names them for all ranks, if their sizes differ; else None.
 
     Examples
     --------
@@ -190,8 +190,8 @@ def runs(ranks: Sequence[int]) -> str:
 def grid_of(topology: Topology, hosts: Hosts | str = "") -> Grid | None:
     """Return the dimensions of a network, the most there are; None if it is no grid.
 
-    Hosts that the network tells and whose ranks follow one another come before lines. Where hosts are of
-    unequal size, the switches inside and between them are no line.
+    Hosts that the network names are taken before lines, if the ranks of each follow one another. If hosts
+    have unequal sizes, the switches inside and between them are no lines.
 
     Parameters
     ----------
@@ -296,7 +296,7 @@ def note_on_hosts(topology: Topology, *, infer: bool) -> str:
     hosts = hosts_of(topology, infer=infer)
     uneven = uneven_hosts(topology)
     if uneven is not None:
-        return f"{uneven}: this method goes by equal ones only, so it takes all ranks for one level"
+        return f"{uneven}: this method uses hosts of equal size only, so it treats all ranks as one level"
     if isinstance(hosts, Hosts):
         return f"hosts inferred from the links: {hosts}; infer_hosts = false leaves them out" * hosts.inferred
     told = topology.hosts is not None and (topology.hosts[: topology.num_ranks] != NONE).all()

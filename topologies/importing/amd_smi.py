@@ -2,8 +2,9 @@
 
 Both print tables of all pairs of GPUs, one below the other: their weight, hops and type of link (XGMI or
 PCIE). The newer tool adds the least and the largest bandwidth in MB/s. Two GPUs with XGMI and one hop are
-linked directly; XGMI of several hops goes through others. The number of links of a pair is in neither: it is
-one, unless the largest bandwidth says more. A GPU's NUMA node stands below the tables of the older tool.
+linked directly; XGMI of several hops goes through other GPUs. Neither tool prints the number of links of a
+pair, so it gets one link, with the largest bandwidth if that is printed. The older tool prints the NUMA node
+of each GPU below its tables.
 """
 
 from __future__ import annotations
@@ -131,7 +132,7 @@ def _add_fabric(tables: _Tables, machine: Machine, xgmi: Fraction, *, given: boo
         )
     if far:
         machine.notes.append(
-            f"{far} pairs of GPUs of type XGMI are several hops apart: through others, no link"
+            f"{far} pairs of GPUs of type XGMI are several hops apart, so no link joins them directly"
         )
 
 

@@ -2,7 +2,7 @@
 
 A row has a size and two times, out of place and in place. Its algbw is the size over the time: a row that
 contradicts itself is torn, and left out. The line ``Collective test starting`` or the command names the test.
-Old versions print neither. Then the columns say whether one message over one way was timed: busbw is algbw
+Old versions print neither. Then the columns say whether one message over one route was timed: busbw is algbw
 times a factor of the collective, which is 1 where each rank sends and receives all once.
 """
 
@@ -108,7 +108,7 @@ class _Table:
         return fine
 
     def _link(self) -> tuple[bool, list[str]]:
-        """Return whether one message over one way is timed, and what speaks against it."""
+        """Return whether a single message over one route is timed, and notes if that is doubtful."""
         if self.test:
             one_hop = self.test in _ONE_HOP and len(self.ranks) == 2
             return self.test == "sendrecv" or one_hop, []
@@ -168,7 +168,7 @@ class _Torn(InputError):
 
 
 class _Reader:
-    """The tables that are read so far, and what was said since the last: its test, and its ranks."""
+    """The tables read so far, and what the lines since the last one say: the test, and its ranks."""
 
     def __init__(self, where: str, in_place: bool) -> None:
         self.where, self.in_place = where, in_place
@@ -247,7 +247,7 @@ def _is_row(words: list[str]) -> bool:
 
 
 def _add_row(table: _Table, head: list[str], words: list[str], place: str) -> None:
-    """Add a row of a table; what is no row, and no rest of one, is passed over.
+    """Add a row of a table. A line that is neither a row nor the rest of one is skipped.
 
     Raises
     ------

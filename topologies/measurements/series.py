@@ -30,7 +30,7 @@ class Series:
     size, seconds
         float64, shape (samples,): bytes, and the time they took.
     link
-        Whether one message over one way is timed, not a collective.
+        Whether one message over one route is timed, not a collective.
     notes
         What was left out of the table, and what it does not say.
     """

@@ -136,7 +136,7 @@ def _add_osu_row(table: _OsuTable, words: list[str], window: int, place: str) ->
 
 
 def _osu(tables: list[_OsuTable], where: str) -> list[Series]:
-    """Return the series of the tables; latencies and bandwidths of messages, in turn, are one."""
+    """Return the series of the tables. The n-th latencies and the n-th bandwidths of messages form one."""
     together: dict[tuple[str, int], list[_OsuTable]] = {}
     count: dict[str, int] = {}
     for table in tables:

@@ -82,7 +82,7 @@ def lowered(schedule: Schedule, options: MscclOptions) -> Program:
 
 
 def blocks_of(program: Program) -> int:
-    """Return the thread blocks of the rank with the most."""
+    """Return the largest number of thread blocks of a rank."""
     return int(np.diff(program.first_block).max())
 
 

@@ -123,7 +123,7 @@ class Assembly:
                     yield (rank, number, step), one
 
     def flags(self) -> Iterator[tuple[_At, Flags]]:
-        """Yield the packets, and where they are written or awaited."""
+        """Yield the flags of packets, and the place where they are written or awaited."""
         yield from ((at, one) for at, one in self._each() if isinstance(one, Flags))
 
     @staticmethod

@@ -136,7 +136,7 @@ def to_plan(
 
 
 def _name(program: Program, packets: bool, low: int, high: int) -> str:
-    """Return a name that no other plan has: the runtime takes two plans of one name for one and the same."""
+    """Return a name that no other plan has: the runtime treats plans with the same name as one plan."""
     protocol, place = PACKETS if packets else SIMPLE, "in place" if program.in_place else "out of place"
     mark = crc32(b"".join(column.tobytes() for column in program.code))
     return f"{program.name}, {protocol}, {place}, {low} to {high} bytes, {mark:08x}"

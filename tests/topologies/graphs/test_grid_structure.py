@@ -229,7 +229,7 @@ def test_hosts_of_unequal_size_are_named_and_no_dimension(text, members):
         assert set(uneven.of[list(ranks)]) == {number}
     assert grid_of(network) is None
     assert str(uneven).startswith(f"hosts of unequal size ({len(members[0])}, {len(members[1])}")
-    assert "goes by equal ones only" in note_on_hosts(network, infer=True)
+    assert "uses hosts of equal size only" in note_on_hosts(network, infer=True)
 
 
 @pytest.mark.parametrize("text", ["dgx_a100:2", "ring:4", "dgx_a100:3?ranks=1+1+1", "torus:4x4"])
