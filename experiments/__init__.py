@@ -9,5 +9,5 @@ else is below this folder, and nothing imports it.
 """
 
 DISTRIBUTION = "tutti-collectives"
-"""What pip calls tutti: the name in `pyproject.toml`. The name ``tutti`` on the package index is another
-project's."""
+"""The name of the distribution, as in `pyproject.toml`. The name ``tutti`` on the package index belongs to
+another project."""

@@ -23,11 +23,11 @@ Keys, in any order, each at most once:
 
 The papers' notation, such as ``L^3(C(16,{3,4}))`` (`topologies.families.expressions`), may stand for
 ``family:args``; the network keeps its expression unless a key changes its nodes or links. A family without
-arguments is written without a colon: ``dgx1``. So may the file of a tool, ``nccl:FILE``, ``nvidia-smi:FILE``,
-``rocm-smi:FILE`` or ``amd-smi:FILE`` (`topologies.importing`), with keys of its own: ``hosts=4`` such hosts,
-joined by ``fabric=switch`` or ``fabric=rails``, and by NVLink with ``nvlink=all``; ``pcie=all`` keeps all
-of PCIe, ``pcie=needed`` what schedules need of it. Labels in a text are those of the whole network, before
-anything is removed; the network is checked after all removals.
+arguments is written without a colon: ``dgx1``. The file of a tool may also stand there: ``nccl:FILE``,
+``nvidia-smi:FILE``, ``rocm-smi:FILE`` or ``amd-smi:FILE`` (`topologies.importing`). It has keys of its own.
+There are ``hosts=4`` such hosts, joined by ``fabric=switch`` or ``fabric=rails``, and by NVLink with
+``nvlink=all``. ``pcie=all`` keeps all of PCIe, ``pcie=needed`` what schedules need of it. Labels in a text
+are those of the whole network, before anything is removed; the network is checked after all removals.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ HOPELESS = 4.0
 """A method is left out if its closed form is more than this many times the fastest schedule so far. With
 larger values more methods are tried that are unlikely to be the fastest."""
 GRACE_SECONDS = 0.5
-"""A method that keeps its own limit, roughly, is killed this many seconds after all the time is over."""
+"""A method that keeps its own limit, roughly, is killed this many seconds after all the time has elapsed."""
 LAST_SHARE = 0.95
 """Fraction of the time left that the last method may use. If it is killed, all that it found is lost."""
 QUICK = (
@@ -99,7 +99,7 @@ OUT_OF_TIME = ENDED, LATE = "out of time", "no time left"
 SLOWER = "its closed form is "
 """Start of the reason why a method was skipped: it would be much slower than the fastest so far."""
 NEAR_ENOUGH = MET, NEAR = "the proven bound is met", "near enough to the proven bound"
-"""Why a method has no time of its own: it got none left, or was not needed."""
+"""Reasons why a method was not tried: the fastest schedule is good enough."""
 INTERRUPTED = "interrupted before all methods were tried"
 """Note on the fastest schedule so far, if Ctrl-C ended the search."""
 LOST = 0.2

@@ -24,7 +24,7 @@ from topologies.topology import Topology
 MOST_LOOKED_AT = 5_000
 """Partial rounds; NCCL's search has a limit likewise."""
 PASSES = 20
-"""How often each channel may move its start along its round. More passes may leave fewer shared adapters."""
+"""Number of times that each channel may move its start. More passes may leave fewer shared adapters."""
 
 
 def chains(every: Int64Array, hosts: int, number: int, exits: Int64Array) -> Int64Array:

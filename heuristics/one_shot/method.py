@@ -28,9 +28,9 @@ from topologies.kernels import kernel
 from topologies.ranges import Options, Whole
 
 MOST_TRANSFERS = 2**22
-"""Of a schedule; larger ones are for methods that need no sum twice."""
+"""Largest number of transfers of a schedule. Larger problems are for methods that compute no sum twice."""
 FEW_TRANSFERS = 2**19
-"""With no more each item is cut in parts, as many for each order of the dimensions, and in pieces."""
+"""Items are cut into more parts and pieces only up to this number of transfers. A larger value cuts finer."""
 MOST_PIECES = 2**10
 """Largest number of pieces of a part. Up to 1 GB, on links of 50 GB/s with an α of 0.1 us or more, the
 fastest number is smaller. For larger data, a larger value makes lines of ranks faster by less than 1 %, but

@@ -9,7 +9,7 @@ from topologies.errors import InputError
 
 
 class Joining(NamedTuple):
-    """How hosts become a network.
+    """The keys of a text that say how hosts are joined to a network.
 
     There are `hosts` copies of a host, and `fabric` is one ``switch`` or ``rails``. `pcie` says whether
     ``all`` of PCIe stays or only what is ``needed`` (`machine`). `nvlink` says whether an NVSwitch joins the

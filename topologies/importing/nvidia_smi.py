@@ -80,7 +80,7 @@ class _Matrix:
     numa: dict[str, str] = field(default_factory=dict)
     legend: dict[str, str] = field(default_factory=dict)
     glued: dict[str, list[str]] = field(default_factory=dict)
-    """By row, the readings of the last cell if the tab before the list of CPUs is lost."""
+    """The possible readings of a row's last cell if the tab before the list of CPUs is lost."""
     others: int = 0
     """Number of further matrices in the text, under other tags."""
 
