@@ -35,7 +35,7 @@ FOOT = 34.0
 """Pixels below the network, for the time."""
 COLOURS = 128
 SEVERAL = "rgb(128,128,128)"
-"""Colour of a message with the data of several ranks. The page uses the same."""
+"""Of a message with the data of several ranks, as on the page."""
 MISSING = f"a GIF needs pillow and vl-convert-python: {installing('figures')}"
 
 

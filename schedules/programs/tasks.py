@@ -1,4 +1,4 @@
-"""The tasks that simulators play: sends, receives and sums of each rank, and which of them waits for which.
+"""What simulators play: of each rank sends, receives and sums, and which of them waits for which.
 
 A message of the simulation (`schedules.simulation`) is one send and one receive for each hop from rank to
 rank, and one sum if some of it is added. A send waits for what it sends: messages, and all sums in it. Nobody
@@ -6,10 +6,9 @@ waits for a send: simulators move no data, so that a place may be overwritten be
 ASTRA-sim a send ends only when the message has arrived. Copies take no time and are left out: who waits for
 one of them waits for what it waited for.
 
-Tasks are numbered in the order of the schedule, simulated by ASTRA-sim's rules. Of the tasks that can begin
-at the same time, simulators begin the one with the smallest number. A send that is ready no later than an
-earlier send over the same link also waits for what that one waits for, so that the link's messages stay in
-order.
+Tasks are numbered in the order of the schedule, simulated by ASTRA-sim's rules. Simulators begin what they
+can begin at one time in the order of these numbers. A send that is ready no later than an earlier one over
+the same link waits for what that waits for: so the link's messages stay in order.
 """
 
 from __future__ import annotations
