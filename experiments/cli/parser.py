@@ -65,7 +65,6 @@ examples:
 EXEC_EXAMPLES = """\
 examples:
   tutti exec ring.json --size 1KiB,1MiB,64MiB
-  tutti exec ring.json --transport tcp --hosts a:5000,b:5000 --rank 0        # and --rank 1 on b
   mpirun --oversubscribe -n 8 tutti exec ring.json --transport mpi
 """
 SHOW_EXAMPLES = """\
@@ -73,7 +72,7 @@ examples:
   tutti show torus.json --size 64MB
   tutti show dgx_a100:2 -o network.html --no-open
 """
-TRANSPORTS = ("shm", "tcp", "mpi", "nccl")
+TRANSPORTS = ("shm", "mpi", "nccl")
 DTYPES = ("float32", "float64", "int32", "int64")
 """`schedules.execution.data.DTYPES`."""
 
@@ -612,15 +611,6 @@ def _ranks(parser: argparse.ArgumentParser, repeats: int) -> None:
         default=TRANSPORTS[0],
         metavar="|".join(TRANSPORTS),
         help="what carries the data; start mpi under mpirun, nccl under torchrun; default: %(default)s",
-    )
-    parser.add_argument(
-        "--hosts", metavar="H:P,...", help="for tcp: the host and port of each rank; default: this machine"
-    )
-    parser.add_argument(
-        "--rank",
-        type=int,
-        metavar="R",
-        help="with --hosts: run only this rank; default: all of them on this machine",
     )
     parser.add_argument(
         "--warmup", type=int, default=2, metavar="W", help="untimed runs before the timed ones; default: 2"

@@ -65,18 +65,12 @@ def on_ranks(arguments: argparse.Namespace, make: Callable[[int | None], Sequenc
         return _over_mpi(settings, arguments, make)
     if arguments.transport == "nccl":
         return _over_nccl(settings, arguments, make)
-    if (arguments.hosts or arguments.rank) is not None and arguments.transport != "tcp":
-        raise InputError("--hosts and --rank are for --transport tcp")
-    if arguments.rank is not None and arguments.hosts is None:
-        raise InputError("--rank needs --hosts")
     tasks = _checked(make(arguments.ranks), arguments)
-    if arguments.transport == "tcp":
-        return _over_tcp(settings, arguments, tasks)
     return tasks, run(OverSharedMemory(tasks), tasks, settings)
 
 
 def _checked(tasks: Sequence[Task], arguments: argparse.Namespace) -> Sequence[Task]:
-    ranks, spread = tasks[0].program.num_ranks, arguments.rank is not None or arguments.transport in REMOTE
+    ranks, spread = tasks[0].program.num_ranks, arguments.transport in REMOTE
     if ranks > MOST_RANKS and not spread:
         raise InputError(f"{ranks} processes on one machine; at most {MOST_RANKS}")
     here = [0] if spread else range(ranks)
@@ -88,27 +82,6 @@ def _checked(tasks: Sequence[Task], arguments: argparse.Namespace) -> Sequence[T
     if remote and arguments.transport != "shm":
         raise InputError(f"{remote[0]}: ranks reach into each other's memory, which takes --transport shm")
     return tasks
-
-
-def _over_tcp(settings: Settings, arguments: argparse.Namespace, tasks: Sequence[Task]) -> Played | None:
-    from schedules.execution.tcp import OverTcp, listen, parse_hosts
-
-    addresses = [] if arguments.hosts is None else parse_hosts(arguments.hosts)
-    ranks, rank = tasks[0].program.num_ranks, arguments.rank
-    if addresses and len(addresses) != ranks:
-        raise InputError(f"--hosts has {len(addresses)} addresses, and there are {ranks} ranks")
-    if rank is None:
-        return tasks, run(OverTcp.here(tasks, settings, addresses), tasks, settings)
-    if not 0 <= rank < ranks:
-        raise InputError(f"--rank {rank} is not among the ranks 0..{ranks - 1}")
-    with listen(addresses[rank]) as listener:
-        transport = OverTcp(tasks, settings, addresses, {rank: listener}).connect(rank, tasks)
-    mine = play(rank, tasks, settings, transport)
-    everyone = transport.gather(mine)
-    transport.close()
-    if rank:
-        return None
-    return tasks, [[Times(*times) for times in of_rank] for of_rank in everyone]
 
 
 def _over_mpi(

@@ -111,7 +111,6 @@ class Executor:
         self._done = {step.number: 0 for turn in self._turns for step in turn.steps}
         patience.reset()
         while self._turns:
-            self.transport.progress()
             moved = False
             for turn in self._turns:
                 while turn.number < self.passes and self._perform(turn):

@@ -5,30 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from multiprocessing.connection import wait
-from typing import Any, Protocol
+from typing import Any
 
 from schedules.execution.session import Settings, Task, Times, fifo_bytes, play, reaches
 from schedules.execution.shared_memory import Segment, SharedMemory, SharedRings
-from schedules.execution.transport import Failure, Stalled, Transport
+from schedules.execution.transport import Failure, Stalled
 from topologies.processes import Caller, End, Worker
 
 ENTRY = "schedules.execution.launch:serve"
-PRELOAD = ("schedules.execution.launch", "schedules.execution.tcp")
+PRELOAD = ("schedules.execution.launch",)
 GRACE = 1.0
 """Seconds after a rank has stalled in which the others must say so too, or they have hung."""
-
-
-class Job(Protocol):
-    """How a rank gets its transport."""
-
-    def share(self, rank: int) -> Job:
-        """Return what a rank needs of it; pickled to its process."""
-
-    def connect(self, rank: int, tasks: Sequence[Task]) -> Transport:
-        """Return its ends of the FIFOs."""
-
-    def close(self) -> None:
-        """Let go of what was handed over."""
 
 
 class OverSharedMemory:
@@ -47,11 +34,7 @@ class OverSharedMemory:
         self.rings = SharedRings(ranks, fifo_bytes(tasks), memory)
         self.segment = Segment(self.rings.size)
 
-    def share(self, rank: int) -> OverSharedMemory:
-        """Return all of it."""
-        return self
-
-    def connect(self, rank: int, tasks: Sequence[Task]) -> Transport:
+    def connect(self, rank: int) -> SharedMemory:
         """Return a rank's ends of the FIFOs."""
         return SharedMemory(self.segment, self.rings, rank)
 
@@ -60,13 +43,13 @@ class OverSharedMemory:
         self.segment.close()
 
 
-def run(job: Job, tasks: Sequence[Task], settings: Settings) -> list[list[Times]]:
+def run(job: OverSharedMemory, tasks: Sequence[Task], settings: Settings) -> list[list[Times]]:
     """Play tasks on processes of this machine; return by rank, then task, what they took.
 
     Parameters
     ----------
     job
-        Their transport; it is closed here.
+        The memory that they share; it is closed here.
     tasks
         What they play.
     settings
@@ -80,7 +63,7 @@ def run(job: Job, tasks: Sequence[Task], settings: Settings) -> list[list[Times]
     workers: list[Worker] = []
     try:
         for rank in range(tasks[0].program.num_ranks):
-            workers.append(Worker.forked(ENTRY, (job.share(rank), rank, tuple(tasks), settings), PRELOAD))
+            workers.append(Worker.forked(ENTRY, (job, rank, tuple(tasks), settings), PRELOAD))
             workers[-1].give(None)
         return _collect(workers)
     finally:
@@ -89,15 +72,12 @@ def run(job: Job, tasks: Sequence[Task], settings: Settings) -> list[list[Times]
             worker.end()
 
 
-def serve(caller: Caller, setting: tuple[Job, int, tuple[Task, ...], Settings]) -> None:
+def serve(caller: Caller, setting: tuple[OverSharedMemory, int, tuple[Task, ...], Settings]) -> None:
     """Be a rank."""
     job, rank, tasks, settings = setting
 
     def perform(_: Any) -> list[Times]:
-        transport = job.connect(rank, tasks)
-        times = play(rank, tasks, settings, transport)
-        transport.close()
-        return times
+        return play(rank, tasks, settings, job.connect(rank))
 
     caller.serve(perform)
 

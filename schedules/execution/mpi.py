@@ -88,9 +88,6 @@ class Mpi:
         self._come.remove(fifo)
         del self._receives[fifo]
 
-    def progress(self) -> None:
-        """Nothing: MPI goes on whenever it is asked."""
-
     def barrier(self, patience: Patience) -> None:
         """Wait until all ranks are here."""
         patience.reset()
@@ -98,7 +95,7 @@ class Mpi:
         while not request.Test():
             patience.wait(lambda: f"rank {self._rank} waits at a barrier")
 
-    def memories(self, fits: int) -> list[npt.NDArray[np.uint8]] | None:
+    def memories(self) -> list[npt.NDArray[np.uint8]] | None:
         """Return None: others' memory is out of reach."""
         return None
 

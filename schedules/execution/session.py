@@ -127,7 +127,7 @@ def play(
         If another rank left it waiting, or its output is wrong.
     """
     patience = Patience(settings.timeout)
-    shared = transport.memories(max(task.memory(rank) for task in tasks))
+    shared = transport.memories()
     return [_play(rank, task, settings, transport, rival, patience, shared) for task in tasks]
 
 

@@ -48,7 +48,7 @@ class Segment:
 
     def __init__(self, size: int) -> None:
         if platform.machine() not in IN_ORDER:
-            raise InputError(f"--transport shm is for x86, and this is {platform.machine()}; use tcp")
+            raise InputError(f"--transport shm is for x86, and this is {platform.machine()}; use mpi")
         self._attach(_unnamed(), max(size, 1))
         try:
             os.ftruncate(self._file, self.size)
@@ -149,9 +149,6 @@ class SharedMemory:
         """Count the message."""
         self._words[self._first[fifo] + WORDS] += 1
 
-    def progress(self) -> None:
-        """Nothing: memory needs no help."""
-
     def barrier(self, patience: Patience) -> None:
         """Wait until all ranks are here."""
         mine = self._arrivals[self._rank]
@@ -164,10 +161,7 @@ class SharedMemory:
     def _late(self, rank: int) -> str:
         return f"rank {self._rank} waits at a barrier for rank {rank}"
 
-    def memories(self, fits: int) -> list[npt.NDArray[np.uint8]] | None:
+    def memories(self) -> list[npt.NDArray[np.uint8]] | None:
         """Return the memory of each rank if it is shared."""
         sizes = self._rings.memory
         return [self._part(len(self._rings.fifos) + rank, size) for rank, size in enumerate(sizes)] or None
-
-    def close(self) -> None:
-        """Let go of nothing: the process ends."""

@@ -40,10 +40,6 @@ class Stalled(Failure):
     """A rank has waited for too long."""
 
 
-class Lost(Stalled):
-    """A rank whose connection to another has ended."""
-
-
 class Transport(Protocol):
     """One rank's ends of all FIFOs."""
 
@@ -62,17 +58,11 @@ class Transport(Protocol):
     def taken(self, fifo: Fifo) -> None:
         """Take note that the slot of the next message may be written again."""
 
-    def progress(self) -> None:
-        """Do what is to be done between turns."""
-
     def barrier(self, patience: Patience) -> None:
         """Wait until all ranks are here."""
 
-    def memories(self, fits: int) -> list[npt.NDArray[np.uint8]] | None:
-        """Return the memory of each rank, where a rank can reach all; at least so many bytes."""
-
-    def close(self) -> None:
-        """Let go of what it holds, once all ranks are done."""
+    def memories(self) -> list[npt.NDArray[np.uint8]] | None:
+        """Return the memory of each rank, where a rank can reach all."""
 
 
 def bytes_of(slot: Array) -> npt.NDArray[np.uint8]:

@@ -27,11 +27,6 @@ def test_bandwidths_are_those_of_nccl_tests(tutti, schedule):
     assert row["least_us"] <= row["time_us"] <= row["most_us"]
 
 
-def test_over_tcp(tutti, schedule):
-    code, out, _ = tutti("exec", schedule, "--size", "1KiB", "--transport", "tcp", "--json", *QUICK)
-    assert (code, json.loads(out)["transport"]) == (0, "tcp")
-
-
 def test_a_profile_is_a_network(tutti, tmp_path, monkeypatch):
     """Of times that follow the model with 5 us and 1 GB/s: those of a busy machine may tell no bandwidth."""
 
@@ -77,13 +72,6 @@ def test_a_size_that_does_not_divide_is_rounded_up(tutti, schedule):
         (["--size", "1.5B"], "1.5 bytes are no whole number of them"),
         (["--repeats", 0], "--repeats 0; it must be at least 1"),
         (["--timeout", "0s"], "--timeout 0s; it must be positive"),
-        (["--hosts", "a:1"], "--hosts and --rank are for --transport tcp"),
-        (["--transport", "tcp", "--rank", 1], "--rank needs --hosts"),
-        (["--transport", "tcp", "--hosts", "a:1,b:1"], "--hosts has 2 addresses, and there are 4 ranks"),
-        (
-            ["--transport", "tcp", "--hosts", "a:1,b:1,c:1,d:1", "--rank", 4],
-            "--rank 4 is not among the ranks 0..3",
-        ),
         (["--transport", "carrier"], "invalid choice: 'carrier'"),
     ],
 )

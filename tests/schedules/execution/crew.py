@@ -15,7 +15,7 @@ def as_threads(tasks, settings):
     ranks = tasks[0].program.num_ranks
     job = OverSharedMemory(tasks)
     with ThreadPoolExecutor(ranks) as pool:
-        parts = [pool.submit(play, rank, tasks, settings, job.connect(rank, tasks)) for rank in range(ranks)]
+        parts = [pool.submit(play, rank, tasks, settings, job.connect(rank)) for rank in range(ranks)]
         errors = [part.exception() for part in parts]
         job.close()
     raised = sorted(
@@ -33,9 +33,9 @@ class Saboteur(OverSharedMemory):
         super().__init__(tasks)
         self.victim, self.number = rank, number
 
-    def connect(self, rank, tasks):
+    def connect(self, rank):
         if rank == self.victim:
             os.kill(os.getpid(), self.number)
             if self.number != signal.SIGSTOP:
                 time.sleep(60)
-        return super().connect(rank, tasks)
+        return super().connect(rank)

@@ -1,10 +1,9 @@
-"""Ranks that are processes, over each transport; what dies, hangs or is stopped leaves nothing."""
+"""Ranks that are processes, over shared memory and MPI; what dies, hangs or is stopped leaves nothing."""
 
 import importlib.util
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,12 +16,9 @@ from schedules.collective import collective
 from schedules.execution.launch import OverSharedMemory, run
 from schedules.execution.session import Settings, Task
 from schedules.execution.shared_memory import Segment
-from schedules.execution.tcp import Address, OverTcp, listen, parse_hosts, version_of
 from schedules.execution.transport import Failure
 from tests.schedules.execution.crew import Saboteur
 from tests.schedules.execution.direct import direct
-from tests.schedules.programs.test_program import ring
-from topologies.errors import InputError
 
 ROOT = Path(__file__).parents[3]
 BRIEF = Settings(warmup=1, repeats=2, timeout=5.0)
@@ -33,10 +29,9 @@ def tasks():
     return [Task(direct(collective(kind, 3, root=0 if kind == "gather" else None), 3), 960) for kind in kinds]
 
 
-@pytest.mark.parametrize("over", [OverSharedMemory, lambda todo: OverTcp.here(todo, BRIEF)])
-def test_processes_play_and_check_programs(over):
+def test_processes_play_and_check_programs():
     todo = tasks()
-    times = run(over(todo), todo, BRIEF)
+    times = run(OverSharedMemory(todo), todo, BRIEF)
     assert [[len(one.ours) for one in of_rank] for of_rank in times] == [[2, 2, 2]] * 3
 
 
@@ -98,52 +93,6 @@ def test_no_process_outlives_the_command(number, tmp_path):
         assert (command.returncode, said) == (130, "tutti: stopped\n")
     psutil.wait_procs(ranks, timeout=5)
     assert not [rank for rank in ranks if rank.is_running() and rank.status() != psutil.STATUS_ZOMBIE]
-
-
-def test_addresses():
-    assert parse_hosts("a:5000, ::1:6000") == [("a", 5000), ("::1", 6000)]
-    for wrong in ("a", "a:", ":5", "a:0", "a:65536", "a:x"):
-        with pytest.raises(InputError, match=f"'{wrong}' is not HOST:PORT"):
-            parse_hosts(f"b:1,{wrong}")
-    with pytest.raises(InputError, match="stands there twice"):
-        parse_hosts("a:1,a:1")
-
-
-def test_a_port_in_use_is_said():
-    with listen(Address("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(InputError, match=f"^can't listen at 127.0.0.1:{port}: the port is in use$"):
-            OverTcp.here([Task(ring(2), 64)], BRIEF, [Address("127.0.0.1", port), Address("127.0.0.1", 1)])
-
-
-def test_a_host_that_does_not_answer_is_waited_for_no_longer_than_the_limit():
-    todo, settings = [Task(ring(2), 64)], Settings(timeout=0.2)
-    with listen(Address("127.0.0.1", 0)) as closed:
-        nobody = Address(*closed.getsockname())
-    me = listen(Address("127.0.0.1", 0))
-    job = OverTcp(todo, settings, [Address(*me.getsockname()), nobody], {0: me})
-    begin = time.monotonic()
-    with pytest.raises(
-        InputError, match=rf"^rank 1 at {nobody} can't be reached in 0\.2 s: Connection refused"
-    ):
-        job.connect(0, todo)
-    assert time.monotonic() - begin < 2
-    me.close()
-
-
-def test_strangers_are_sent_away_and_other_runs_are_refused():
-    todo, settings = [Task(ring(2), 64)], Settings(timeout=2.0)
-    assert version_of(todo, settings) != version_of([Task(ring(2), 128)], settings)
-    mine, theirs = listen(Address("127.0.0.1", 0)), listen(Address("127.0.0.1", 0))
-    at = [Address(*one.getsockname()) for one in (mine, theirs)]
-    job = OverTcp(todo, settings, at, {0: mine})
-    stranger, other = socket.create_connection(at[0]), socket.create_connection(at[0])
-    stranger.sendall(b"GET / HTTP/1.1\r\n\r\n" + bytes(24))
-    other.sendall(b"tutti/1\n" + bytes(16))
-    with pytest.raises(Failure, match="rank 0 was called by a rank with another program, size or setting"):
-        job.connect(0, todo)
-    for one in (stranger, other, theirs):
-        one.close()
 
 
 WITHOUT_MPI = shutil.which("mpirun") is None or importlib.util.find_spec("mpi4py") is None
