@@ -76,9 +76,6 @@ TRANSPORTS = ("shm", "mpi", "nccl")
 DTYPES = ("float32", "float64", "int32", "int64")
 """`schedules.execution.data.DTYPES`."""
 
-JOBQUEUES = ("slurm", "pbs", "kubernetes", "ssh")
-"""`experiments.cli.jobqueue.SYSTEMS`."""
-
 COMPLETION_EXAMPLES = """\
 examples:
   eval "$(tutti completion bash)"                    # in ~/.bashrc
@@ -244,12 +241,6 @@ def _run(commands: Any) -> None:
         help="run only topologies, collectives or methods that match; * stands for any text",
     )
     parser.add_argument("--quiet", action="store_true", help="print only failures")
-    parser.add_argument(
-        "--print-jobqueue",
-        choices=JOBQUEUES,
-        metavar="|".join(JOBQUEUES),
-        help="run nothing; print a script to edit, which starts a Dask cluster and runs the study there",
-    )
 
 
 def _diff(commands: Any) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 from rich.console import Console
 
-from experiments.cli.jobqueue import print_script
 from experiments.cli.output import console, print_table
 from experiments.printable import say
 from experiments.resilience.failures import is_resilience
@@ -32,8 +31,6 @@ MOST_METHODS = 12
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run it, say what came out, and return the exit code."""
-    if arguments.print_jobqueue:
-        return print_script(arguments.config, arguments.print_jobqueue, arguments.out)
     options = RunOptions(
         out=arguments.out,
         workers=arguments.workers,
