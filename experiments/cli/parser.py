@@ -159,7 +159,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.set_defaults(module="help", command=None, parser=parser, commands={}, plugin=[])
     commands = parser.add_subparsers(metavar="COMMAND", parser_class=OneLineParser)
     for add in (
-        *(_run, _attach, _status, _cancel, _diff, _merge, _report, _synth, _verify, _simulate),
+        *(_run, _status, _diff, _merge, _report, _synth, _verify, _simulate),
         *(_bound, _topology_command, _fit, _find, _show, _export, _import, _exec, _profile, _tune),
         *(_list, _model, _completion, _help),
     ):
@@ -226,9 +226,6 @@ def _run(commands: Any) -> None:
     parser.add_argument("config", type=_path, help="a TOML file")
     parser.add_argument("--out", type=_path, metavar="DIR", help="default: results/<name>")
     _workers(parser, "number of processes; default: as in the config")
-    parser.add_argument(
-        "--detach", action="store_true", help="leave the study with the scheduler; tutti attach collects it"
-    )
     parser.add_argument("--fresh", action="store_true", help="start over instead of continuing")
     parser.add_argument(
         "--rejudge",
@@ -273,19 +270,6 @@ def _merge(commands: Any) -> None:
     )
 
 
-def _attach(commands: Any) -> None:
-    parser = _command(
-        commands,
-        "attach",
-        "attach",
-        "collect a study that run --detach left with a scheduler, and continue it",
-    )
-    parser.add_argument(
-        "directory", type=_path, metavar="DIR", help="the folder of results, such as results/x"
-    )
-    parser.add_argument("--quiet", action="store_true", help="print only failures")
-
-
 def _status(commands: Any) -> None:
     parser = _command(commands, "status", "status", "show how far an experiment is")
     parser.add_argument(
@@ -296,11 +280,6 @@ def _status(commands: Any) -> None:
         help="the folder of results; default: all in results",
     )
     _json(parser)
-
-
-def _cancel(commands: Any) -> None:
-    parser = _command(commands, "cancel", "cancel", "stop a study that run --detach left with a scheduler")
-    parser.add_argument("directory", type=_path, metavar="DIR", help="the folder of results")
 
 
 def _report(commands: Any) -> None:

@@ -39,19 +39,13 @@ def execute(arguments: argparse.Namespace) -> int:
         only=arguments.only,
         quiet=arguments.quiet,
         scheduler=arguments.scheduler,
-        detach=arguments.detach,
     )
-    return carry_out(arguments.config, options)
-
-
-def carry_out(config: Path, options: RunOptions) -> int:
-    """Run a config of any kind, say what came out, and return the exit code."""
-    summary = run_config(config, options, console(sys.stderr))
+    summary = run_config(arguments.config, options, console(sys.stderr))
     if summary.interrupted:
         say(stopped(summary), sys.stderr)
-        return OK if options.detach and summary.detached else INTERRUPTED
+        return INTERRUPTED
     if not options.quiet:
-        _printer(config)(summary)
+        _printer(arguments.config)(summary)
     return FAILED if summary.failed else OK
 
 
@@ -88,12 +82,7 @@ def write_report(directory: Path) -> Path:
 def stopped(summary: Summary) -> str:
     """Return what is said of a run that was stopped."""
     every = summary.done + summary.missing
-    if summary.detached is None:
-        return f"tutti: stopped; {summary.done} of {every} rows are kept, the same command continues"
-    return (
-        f"tutti: {summary.done} of {every} rows are kept, the others are left with {summary.detached}; "
-        f"tutti attach {summary.directory} collects them"
-    )
+    return f"tutti: stopped; {summary.done} of {every} rows are kept, the same command continues"
 
 
 def _print_summary(summary: Summary) -> None:

@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments.cli.output import print_fields, print_json, print_table
-from experiments.printable import say
-from experiments.runner.cluster import look
 from experiments.runner.progress import clock, lasting
-from experiments.runner.state import detached, status, studies
+from experiments.runner.state import status, studies
 from topologies.errors import InputError
 
 RESULTS = Path("results")
@@ -25,7 +23,7 @@ def execute(arguments: argparse.Namespace) -> int:
         if not found:
             raise InputError(f"{RESULTS}: no results of a run; name their folder: tutti status DIR")
     else:
-        found = [{**status(one), **_there(one)}]
+        found = [status(one)]
     if arguments.json:
         for each in found:
             print_json(each)
@@ -35,17 +33,6 @@ def execute(arguments: argparse.Namespace) -> int:
     else:
         _print(found[0])
     return 0
-
-
-def _there(directory: Path) -> dict[str, Any]:
-    """Return what the scheduler says that a study was left with."""
-    held = detached(directory)
-    if held is None:
-        return {}
-    try:
-        return {"there": look(held)}
-    except InputError as error:
-        return {"unknown": str(error)}
 
 
 def _short(said: Mapping[str, Any]) -> list[object]:
@@ -63,7 +50,6 @@ def _end(said: Mapping[str, Any]) -> str | None:
 
 
 def _print(said: Mapping[str, Any]) -> None:
-    there = said.get("there")
     who = f"process {said['process']} on {said['host']}" if said["state"] == "running" else None
     print_fields(
         {
@@ -75,12 +61,8 @@ def _print(said: Mapping[str, Any]) -> None:
             "rows": f"{_rows(said)}, {said['failed']} failed",
             "ends": _end(said),
             "waits": f"for {said['waits']}" if said.get("waits") else None,
-            "there": there
-            and "{ended} of {tasks} tasks have ended, {running} run; {workers} workers".format(**there),
         }
     )
-    if "unknown" in said:
-        say(said["unknown"])
     lines = [[name, done, every - done] for name, (done, every) in said["rows"].items() if name]
     if lines:
         print_table("", ["method", "done", "left"], lines)

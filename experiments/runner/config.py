@@ -84,7 +84,10 @@ class MethodTable(Table):
 
 
 class RunTable(Table):
-    """``[run]``: how to run it; nothing here changes a result."""
+    """``[run]``: how to run it; nothing here changes a result.
+
+    Configs of earlier versions may have `shared`, a folder, which has no effect any more.
+    """
 
     workers: int | None = None
     scheduler: str | None = None

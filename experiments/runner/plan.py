@@ -109,7 +109,6 @@ def study_of(
         report=report,
         workers=config.run.workers,
         scheduler=config.run.scheduler,
-        shared=_folder(config.run.shared, f"{config.path}: [run]: shared"),
         keep_schedules=keep,
         gaps=True,
         settings={"time_limit_s": time_limit(config), "keep_schedules": keep, "baseline": baseline},
@@ -127,12 +126,6 @@ def _baseline(config: Config, tasks: Sequence[Task]) -> str | None:
         said = f"baseline '{wanted}' is no method of this config{suggestion(wanted, known)}"
         raise InputError(f"{config.path}: [report]: {said}")
     return wanted
-
-
-def _folder(text: str | None, where: str) -> Path | None:
-    if text is not None and (not text or "\0" in text):
-        raise InputError(f"{where} is {text!r}; name a folder that this machine and all workers reach")
-    return None if text is None else Path(text).absolute()
 
 
 def by_instance(

@@ -48,15 +48,12 @@ class Setting:
         ``"module:NAME"`` of the function that performs a task.
     plugins
         The plug-ins that are loaded here, and so there.
-    shared
-        The folder in which the workers of a cluster leave outcomes; None: they return them.
     """
 
     registry: str = "experiments.registry:METHODS"
     schedules: Path | None = None
     perform: str = "experiments.runner.tasks:perform"
     plugins: Loaded = field(default_factory=plugins.loaded)
-    shared: Path | None = None
 
 
 def load_methods(registry: str) -> Mapping[str, Method]:

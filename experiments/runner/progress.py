@@ -80,8 +80,6 @@ class Reporter:
         Returns what runs now.
     lacks
         Returns what it waits for, in words; nothing where it waits for nothing.
-    state
-        How the run will have ended: "finished", or "detached" where others go on with it.
     """
 
     def __init__(
@@ -105,7 +103,6 @@ class Reporter:
         self._watch = threading.Thread(target=self._look_on, daemon=True)
         self.running: Callable[[], Sequence[Running]] = _nothing
         self.lacks: Callable[[], str] = str
-        self.state = "finished"
 
     def __enter__(self) -> Reporter:
         self._say("running")
@@ -121,7 +118,7 @@ class Reporter:
         if self._bar is not None:
             self._bar.stop()
         self._now = ()
-        self._say(self.state if kind is None or self.state == "detached" else "interrupted")
+        self._say("finished" if kind is None else "interrupted")
 
     def finished(self, task: Task, outcome: Outcome) -> None:
         """Note how a task ended; failures and timeouts are written out."""

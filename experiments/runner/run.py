@@ -16,11 +16,10 @@ import pandas as pd
 from rich.console import Console
 
 from experiments import plugins
-from experiments.runner.cluster import Cluster, check_address, withdraw
+from experiments.runner.cluster import Cluster, check_address
 from experiments.runner.config import read_config
 from experiments.runner.judge import GAPS
 from experiments.runner.kept_schedules import schedule_path
-from experiments.runner.local_cluster import HERE
 from experiments.runner.manifest import FORMAT, NOT_RUN, machine, now, versions
 from experiments.runner.parts import Parts, combined, divided, parts_of, with_parts
 from experiments.runner.plan import select, study_of
@@ -28,7 +27,6 @@ from experiments.runner.pool import KEPT, DiskError, Pool, Setting, load_methods
 from experiments.runner.progress import Reporter
 from experiments.runner.rejudging import rejudge
 from experiments.runner.results import read_csv, read_rows
-from experiments.runner.state import Detached, detached, forget, study_name
 from experiments.runner.store import Store
 from experiments.runner.study import REPORT, Study
 from experiments.runner.tasks import Outcome, Row, Task
@@ -59,8 +57,6 @@ class RunOptions:
         False: only arrange what is done.
     scheduler
         The address of a Dask scheduler, or ``"local:N"`` for one here.
-    detach
-        Leave the study with that scheduler.
     registry
         ``"module:NAME"`` of the methods.
     """
@@ -73,7 +69,6 @@ class RunOptions:
     quiet: bool = False
     perform: bool = True
     scheduler: str | None = None
-    detach: bool = False
     registry: str = REGISTRY
 
 
@@ -93,8 +88,6 @@ class Summary:
         Whether it was stopped.
     report
         The report, if there is one.
-    detached
-        With which scheduler the rest was left, if it was.
     stale
         Whether there are results of tasks that are not this run's: made by other code, or another config.
     """
@@ -104,7 +97,6 @@ class Summary:
     missing: int = 0
     interrupted: bool = False
     report: Path | None = None
-    detached: str | None = None
     stale: bool = False
 
     @property
@@ -160,25 +152,12 @@ def carry_out(study: Study, options: RunOptions, console: Console) -> Summary:
     """
     chosen = study.tasks if options.only is None else select(study.tasks, options.only)
     where = _where(options, study)
-    if options.detach and (isinstance(where, int) or where.startswith(HERE)):
-        raise InputError(
-            "--detach leaves a study with a scheduler that stays: give --scheduler tcp://host:8786"
-        )
     if options.rejudge and not study.gaps:
         raise InputError(f"--rejudge: {study.path} is a study of solvers, which has no bounds")
     with Store(options.out or Path("results") / study.name) as store:
-        held = detached(store.directory)
-        if held is not None and (where != held.scheduler or options.fresh):
-            raise InputError(
-                f"{store.directory}: it was left with {held.scheduler}: "
-                f"tutti attach {store.directory} goes on with it, tutti cancel withdraws it"
-            )
         started = now()
         todo = _todo(store, study, chosen, options, console)
-        if options.detach and held is None and todo:
-            config = str(Path(study.path).absolute())
-            held = Detached(str(where), study_name(study.name), config, options.only)
-        interrupted = options.perform and not _perform(store, study, todo, options, where, held, console)
+        interrupted = options.perform and not _perform(store, study, todo, options, where, console)
         said = store.arranged(study)
         counted = store.arrange(study) if said is None else said
         statuses = _statuses(store, study)
@@ -188,8 +167,7 @@ def carry_out(study: Study, options: RunOptions, console: Console) -> Summary:
         missing = statuses.pop(NOT_RUN, 0)
         report = None if interrupted else _report(study, store.directory, console, fresh=said is not None)
         others = store.holds_others(with_parts(study.tasks))
-        left = None if held is None or not interrupted else held.scheduler
-        return Summary(store.directory, statuses, missing, interrupted, report, left, others)
+        return Summary(store.directory, statuses, missing, interrupted, report, others)
 
 
 def _todo(
@@ -252,49 +230,35 @@ def _perform(
     todo: Sequence[Task],
     options: RunOptions,
     where: str | int,
-    held: Detached | None,
     console: Console,
 ) -> bool:
-    """Run tasks, writing each as it ends; return whether all of them ended.
-
-    What is `held`, or is to be, stays with its scheduler until it has ended.
-    """
-    if not (todo or held):
+    """Run tasks, writing each as it ends; return whether all of them ended."""
+    if not todo:
         where = 0  # no worker is needed
     place = where if isinstance(where, str) else f"{where} processes of this machine" if where else ""
     schedules = None if study.keep_schedules == "none" else store.schedules
-    setting = Setting(options.registry, schedules, study.perform, shared=study.shared)
+    setting = Setting(options.registry, schedules, study.perform)
     parts = Parts(todo, partial(_settled, store, study))
-    executor = _executor(where, setting, len(parts), held)
+    executor = _executor(where, setting, len(parts))
     shown = study.tasks if options.only is None else todo
     with (
         contextlib.suppress(KeyboardInterrupt),
         Reporter(console, store.directory, shown, todo, place, quiet=options.quiet) as reporter,
         executor,
     ):
-        if held is not None and isinstance(executor, Cluster):
-            reporter.state = "detached"
-            held.write(store.directory)
-            executor.leave(parts)
-            if options.detach:
-                return False
         reporter.running, reporter.lacks = executor.running, executor.lacks
         for part, outcome in executor.run(parts, _bounds(store, study, todo)):
             _save(store, part, outcome)
             task = parts.ended(part, outcome)
             if task is not None:
                 reporter.finished(task, _whole(store, task, outcome))
-        forget(store.directory)
-        reporter.state = "finished"
         return True
     return False
 
 
-def _executor(where: str | int, setting: Setting, most: int, held: Detached | None) -> Cluster | Pool:
+def _executor(where: str | int, setting: Setting, most: int) -> Cluster | Pool:
     """Return what runs tasks: a cluster, of which at most so many workers are started here, or processes."""
-    if isinstance(where, str):
-        return Cluster(where, setting, most, None if held is None else held.study)
-    return Pool(where, setting)
+    return Cluster(where, setting, most) if isinstance(where, str) else Pool(where, setting)
 
 
 def _bounds(store: Store, study: Study, todo: Iterable[Task]) -> dict[str, Any]:
@@ -320,39 +284,6 @@ def _save(store: Store, task: Task, outcome: Outcome) -> None:
         store.save(task, outcome, task.time_limit)
     except OSError as error:
         raise DiskError(f"{one_line(error)}; {KEPT}") from error
-
-
-def left(directory: Path) -> Detached:
-    """Return with which scheduler a study was left.
-
-    Raises
-    ------
-    InputError
-        If it was not.
-    """
-    held = detached(directory)
-    if held is None:
-        raise InputError(f"{directory}: nothing of it was left with a scheduler (tutti run --detach)")
-    return held
-
-
-def cancel(directory: Path) -> str:
-    """Withdraw a study that was left with a scheduler, and say what became of it.
-
-    Raises
-    ------
-    InputError
-        If none was, or a run is attached to it.
-    """
-    held = left(directory)
-    with Store(directory):
-        try:
-            withdraw(held)
-            said = f"withdrawn from {held.scheduler}"
-        except InputError as error:  # as of a scheduler that is gone, with all that it had
-            said = f"forgotten, but not withdrawn: {error}"
-        forget(directory)
-    return said
 
 
 def _manifest(

@@ -1,7 +1,7 @@
-"""What a study says of itself beside its results: how far it is, and which scheduler has it.
+"""What a study says of itself beside its results: how far it is.
 
-Two small files in the folder of results. The table of tasks is its run's alone; these are for ``tutti
-status`` in another terminal, and for whoever comes back to a study that was left with a scheduler.
+A small file in the folder of results. The table of tasks is its run's alone; this is for ``tutti status`` in
+another terminal.
 """
 
 from __future__ import annotations
@@ -12,11 +12,9 @@ import os
 import platform
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import psutil
 
@@ -24,68 +22,9 @@ from experiments.runner.manifest import MANIFEST, NOT_RUN
 from topologies.errors import InputError
 from topologies.files import read_text, replacing
 
-PROGRESS, DETACHED = "progress.json", "detached.json"
+PROGRESS = "progress.json"
 SILENT_SECONDS = 60.0
 """A run elsewhere that has said nothing for so long may have been killed."""
-
-
-@dataclass(frozen=True)
-class Detached:
-    """A study that was left with a scheduler.
-
-    Parameters
-    ----------
-    scheduler
-        Its address.
-    study
-        What the study is called there.
-    config
-        The path of the config.
-    only
-        As of `RunOptions`.
-    """
-
-    scheduler: str
-    study: str
-    config: str
-    only: str | None = None
-
-    def write(self, directory: Path) -> None:
-        """Write it into a folder of results."""
-        with replacing(directory / DETACHED) as draft:
-            draft.write_text(json.dumps(asdict(self), indent=1) + "\n")
-
-
-def detached(directory: Path) -> Detached | None:
-    """Return with whom a study is; None: with nobody.
-
-    Raises
-    ------
-    InputError
-        If what is written there can't be read.
-    """
-    path = directory / DETACHED
-    if not path.exists():
-        return None
-    try:
-        found = json.loads(read_text(path))
-        if not all(isinstance(text, str) for text in {**found, "only": found.get("only") or ""}.values()):
-            raise TypeError
-        return Detached(**found)
-    except (ValueError, TypeError, AttributeError) as error:
-        raise InputError(
-            f"{path}: it is damaged; remove it, and what ran on the cluster runs again"
-        ) from error
-
-
-def forget(directory: Path) -> None:
-    """Note that nobody else has the study any more."""
-    (directory / DETACHED).unlink(missing_ok=True)
-
-
-def study_name(name: str) -> str:
-    """Return what a study is called where others are, and of which name may be more than one."""
-    return f"tutti-{name}-{uuid4().hex[:8]}"
 
 
 def say(directory: Path, document: Mapping[str, Any]) -> None:
@@ -98,14 +37,13 @@ def say(directory: Path, document: Mapping[str, Any]) -> None:
 def status(directory: Path) -> dict[str, Any]:
     """Return how far a study is, as its last run said, and its ``state``.
 
-    That is ``running``, ``detached``, ``finished``, ``interrupted`` or ``killed``.
+    That is ``running``, ``finished``, ``interrupted`` or ``killed``.
 
     Raises
     ------
     InputError
         If there are no results, or what is there can't be read.
     """
-    held = detached(directory)
     try:
         said = json.loads(read_text(directory / (PROGRESS if (directory / PROGRESS).exists() else MANIFEST)))
         found = _checked(_of_manifest(said) if "versions" in said else said)
@@ -114,8 +52,7 @@ def status(directory: Path) -> dict[str, Any]:
             state = "killed"
         if state != "running":
             found |= {"running": [], "ends_in": None, "waits": ""}
-            state = "detached" if held else "interrupted" if state == "detached" else state
-            found["where"] = held.scheduler if held else found["where"]
+            state = "interrupted" if state == "detached" else state  # as an earlier version had it
         return {"directory": str(directory), **found, "state": state}
     except (InputError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise InputError(f"{directory}: no results of a run that can be read") from error

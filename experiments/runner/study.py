@@ -36,8 +36,6 @@ class Study:
         Of the config, in which the next two stand.
     workers, scheduler
         Processes here; or the address of a Dask cluster. Of neither: one process a core.
-    shared
-        The folder in which a cluster's workers leave outcomes; None: they return them.
     keep_schedules
         Which schedules stay: "all", "best" or "none".
     folders
@@ -62,7 +60,6 @@ class Study:
     table: str = "[run]"
     workers: int | None = None
     scheduler: str | None = None
-    shared: Path | None = None
     keep_schedules: str = "none"
     folders: tuple[str, ...] = ()
     columns: Mapping[str, Any] = field(default_factory=lambda: COLUMNS)

@@ -15,7 +15,7 @@ LIMITED = ["synth", "ring:4", "--method", "best", "--size", "1MB"]
 
 
 BAD = [
-    (["frobnicate"], 2, r"invalid choice: 'frobnicate'; allowed: attach, .*, verify; see tutti --help"),
+    (["frobnicate"], 2, r"invalid choice: 'frobnicate'; allowed: bound, .*, verify; see tutti --help"),
     (["sinth"], 2, r"invalid choice: 'sinth'; did you mean 'synth'\?"),
     (["list", "methds"], 2, r"invalid choice: 'methds'; did you mean 'methods'\?"),
     (

@@ -262,14 +262,6 @@ def test_values_that_no_run_says_are_one_line(wrong, tmp_path):
         status(tmp_path)
 
 
-@pytest.mark.parametrize("text", ["x", "[]", '{"scheduler": 3, "study": "a", "config": "b"}'])
-def test_what_says_nothing_of_where_it_was_left_is_one_line(text, tmp_path):
-    (tmp_path / "progress.json").write_text(json.dumps(FINISHED))
-    (tmp_path / "detached.json").write_text(text)
-    with pytest.raises(InputError, match=r"detached\.json: it is damaged; remove it, and what ran"):
-        status(tmp_path)
-
-
 def test_the_command_says_how_far_all_studies_are_or_one(hasty, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["status"]) == 2
