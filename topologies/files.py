@@ -143,15 +143,15 @@ def read_text(path: Path | str, most: float = MOST_TEXT) -> str:
 
 
 @contextmanager
-def replacing(path: Path, *, lasting: bool = True) -> Iterator[Path]:
+def replacing(path: Path) -> Iterator[Path]:
     """Give the path of a draft, which takes the place of `path` at the end of the ``with`` block.
+
+    The file is on the disk then, and stays whole if the power goes.
 
     Parameters
     ----------
     path
         Of the file. A draft that a killed run left is called ``.NAME.part``.
-    lasting
-        Whether it is on the disk then, and stays whole if the power goes.
 
     Raises
     ------
@@ -161,9 +161,8 @@ def replacing(path: Path, *, lasting: bool = True) -> Iterator[Path]:
     draft = path.with_name(f".{path.name}.part")
     try:
         yield draft
-        if lasting:
-            with draft.open("rb") as file:
-                os.fsync(file.fileno())  # else a power cut after the renaming may leave an empty file
+        with draft.open("rb") as file:
+            os.fsync(file.fileno())  # else a power cut after the renaming may leave an empty file
         draft.replace(path)
     except OSError as error:
         raise OSError(error.errno, error.strerror or str(error), str(path)) from error

@@ -159,7 +159,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.set_defaults(module="help", command=None, parser=parser, commands={}, plugin=[])
     commands = parser.add_subparsers(metavar="COMMAND", parser_class=OneLineParser)
     for add in (
-        *(_run, _status, _diff, _merge, _report, _synth, _verify, _simulate),
+        *(_run, _diff, _merge, _report, _synth, _verify, _simulate),
         *(_bound, _topology_command, _fit, _find, _show, _export, _import, _exec, _profile, _tune),
         *(_list, _model, _completion, _help),
     ):
@@ -268,18 +268,6 @@ def _merge(commands: Any) -> None:
     parser.add_argument(
         "-o", "--output", type=_path, metavar="DIR", required=True, help="a new folder, or an empty one"
     )
-
-
-def _status(commands: Any) -> None:
-    parser = _command(commands, "status", "status", "show how far an experiment is")
-    parser.add_argument(
-        "directory",
-        nargs="?",
-        type=_path,
-        metavar="DIR",
-        help="the folder of results; default: all in results",
-    )
-    _json(parser)
 
 
 def _report(commands: Any) -> None:

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from pathlib import Path
 
 from rich.console import Console, RenderableType
 from rich.progress import (
@@ -24,7 +23,6 @@ from rich.text import Text
 
 from experiments.printable import complaint, printable
 from experiments.runner.pool import Running
-from experiments.runner.state import say
 from experiments.runner.tasks import Outcome, Task
 from topologies.progress import listening
 
@@ -63,8 +61,6 @@ class Reporter:
     ----------
     console
         Where to write.
-    directory
-        Where the file is kept that says how far the run is (`experiments.runner.state`).
     tasks
         Of the run, with those that were done before.
     todo
@@ -85,14 +81,13 @@ class Reporter:
     def __init__(
         self,
         console: Console,
-        directory: Path,
         tasks: Iterable[Task],
         todo: Iterable[Task],
         where: str,
         *,
         quiet: bool = False,
     ) -> None:
-        self._console, self._directory, self._where, self._quiet = console, directory, where, quiet
+        self._console, self._where, self._quiet = console, where, quiet
         self._all, self._left = _rows(tasks), _rows(todo)
         self._total, self._fresh, self._failed = self._all.total(), 0, 0
         self._started = self._logged = self._manned = time.monotonic()
@@ -105,20 +100,17 @@ class Reporter:
         self.lacks: Callable[[], str] = str
 
     def __enter__(self) -> Reporter:
-        self._say("running")
         if self._bar is not None:
             self._bar.start()
             self._line = self._bar.add_task("", total=self._total, completed=self._done, counts="")
         self._watch.start()
         return self
 
-    def __exit__(self, kind: object, *error: object) -> None:
+    def __exit__(self, *error: object) -> None:
         self._over.set()
         self._watch.join(LOOK_SECONDS)  # which may wait for a cluster that is gone
         if self._bar is not None:
             self._bar.stop()
-        self._now = ()
-        self._say("finished" if kind is None else "interrupted")
 
     def finished(self, task: Task, outcome: Outcome) -> None:
         """Note how a task ended; failures and timeouts are written out."""
@@ -135,16 +127,15 @@ class Reporter:
         return self._total - self._left.total()
 
     def _look_on(self) -> None:
-        while not self._over.wait(LOOK_SECONDS):
+        while not (self._quiet or self._over.wait(LOOK_SECONDS)):
             self._now, lacks = (), "workers"
             with contextlib.suppress(Exception):  # the run itself meets what is wrong, and says it
                 self._now, lacks = self.running(), self.lacks()
             self._mind(lacks)
-            self._say("running")
             if self._bar is not None:
                 self._bar.below = [", ".join(self._methods()), *map(_line, self._longest())]
                 self._bar.update(self._line, counts=self._counts())
-            elif not self._quiet and time.monotonic() - self._logged >= LOG_SECONDS:
+            elif time.monotonic() - self._logged >= LOG_SECONDS:
                 self._logged = time.monotonic()
                 self._print("; ".join([self._counts(), self._end(), *map(_line, self._longest()[:1])]))
 
@@ -155,8 +146,7 @@ class Reporter:
         waits = lacks if time.monotonic() - self._manned > WITHOUT_SECONDS else ""
         if waits != self._waits and not self._over.is_set():
             self._waits = waits
-            if not self._quiet:
-                self._print(f"waiting for {waits} at {self._where}" if waits else "workers have come")
+            self._print(f"waiting for {waits} at {self._where}" if waits else "workers have come")
 
     def _counts(self) -> str:
         return f"{self._done}/{self._total} rows, {len(self._now)} running, {self._failed} failed"
@@ -169,31 +159,15 @@ class Reporter:
     def _longest(self) -> list[Running]:
         return sorted(self._now, key=lambda one: -one.seconds)[:MOST_NAMED]
 
-    def _seconds_left(self) -> float | None:
-        """Return a guess of the time left, from the rows done in this run; None without rows or workers."""
-        if self._waits or not self._fresh:
-            return None
-        return (time.monotonic() - self._started) / self._fresh * self._left.total()
-
     def _end(self) -> str:
-        left = self._seconds_left()
-        return "its end is not known yet" if left is None else f"ends about {clock(left)}"
+        """Return a guess of when it ends, from the rows done in this run."""
+        if self._waits or not self._fresh:
+            return "its end is not known yet"
+        left = (time.monotonic() - self._started) / self._fresh * self._left.total()
+        return f"ends about {_clock(left)}"
 
     def _print(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-    def _say(self, state: str) -> None:
-        document = {
-            "state": state,
-            "where": self._where,
-            "seconds": time.monotonic() - self._started,
-            "ends_in": self._seconds_left(),
-            "rows": {name: [every - self._left[name], every] for name, every in self._all.items()},
-            "failed": self._failed,
-            "waits": self._waits,
-            "running": [one._asdict() for one in self._now],
-        }
-        say(self._directory, document)
 
 
 def _rows(tasks: Iterable[Task]) -> Counter[str]:
@@ -205,21 +179,10 @@ def _rows(tasks: Iterable[Task]) -> Counter[str]:
 
 
 def _line(one: Running) -> str:
-    return f"{lasting(one.seconds)} {one.task} ({one.where})"
+    return f"{timedelta(seconds=round(one.seconds))} {one.task} ({one.where})"
 
 
-def lasting(seconds: float) -> str:
-    """Return how long something lasts, to the second.
-
-    Examples
-    --------
-    >>> lasting(75.2), lasting(90000)
-    ('0:01:15', '1 day, 1:00:00')
-    """
-    return str(timedelta(seconds=round(seconds)))
-
-
-def clock(seconds: float) -> str:
+def _clock(seconds: float) -> str:
     """Return what the clock will show in so many seconds, with the day if that is another."""
     try:
         then = datetime.now().astimezone() + timedelta(seconds=seconds)

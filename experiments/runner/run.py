@@ -243,7 +243,7 @@ def _perform(
     shown = study.tasks if options.only is None else todo
     with (
         contextlib.suppress(KeyboardInterrupt),
-        Reporter(console, store.directory, shown, todo, place, quiet=options.quiet) as reporter,
+        Reporter(console, shown, todo, place, quiet=options.quiet) as reporter,
         executor,
     ):
         reporter.running, reporter.lacks = executor.running, executor.lacks
