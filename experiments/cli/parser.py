@@ -159,7 +159,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.set_defaults(module="help", command=None, parser=parser, commands={}, plugin=[])
     commands = parser.add_subparsers(metavar="COMMAND", parser_class=OneLineParser)
     for add in (
-        *(_run, _diff, _merge, _report, _synth, _verify, _simulate),
+        *(_run, _diff, _report, _synth, _verify, _simulate),
         *(_bound, _topology_command, _fit, _find, _show, _export, _import, _exec, _profile, _tune),
         *(_list, _model, _completion, _help),
     ):
@@ -259,15 +259,6 @@ def _diff(commands: Any) -> None:
         "or a row that was ok in A is not ok in B, or missing; what synthesis took does not count",
     )
     _json(parser)
-
-
-def _merge(commands: Any) -> None:
-    summary = "merge several folders of results into one"
-    parser = _command(commands, "merge", "merge", summary)
-    parser.add_argument("folders", type=_path, nargs="+", metavar="DIR", help="a folder of results")
-    parser.add_argument(
-        "-o", "--output", type=_path, metavar="DIR", required=True, help="a new folder, or an empty one"
-    )
 
 
 def _report(commands: Any) -> None:

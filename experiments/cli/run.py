@@ -40,7 +40,7 @@ def execute(arguments: argparse.Namespace) -> int:
         quiet=arguments.quiet,
         scheduler=arguments.scheduler,
     )
-    summary = run_config(arguments.config, options, console(sys.stderr))
+    summary = _run_config(arguments.config, options, console(sys.stderr))
     if summary.interrupted:
         say(stopped(summary), sys.stderr)
         return INTERRUPTED
@@ -49,7 +49,7 @@ def execute(arguments: argparse.Namespace) -> int:
     return FAILED if summary.failed else OK
 
 
-def run_config(config: Path, options: RunOptions, screen: Console) -> Summary:
+def _run_config(config: Path, options: RunOptions, screen: Console) -> Summary:
     """Run a config of any kind."""
     if is_study(config):
         return run_study(config, options, screen)
@@ -144,15 +144,12 @@ def _time(seconds: float) -> str:
 
 
 def _print_counts(summary: Summary) -> None:
-    left_out = " (results made by other code or another config are left out)" if summary.stale else ""
-    say(counted(summary, f"; {summary.missing} not run{left_out}" if summary.missing else ""))
-
-
-def counted(summary: Summary, more: str) -> str:
-    """Return how many rows of each status there are, what else is to be said, and where it all is."""
+    """Print how many rows of each status there are, how many are not run, and where it all is."""
     counts = ", ".join(f"{count} {status}" for status, count in summary.counts.items()) or "none"
+    left_out = " (results made by other code or another config are left out)" if summary.stale else ""
+    more = f"; {summary.missing} not run{left_out}" if summary.missing else ""
     where = f"report: {summary.report}" if summary.report else f"in {summary.directory}"
-    return f"{summary.done} rows: {counts}{more}; {where}"
+    say(f"{summary.done} rows: {counts}{more}; {where}")
 
 
 def _instance(line: Mapping[Hashable, Any]) -> list[str]:

@@ -53,8 +53,6 @@ class RunOptions:
         A shell pattern: run only the tasks it matches.
     quiet
         Write nothing but failures.
-    perform
-        False: only arrange what is done.
     scheduler
         The address of a Dask scheduler, or ``"local:N"`` for one here.
     registry
@@ -67,7 +65,6 @@ class RunOptions:
     rejudge: bool = False
     only: str | None = None
     quiet: bool = False
-    perform: bool = True
     scheduler: str | None = None
     registry: str = REGISTRY
 
@@ -157,11 +154,11 @@ def carry_out(study: Study, options: RunOptions, console: Console) -> Summary:
     with Store(options.out or Path("results") / study.name) as store:
         started = now()
         todo = _todo(store, study, chosen, options, console)
-        interrupted = options.perform and not _perform(store, study, todo, options, where, console)
+        interrupted = not _perform(store, study, todo, options, where, console)
         said = store.arranged(study)
         counted = store.arrange(study) if said is None else said
         statuses = _statuses(store, study)
-        ran = {"workers" if isinstance(where, int) else "scheduler": where} if options.perform else {}
+        ran = {"workers" if isinstance(where, int) else "scheduler": where}
         sessions = [*store.sessions(), {"started": started, "ended": now()}]
         store.write_manifest(_manifest(study, {**ran, **study.settings, **counted}, statuses, sessions))
         missing = statuses.pop(NOT_RUN, 0)

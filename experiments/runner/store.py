@@ -11,7 +11,6 @@ import errno
 import hashlib
 import json
 import os
-import shutil
 import sqlite3
 import time
 from collections import Counter
@@ -139,19 +138,6 @@ class Store:
             outcome = self.load(task)
             if outcome is not None:
                 yield task, outcome
-
-    def take(self, other: Store) -> None:
-        """Take over what another holds: of two entries of a task the better, of equal ones the newer."""
-        with self._at_once():
-            for key, made, document in other.entries():
-                known = self._table.execute("SELECT status, made FROM tasks WHERE key = ?", (key,)).fetchone()
-                if known is None or _worth(*known) < _worth(document["status"], made):
-                    self._insert(key, made, document)
-        for folder in (path for path in other.directory.iterdir() if path.is_dir() and path.name != FILES):
-            (self.directory / folder.name).mkdir(exist_ok=True)
-            for path in folder.iterdir():
-                if path.is_file() and not (self.directory / folder.name / path.name).exists():
-                    shutil.copyfile(path, self.directory / folder.name / path.name)
 
     def entries(self) -> Iterator[tuple[str, float, dict[str, Any]]]:
         """Yield the key, the time and the content of every entry, of this code or of other.
@@ -301,12 +287,6 @@ class Store:
         with self._at_once():
             self._table.executemany("DELETE FROM tasks WHERE key = ?", ((key,) for key in broken))
         return [f"{self.directory / TABLE}: {key}" for key in broken]
-
-
-def _worth(status: str, made: float) -> tuple[int, float]:
-    """Return by what one of two entries of a task is chosen: ok, another answer, a timeout, a failure."""
-    order = ("failed", "timeout")
-    return (order.index(status) if status in order else len(order) + (status == "ok"), made)
 
 
 def _reason(error: sqlite3.Error, path: Path) -> Exception:
