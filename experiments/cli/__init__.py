@@ -5,11 +5,10 @@ failed; 2 for bad input; 3 where there is no schedule; 70 for a fault of tutti i
 SIGTERM.
 
 Read `parser` first, which has the arguments of every command. Each command is a module with a function
-`execute`: `run`, `diff` and `report` for what runs wrote, `synth` (with `synth_rounds` for
-what outgrows memory), `verify`, `simulate`, `bound`, `topology`, `fit`, `find`, `show`, `export`,
-`importing`, `model`, `execution` for ``tutti exec`` and `profiling` for ``tutti profile`` (both on the
-processes of `ranks`), and `listing` for ``tutti list``. `problem` reads problems from arguments, `programs`
-programs from files, and `output` prints.
+`execute`: `run`, `report` for what runs wrote, `synth` (with `synth_rounds` for what outgrows memory),
+`verify`, `simulate`, `bound`, `topology`, `fit`, `find`, `show`, `export`, `importing`, `model`, `execution`
+for ``tutti exec`` and `profiling` for ``tutti profile`` (both on the processes of `ranks`), and `listing` for
+``tutti list``. `problem` reads problems from arguments, `programs` programs from files, and `output` prints.
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.set_defaults(module="help", command=None, parser=parser, commands={}, plugin=[])
     commands = parser.add_subparsers(metavar="COMMAND", parser_class=OneLineParser)
     for add in (
-        *(_run, _diff, _report, _synth, _verify, _simulate),
+        *(_run, _report, _synth, _verify, _simulate),
         *(_bound, _topology_command, _fit, _find, _show, _export, _import, _exec, _profile, _tune),
         *(_list, _model, _completion, _help),
     ):
@@ -238,27 +238,6 @@ def _run(commands: Any) -> None:
         help="run only topologies, collectives or methods that match; * stands for any text",
     )
     parser.add_argument("--quiet", action="store_true", help="print only failures")
-
-
-def _diff(commands: Any) -> None:
-    summary = "show what changed between two folders of results"
-    parser = _command(commands, "diff", "diff", summary)
-    parser.add_argument("was", type=_path, metavar="A", help="a folder of results, of any version")
-    parser.add_argument("now", type=_path, metavar="B", help="the folder to compare with it")
-    parser.add_argument(
-        "--top",
-        type=int,
-        default=20,
-        metavar="N",
-        help="at most so many lines in a table; default: %(default)s",
-    )
-    parser.add_argument(
-        "--fail-above",
-        metavar="SHARE",
-        help="exit 1 if a row's time, or its time over its bound, is more than SHARE (1%%) above that in A, "
-        "or a row that was ok in A is not ok in B, or missing; what synthesis took does not count",
-    )
-    _json(parser)
 
 
 def _report(commands: Any) -> None:
