@@ -54,10 +54,10 @@ values slow methods are ended less often, and fewer are tried."""
 PROVING = 0.1
 """Largest fraction of the time limit that is spent on lower bounds. Quick bounds are computed first."""
 LEAST_SECONDS = 0.1
-"""Of the time there is always so much left."""
+"""Shortest time limit of any step, in seconds. With a larger value a short limit may be exceeded by more."""
 OVERTIME, LEAST_OVERTIME = 1.0, 5.0
-"""How much longer methods are tried while there is no schedule: a part of the time limit, and the least in
-seconds. With larger values a schedule is found more often, and an answer may come later."""
+"""Time that is added while there is no schedule: a fraction of the time limit, but at least the second value,
+in seconds. With larger values a schedule is found more often, and an answer may come later."""
 HOPELESS = 4.0
 """A method is left out if its closed form is more than this many times the fastest schedule so far. With
 larger values more methods are tried that are unlikely to be the fastest."""

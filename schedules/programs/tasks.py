@@ -1,14 +1,15 @@
-"""What simulators play: of each rank sends, receives and sums, and which of them waits for which.
+"""The tasks that simulators play: sends, receives and sums of each rank, and which of them waits for which.
 
 A message of the simulation (`schedules.simulation`) is one send and one receive for each hop from rank to
-rank, and one sum if some of it is added. A send waits for what it sends: messages, and all sums in it. Nobody
-waits for a send: simulators move no data, so that a place may be overwritten before it was sent, and in
-ASTRA-sim a send ends only when the message has arrived. Copies take no time and are left out: who waits for
-one of them waits for what it waited for.
+rank, and one sum if some of it is added. A send waits for the messages and sums that it sends. No task waits
+for a send: simulators move no data, so a place may be overwritten before it was sent, and in ASTRA-sim a send
+ends only when the message has arrived. Copies take no time and are left out: a task that would wait for a
+copy waits for what the copy waits for.
 
-Tasks are numbered in the order of the schedule, simulated by ASTRA-sim's rules. Simulators begin what they
-can begin at one time in the order of these numbers. A send that is ready no later than an earlier one over
-the same link waits for what that waits for: so the link's messages stay in order.
+Tasks are numbered in the order of the schedule, simulated by ASTRA-sim's rules. Of the tasks that can begin
+at the same time, simulators begin the one with the smallest number. A send that is ready no later than an
+earlier send over the same link also waits for what that one waits for, so that the link's messages stay in
+order.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ ROUNDED = 1 + 1e-9
 """Factor by which a sum of times, computed in floats, may exceed the exact sum."""
 
 _Key = tuple[int, Action]
-"""A message on one hop from rank to rank, and what is done of it."""
+"""One hop of a message from rank to rank, and which of its tasks: send, receive or sum."""
 
 
 def tasks_of(schedule: Schedule, size: Fraction) -> Tasks:
@@ -213,7 +214,7 @@ class _Messages:
 
 
 def unit_bytes(units: int, size: Fraction) -> tuple[int, dict[str, str]]:
-    """Return the bytes of each of M's units, rounded up, and what is to be said of that.
+    """Return the bytes of each of M's units, rounded up, and a note if they were rounded.
 
     Examples
     --------
