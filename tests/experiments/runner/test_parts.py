@@ -62,7 +62,7 @@ def whole(tmp_path_factory):
     """A run whose rows are not divided, and its config."""
     folder = tmp_path_factory.mktemp("whole")
     tables = [FIVE, 'name = "stuck"\nseeds = 5', 'name = "picky"', 'name = "good"']
-    config = write_config(folder, *tables, run_table='time_limit = "0.3s"', head=SMALL)
+    config = write_config(folder, *tables, run_table='time_limit = "1s"', head=SMALL)
     summary, _ = go(config, folder / "out")
     assert summary.counts == {"ok": 4, "timeout": 2, "unsupported": 2}
     config.write_text(config.read_text().replace("workers = 2", ""))
