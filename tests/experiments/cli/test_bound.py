@@ -148,6 +148,16 @@ def test_a_saved_certificate_is_recomputed_and_one_for_another_network_proves_no
     assert "line 1: no line of tutti bound --json: it has no 'topology'" in tutti("bound", "--check", path)[2]
 
 
+@pytest.mark.parametrize("certificate", [None, 5, "x", [0]])
+def test_a_certificate_that_is_no_object_is_refused(tutti, tmp_path, certificate):
+    path = tmp_path / "bounds.json"
+    line = json.loads(tutti("bound", "ring:4", "--json")[1])
+    line["bounds"][0]["certificate"] = certificate
+    path.write_text(json.dumps(line))
+    code, _, err = tutti("bound", "--check", path)
+    assert (code, err) == (2, f"tutti: {path}, line 1: no line of tutti bound --json: it can't be read\n")
+
+
 @pytest.mark.parametrize(
     ("kind", "changes"),
     [
@@ -160,6 +170,7 @@ def test_a_saved_certificate_is_recomputed_and_one_for_another_network_proves_no
         ("combined", {"certificate": {"size_bytes": 10**6}}),
         ("combined", {"certificate": {"h": "1e99999999"}}),
         ("cut", {"time_us": 1000.0}),
+        ("cut", {"time_us": 10**400}),
         ("cut", {"holds_for": "tree schedules"}),
     ],
 )
