@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -59,7 +60,7 @@ def execute(arguments: argparse.Namespace) -> int:
             made = synthesize_best(method, problem, options, seeds, size)
     except Interrupted as stop:
         made, stopped = stop.found, stop
-    said = (*_default_note(method, arguments), *_seeds_note(method, arguments))
+    said = (*_default_note(method, arguments, given), *_seeds_note(method, arguments))
     exact_for = method.exactness(options, problem)
     result = Result.of(made, size, method.name, options_text(given), said, exact_for)
     try:
@@ -97,12 +98,13 @@ def _given(method: Method, arguments: argparse.Namespace) -> dict[str, Any]:
     return given
 
 
-def _default_note(method: Method, arguments: argparse.Namespace) -> tuple[str, ...]:
+def _default_note(method: Method, arguments: argparse.Namespace, given: Mapping[str, Any]) -> tuple[str, ...]:
     if arguments.method:
         return ()
-    limit = method.quick["time_limit"]
+    limit = given["time_limit"]
     tries = f"no --method was given, so {method.name} tries the sensible ones for {limit}"
-    return (f"{tries}; --option time_limit=1min gives it more time",)
+    own = limit != method.quick["time_limit"]
+    return (tries if own else f"{tries}; --option time_limit=1min gives it more time",)
 
 
 def _seeds(method: Method, arguments: argparse.Namespace) -> range:

@@ -14,6 +14,8 @@ import pytest
 
 from experiments import result
 from experiments.cli import main, synth
+from experiments.cli.parser import make_parser
+from experiments.registry import find_method
 from schedules.files.schedule_file import read_schedule
 from schedules.verify import verify
 from tests.experiments.cli.commands import SYNTH
@@ -200,6 +202,17 @@ def test_a_size_that_does_not_divide_is_said_and_not_rounded(tutti):
     _, out, err = tutti("synth", "ring:3", "--method", "bfb", "--size", "1000B", "--json")
     assert "1KB does not divide into 3 chunks of whole bytes; times are for fractional chunks" in err
     assert json.loads(out)["size_bytes"] == 1000
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [([], "for 10s; --option time_limit=1min gives it more time"), (["--option", "time_limit=2s"], "for 2s")],
+)
+def test_what_is_said_without_a_method_is_the_limit_that_holds(options, said):
+    arguments = make_parser().parse_args(["synth", "ring:4", *options])
+    method = find_method("best")
+    (note,) = synth._default_note(method, arguments, synth._given(method, arguments))
+    assert note == f"no --method was given, so best tries the sensible ones {said}"
 
 
 def test_seeds_of_a_method_without_randomness_are_a_note(tutti):
