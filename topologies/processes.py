@@ -44,6 +44,8 @@ SERVERS = 5
 """So many servers in a row may be killed before they have forked a worker."""
 UNKNOWN = 255
 """What `multiprocessing` gives for the exit status of a process whose server, which knew it, is dead."""
+QUIET_TRACKER = "ignore:resource_tracker"
+"""A filter of warnings: the tracker cleans up locks that libraries made in a worker that was killed."""
 MEGABYTE = 10**6
 KIBIBYTE = 2**10
 PR_SET_PDEATHSIG = 1
@@ -373,16 +375,27 @@ def inherited(*, tracked: bool = True) -> Iterator[None]:
     tracked
         Whether it is started by `multiprocessing`, with its resource tracker.
     """
-    if tracked:
-        resource_tracker.ensure_running()  # else it starts below, and its start unblocks SIGINT again
-    path, old = os.environ.get("PYTHONPATH"), signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    if tracked:  # else it starts below, and its start unblocks SIGINT again
+        with _environment("PYTHONWARNINGS", QUIET_TRACKER):
+            resource_tracker.ensure_running()
+    old = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        with _environment("PYTHONPATH", os.pathsep.join(filter(None, sys.path))):
+            yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, old)
+
+
+@contextlib.contextmanager
+def _environment(name: str, value: str) -> Iterator[None]:
+    """Set a variable for what is started meanwhile."""
+    old = os.environ.get(name)
+    os.environ[name] = value
     try:
         yield
     finally:
-        os.environ.pop("PYTHONPATH")
-        os.environ.update({} if path is None else {"PYTHONPATH": path})
-        signal.pthread_sigmask(signal.SIG_SETMASK, old)
+        os.environ.pop(name)
+        os.environ.update({} if old is None else {name: old})
 
 
 @dataclass(frozen=True)

@@ -199,6 +199,21 @@ def test_ctrl_c_while_workers_start_is_quiet():
     assert done.stdout == "True\n"
 
 
+def test_a_lock_that_a_killed_process_held_is_no_message():
+    """Libraries make such locks when they are imported, and Python's resource tracker says so at the end."""
+    code = (
+        "import multiprocessing, os; from topologies.processes import inherited\n"
+        "with inherited():\n"
+        "    lock = multiprocessing.get_context('spawn').Lock()\n"
+        "assert 'PYTHONWARNINGS' not in os.environ\n"
+        "os._exit(0)"
+    )
+    root = Path(__file__).parents[2]
+    left = {name: value for name, value in os.environ.items() if name != "PYTHONWARNINGS"}
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, env=left, capture_output=True, check=True)
+    assert done.stderr == b""
+
+
 @pytest.mark.usefixtures("place")
 @pytest.mark.parametrize("start", [Worker.fresh, lambda entry: Worker.forked(entry, None, ["numpy"])])
 def test_a_worker_killed_before_it_is_ready_is_a_death(start):
