@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from models.bounds import Bound, best_bound
+from models.bounds.latency import AlphaDistances, distance_bound
+from models.bounds.traffic import Traffic
 from schedules.collective import Collective
 from schedules.cost import StepCost, TotalCost, step_cost, total_cost
 from schedules.schedule import Clock, Schedule
@@ -104,9 +106,13 @@ class Cost:
         """
         if self._steps is None:
             return None
-        steps, least = self._steps.tl_steps, float(min(self.schedule.topology.alpha, default=0))
-        follow = simulate(self.schedule, ONE_BYTE).time >= steps * least * (1 - ROUNDING)
-        return steps if follow else None
+        schedule, steps = self.schedule, self._steps.tl_steps
+        topology, traffic = schedule.topology, Traffic.of(schedule.collective)
+        least = steps * min(topology.alpha, default=Fraction(0))
+        farthest = distance_bound(topology, traffic, AlphaDistances(topology))
+        if farthest is not None and farthest.value >= least:  # then no simulation is needed to know it
+            return steps
+        return steps if simulate(schedule, ONE_BYTE).time >= float(least) * (1 - ROUNDING) else None
 
     @cached_property
     def tb_factor(self) -> Fraction | None:
