@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import time
 import traceback
@@ -178,6 +179,7 @@ def _synthesize_once(
         short = watch.seconds <= most and not tried
         if attempt == "again" or not watch.compiling or not short:
             break
+        gc.collect()  # else the garbage collector looks through what was imported while the clock runs
     return schedule, watch.seconds
 
 
