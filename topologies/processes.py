@@ -41,9 +41,9 @@ LONGEST_WAIT = 3600.0
 SHUTDOWN_SECONDS = 2.0
 """How long a worker may take to leave by itself."""
 SERVERS = 5
-"""So many servers in a row may be killed before they have forked a worker."""
+"""How many servers in a row may be killed before one has forked a worker. Then starting a worker fails."""
 UNKNOWN = 255
-"""What `multiprocessing` gives for the exit status of a process whose server, which knew it, is dead."""
+"""The exit status that `multiprocessing` reports for a process whose server is dead: the real one is lost."""
 QUIET_TRACKER = "ignore:resource_tracker"
 """A filter of warnings: the tracker cleans up locks that libraries made in a worker that was killed."""
 MEGABYTE = 10**6

@@ -275,13 +275,13 @@ Certificate = Mapping[str, Any]
 """Keys by kind; see the functions below."""
 
 _MOST_TICKS = 10**4
-"""Of a certificate; more would take minutes to count."""
+"""The most ticks of a certificate. More would take minutes to count."""
 _MOST_TICKS_AT_ONCE = 512
-"""Of one in which messages from each tick to each are looked at."""
+"""The most ticks of a certificate whose check tries messages from every tick to every later one."""
 _MOST_DISTANCES = 64
-"""Of a certificate of relays, for the same reason."""
+"""The most distances of a `relays` certificate. More would take minutes to check."""
 _SINGLE, _WAITING = 4, 10
-"""Of the bound transfers; see the proof."""
+"""The most single transfers of a byte that count, and from what T, in α, on: see the proof of `transfers`."""
 REMOVED = {"chains": "0.2"}
 """Kinds of bounds of earlier versions, and the first version without each."""
 _STARTS_AT_ONCE = 64
