@@ -49,7 +49,7 @@ lint: $(INSTALLED) ## check style, format, types and the direction of imports
 	@$(BIN)/lint-imports --no-logo
 
 bench: $(COMPILED) ## run the benchmarks
-	@$(BIN)/python -m experiments.bench $(ARGS)
+	@$(BIN)/python -m tutti.experiments.bench $(ARGS)
 
 docs: $(COMPILED) $(SITE) ## build the site in build/docs, and run every example in it
 	@mkdir -p build
@@ -93,7 +93,7 @@ $(INSTALLED): requirements.txt pyproject.toml
 
 $(COMPILED): $(INSTALLED)
 	@echo "compiling all kernels, once"
-	@$(BIN)/python -m experiments.compile_kernels
+	@$(BIN)/python -m tutti.experiments.compile_kernels
 	@touch $@
 
 $(SITE): requirements-docs.txt $(INSTALLED)

@@ -12,7 +12,7 @@ os.environ["PYTHONPATH"], os.environ["IPYTHONDIR"] = str(HERE.parent), str(HERE 
 
 from generate import write_pages  # noqa: E402 (which lies beside this file)
 
-from experiments.runner.manifest import code_digest  # noqa: E402
+from tutti.experiments.runner.manifest import code_digest  # noqa: E402
 
 project, author, copyright = "tutti", "the tutti authors", "the tutti authors"  # noqa: A001 (Sphinx's name)
 extensions = ["myst_nb", "sphinx_copybutton", "sphinx_design"]

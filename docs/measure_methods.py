@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import tutti
-from experiments.registry import METHODS
-from topologies.errors import Unsupported
+from tutti.experiments.registry import METHODS
+from tutti.topologies.errors import Unsupported
 
 COSTS = Path(__file__).parent / "methods" / "costs.csv"
 COLUMNS = ("method", "collective", "network", "ranks", "transfers", "seconds")

@@ -5,13 +5,13 @@ from fractions import Fraction
 import numpy as np
 from markupsafe import Markup
 
-from experiments.show.drawing import LEVELS, draw, picture, seconds
-from experiments.show.player import Film, film
-from schedules.collective import Kind
-from schedules.cost import link_loads
-from schedules.schedule import Schedule
-from topologies.exact import Int64Array
-from topologies.units import format_size
+from tutti.experiments.show.drawing import LEVELS, draw, picture, seconds
+from tutti.experiments.show.player import Film, film
+from tutti.schedules.collective import Kind
+from tutti.schedules.cost import link_loads
+from tutti.schedules.schedule import Schedule
+from tutti.topologies.exact import Int64Array
+from tutti.topologies.units import format_size
 
 SPREADS = {Kind.ALLGATHER, Kind.BROADCAST, Kind.ALL_TO_ALL, Kind.GATHER, Kind.SCATTER}
 """Where what moves is the data of a rank, and not a part of what is added up."""

@@ -11,7 +11,10 @@ Networks themselves are expanded in `topologies.families.products` and read in
 sections 3.5 and A.4.
 """
 
-from expansions.method import METHOD
-from expansions.prediction import Prediction, predict
+if __name__ != "tutti.expansions":
+    raise ImportError("the package expansions is called tutti.expansions")
+
+from tutti.expansions.method import METHOD
+from tutti.expansions.prediction import Prediction, predict
 
 __all__ = ["METHOD", "Prediction", "predict"]

@@ -13,12 +13,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from expansions.shard_table import ShardTable, check_rows, equal_parts, rank_within, refined, spread
-from topologies.errors import InputError, NoSchedule, Unsupported
-from topologies.exact import INT64_MAX, Int64Array, offsets_of
-from topologies.families.products import cartesian_power, degree_expansion, line_graph, self_loops
-from topologies.topology import Topology
-from topologies.transforms import union_with_transpose
+from tutti.expansions.shard_table import ShardTable, check_rows, equal_parts, rank_within, refined, spread
+from tutti.topologies.errors import InputError, NoSchedule, Unsupported
+from tutti.topologies.exact import INT64_MAX, Int64Array, offsets_of
+from tutti.topologies.families.products import cartesian_power, degree_expansion, line_graph, self_loops
+from tutti.topologies.topology import Topology
+from tutti.topologies.transforms import union_with_transpose
 
 
 def expand_line(table: ShardTable) -> ShardTable:

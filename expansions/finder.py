@@ -20,15 +20,15 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
 
-from expansions.prediction import Prediction, factors_of, predict
-from expansions.reversal import is_reversible
-from expansions.searched import SEARCHED
-from schedules.cost import moore_optimal_steps
-from topologies.errors import InputError, NoSchedule
-from topologies.families.algebraic import distance_regular_graphs
-from topologies.families.circulants import least_offsets
-from topologies.families.expressions import Base, Both, Degree, Expression, Line, Power, Product
-from topologies.graphs.shortest_paths import diameter
+from tutti.expansions.prediction import Prediction, factors_of, predict
+from tutti.expansions.reversal import is_reversible
+from tutti.expansions.searched import SEARCHED
+from tutti.schedules.cost import moore_optimal_steps
+from tutti.topologies.errors import InputError, NoSchedule
+from tutti.topologies.families.algebraic import distance_regular_graphs
+from tutti.topologies.families.circulants import least_offsets
+from tutti.topologies.families.expressions import Base, Both, Degree, Expression, Line, Power, Product
+from tutti.topologies.graphs.shortest_paths import diameter
 
 MOST_SEARCHED = 256
 """Above so many nodes no circulants of more than two offsets are searched for: a second each."""

@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from expansions.constructions import expand_both_ways, expand_degree, expand_line, expand_power
-from expansions.prediction import note_of, predict
-from expansions.reversal import reflected, reversal
-from expansions.searched import SEARCHED, stored_allgather
-from expansions.shard_table import ShardTable, check_rows, from_schedule, to_schedule
-from models.bfb import METHOD as BFB
-from models.bfb import BfbOptions
-from schedules.capabilities import Capabilities, Groups, Shape
-from schedules.collective import Collective, Kind, collective
-from schedules.compose import BY_ALLGATHER, compose_allreduce
-from schedules.method import Method, NoOptions, Problem
-from schedules.reversal import reverse
-from schedules.schedule import Schedule
-from topologies.families.expressions import Base, Both, Degree, Expression, Line, Power, Product
-from topologies.transforms import transpose
+from tutti.expansions.constructions import expand_both_ways, expand_degree, expand_line, expand_power
+from tutti.expansions.prediction import note_of, predict
+from tutti.expansions.reversal import reflected, reversal
+from tutti.expansions.searched import SEARCHED, stored_allgather
+from tutti.expansions.shard_table import ShardTable, check_rows, from_schedule, to_schedule
+from tutti.models.bfb import METHOD as BFB
+from tutti.models.bfb import BfbOptions
+from tutti.schedules.capabilities import Capabilities, Groups, Shape
+from tutti.schedules.collective import Collective, Kind, collective
+from tutti.schedules.compose import BY_ALLGATHER, compose_allreduce
+from tutti.schedules.method import Method, NoOptions, Problem
+from tutti.schedules.reversal import reverse
+from tutti.schedules.schedule import Schedule
+from tutti.topologies.families.expressions import Base, Both, Degree, Expression, Line, Power, Product
+from tutti.topologies.transforms import transpose
 
 
 def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -> Schedule:

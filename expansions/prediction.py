@@ -29,16 +29,16 @@ from typing import TypeGuard
 
 import numpy as np
 
-from expansions.reversal import is_reversible
-from expansions.searched import SEARCHED
-from models.bfb.counting import workloads
-from models.bfb.kautz import has_intervals, kautz_cost, kautz_peaks
-from models.bfb.translations import transitive_cost
-from topologies.errors import Unsupported
-from topologies.families.expressions import Base, Both, Degree, Expression, Line, Power, Product
-from topologies.families.products import self_loops
-from topologies.topology import Topology
-from topologies.transforms import transpose
+from tutti.expansions.reversal import is_reversible
+from tutti.expansions.searched import SEARCHED
+from tutti.models.bfb.counting import workloads
+from tutti.models.bfb.kautz import has_intervals, kautz_cost, kautz_peaks
+from tutti.models.bfb.translations import transitive_cost
+from tutti.topologies.errors import Unsupported
+from tutti.topologies.families.expressions import Base, Both, Degree, Expression, Line, Power, Product
+from tutti.topologies.families.products import self_loops
+from tutti.topologies.topology import Topology
+from tutti.topologies.transforms import transpose
 
 TRANSITIVE = frozenset(("hamming", "circulant", "directed_circulant", "torus"))
 """Families of bases that are vertex-transitive: one node's subproblems are everyone's."""

@@ -25,14 +25,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from expansions.shard_table import ShardTable
-from topologies.errors import NoSchedule
-from topologies.exact import Int64Array, offsets_of
-from topologies.families.expressions import Base, Both, Degree, Expression, Line, Power, Product
-from topologies.families.products import line_graph, self_loops
-from topologies.graphs.isomorphism import isomorphism, link_bijection
-from topologies.topology import Topology
-from topologies.transforms import transpose
+from tutti.expansions.shard_table import ShardTable
+from tutti.topologies.errors import NoSchedule
+from tutti.topologies.exact import Int64Array, offsets_of
+from tutti.topologies.families.expressions import Base, Both, Degree, Expression, Line, Power, Product
+from tutti.topologies.families.products import line_graph, self_loops
+from tutti.topologies.graphs.isomorphism import isomorphism, link_bijection
+from tutti.topologies.topology import Topology
+from tutti.topologies.transforms import transpose
 
 EFFORT = 2 * 10**6
 """Links that the search on a base may look at, some hundredths of a second; a base on which it is spent in

@@ -25,13 +25,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from expansions.shard_table import ShardTable
-from topologies.errors import InputError, NoSchedule
-from topologies.exact import Int64Array
-from topologies.families.expressions import Base
-from topologies.graphs.shortest_paths import hop_distances
-from topologies.topology import Topology
-from topologies.transforms import transpose
+from tutti.expansions.shard_table import ShardTable
+from tutti.topologies.errors import InputError, NoSchedule
+from tutti.topologies.exact import Int64Array
+from tutti.topologies.families.expressions import Base
+from tutti.topologies.graphs.shortest_paths import hop_distances
+from tutti.topologies.topology import Topology
+from tutti.topologies.transforms import transpose
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from schedules.collective import Collective
-from schedules.schedule import Chunks, Clock, Schedule, step_numbers
-from topologies.errors import InputError, NoSchedule
-from topologies.exact import INT64_MAX, Int64Array, offsets_of
-from topologies.topology import Topology
-from topologies.transforms import transpose
+from tutti.schedules.collective import Collective
+from tutti.schedules.schedule import Chunks, Clock, Schedule, step_numbers
+from tutti.topologies.errors import InputError, NoSchedule
+from tutti.topologies.exact import INT64_MAX, Int64Array, offsets_of
+from tutti.topologies.topology import Topology
+from tutti.topologies.transforms import transpose
 
 MOST_ROWS = 10**8
 """A row takes about 100 bytes while a table is expanded."""

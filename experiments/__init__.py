@@ -8,6 +8,19 @@ through. `run` is ``python experiments/run.py``, and `compile_kernels` compiles 
 else is below this folder, and nothing imports it.
 """
 
+if __name__ != "tutti.experiments":
+    raise ImportError("the package experiments is called tutti.experiments")
+
+import importlib.metadata
+
 DISTRIBUTION = "tutti-collectives"
 """The name of the distribution, as in `pyproject.toml`. The name ``tutti`` on the package index belongs to
 another project."""
+
+
+def installed_version() -> str:
+    """Return the version of the installed distribution; "unknown" in a copy that is not installed."""
+    try:
+        return importlib.metadata.version(DISTRIBUTION)
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"

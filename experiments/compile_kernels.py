@@ -18,31 +18,31 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from experiments.registry import METHODS
-from heuristics.refine import refined
-from heuristics.tacos import TacosOptions
-from heuristics.tacos.on_disk import synthesize_to
-from models.all_to_all import Demand, McfOptions, solve_by_orbits
-from models.allreduce import pack, tree_network
-from models.bfb import workloads
-from models.bfb.kautz import kautz_cost
-from models.bfb.translations import balance, circulant_moves
-from models.bounds import lower_bounds
-from models.forestcoll.epochs import planned_schedule
-from schedules.collective import KINDS, Kind, collective
-from schedules.compose import BY_ALLGATHER
-from schedules.cost import congestion
-from schedules.files.schedule_file import read_schedule, write_schedule
-from schedules.list_scheduling import Rules, can_be_listed, list_schedule
-from schedules.method import Problem
-from schedules.programs.interpreter import judge
-from schedules.programs.lowering import lower
-from schedules.schedule import Clock, Schedule
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
-from topologies.errors import Unsupported
-from topologies.text import parse_topology
-from topologies.topology import Topology
+from tutti.experiments.registry import METHODS
+from tutti.heuristics.refine import refined
+from tutti.heuristics.tacos import TacosOptions
+from tutti.heuristics.tacos.on_disk import synthesize_to
+from tutti.models.all_to_all import Demand, McfOptions, solve_by_orbits
+from tutti.models.allreduce import pack, tree_network
+from tutti.models.bfb import workloads
+from tutti.models.bfb.kautz import kautz_cost
+from tutti.models.bfb.translations import balance, circulant_moves
+from tutti.models.bounds import lower_bounds
+from tutti.models.forestcoll.epochs import planned_schedule
+from tutti.schedules.collective import KINDS, Kind, collective
+from tutti.schedules.compose import BY_ALLGATHER
+from tutti.schedules.cost import congestion
+from tutti.schedules.files.schedule_file import read_schedule, write_schedule
+from tutti.schedules.list_scheduling import Rules, can_be_listed, list_schedule
+from tutti.schedules.method import Problem
+from tutti.schedules.programs.interpreter import judge
+from tutti.schedules.programs.lowering import lower
+from tutti.schedules.schedule import Clock, Schedule
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies.errors import Unsupported
+from tutti.topologies.text import parse_topology
+from tutti.topologies.topology import Topology
 
 NETWORKS = (
     "hypercube:2",

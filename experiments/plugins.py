@@ -28,7 +28,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args, get_type_hints
 
-from topologies.errors import InputError, raised
+from tutti.topologies.errors import InputError, raised
 
 WANTED = "a Method, Family, BoundKind or Backend"
 Loaded = tuple[tuple[str, str], ...]
@@ -81,13 +81,13 @@ class Registry:
 @cache
 def registries() -> dict[Group, Registry]:
     """Return the registries by group; imports all methods."""
-    from experiments import registry
-    from models.bounds import BoundKind, report
-    from models.bounds.check import PROOFS
-    from models.solvers import Backend, solving
-    from models.solvers.registry import BACKENDS
-    from schedules.method import Method
-    from topologies.text import FAMILIES, Family
+    from tutti.experiments import registry
+    from tutti.models.bounds import BoundKind, report
+    from tutti.models.bounds.check import PROOFS
+    from tutti.models.solvers import Backend, solving
+    from tutti.models.solvers.registry import BACKENDS
+    from tutti.schedules.method import Method
+    from tutti.topologies.text import FAMILIES, Family
 
     def add_family(family: Family) -> None:
         FAMILIES[family.name] = family
@@ -282,6 +282,10 @@ def _faults(who: str, files: Collection[str] = ()) -> Iterator[None]:
     except SyntaxError as error:
         place = f" ({Path(error.filename).name}:{error.lineno})" if error.filename else ""
         raise InputError(f"{who}: {error.msg}{place}") from error
+    except ModuleNotFoundError as error:
+        top = str(error.name).partition(".")[0]
+        hint = f"; import tutti.{top}" if top and importlib.util.find_spec(f"tutti.{top}") else ""
+        raise InputError(f"{who}: {raised(error, files)}{hint}") from error
     except (Exception, SystemExit, KeyboardInterrupt) as error:
         if isinstance(error, KeyboardInterrupt) and not raised_it(error, files):
             raise
@@ -380,7 +384,7 @@ def _check(who: str, thing: Any) -> Group:
 
 def _faults_of(group: Group, thing: Any) -> Iterator[str]:
     """Yield what is wrong with an object."""
-    from schedules.capabilities import Capabilities
+    from tutti.schedules.capabilities import Capabilities
 
     for name, count in registries()[group].functions.items():
         yield from _refusals(name, getattr(thing, name), count)

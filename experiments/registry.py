@@ -10,10 +10,10 @@ from functools import cache
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
-from topologies.errors import InputError, suggestion
+from tutti.topologies.errors import InputError, suggestion
 
 if TYPE_CHECKING:
-    from schedules.method import Method
+    from tutti.schedules.method import Method
 
 
 class Methods(MutableMapping[str, "Method"]):
@@ -60,12 +60,12 @@ def _at(place: str, *calls: Methods) -> Callable[[], Method]:
 
 _STARTS = Methods(
     {
-        "tacos": _at("heuristics.tacos:METHOD"),
-        "bfb": _at("models.bfb:METHOD"),
-        "forestcoll": _at("models.forestcoll:METHOD"),
-        "multitree": _at("heuristics.trees.multitree:METHOD"),
-        "ring": _at("heuristics.classic.ring:RING"),
-        "direct": _at("heuristics.classic.direct:METHOD"),
+        "tacos": _at("tutti.heuristics.tacos:METHOD"),
+        "bfb": _at("tutti.models.bfb:METHOD"),
+        "forestcoll": _at("tutti.models.forestcoll:METHOD"),
+        "multitree": _at("tutti.heuristics.trees.multitree:METHOD"),
+        "ring": _at("tutti.heuristics.classic.ring:RING"),
+        "direct": _at("tutti.heuristics.classic.direct:METHOD"),
     }
 )
 """Whose schedules the search of an exact model may begin with."""
@@ -73,58 +73,58 @@ _SINGLE = Methods(
     {
         "ring": _STARTS.find["ring"],
         "direct": _STARTS.find["direct"],
-        "rhd": _at("heuristics.classic.halving_doubling:RHD"),
-        "recursive_doubling": _at("heuristics.classic.halving_doubling:RECURSIVE_DOUBLING"),
-        "bruck": _at("heuristics.classic.bruck:METHOD"),
-        "pat": _at("heuristics.classic.pat:METHOD"),
-        "bine": _at("heuristics.classic.bine:METHOD"),
-        "pairwise": _at("heuristics.classic.pairwise:METHOD"),
-        "hierarchical": _at("heuristics.classic.hierarchical:METHOD"),
-        "one_shot": _at("heuristics.one_shot:METHOD"),
-        "walks": _at("heuristics.classic.walks:METHOD"),
-        "stepwise": _at("heuristics.classic.stepwise:METHOD"),
-        "dbt": _at("heuristics.trees.double_binary_tree:METHOD"),
-        "sharp": _at("heuristics.trees.sharp:METHOD"),
-        "nccl_like": _at("heuristics.trees.nccl_like:METHOD"),
-        "nccl": _at("heuristics.nccl:METHOD"),
-        "shifted_ring": _at("heuristics.classic.ring:SHIFTED_RING"),
-        "torus_rings": _at("heuristics.classic.by_dimension:TORUS_RINGS"),
-        "blueconnect": _at("heuristics.classic.by_dimension:BLUECONNECT"),
-        "themis": _at("heuristics.classic.by_dimension:THEMIS"),
-        "swing": _at("heuristics.classic.swing:METHOD"),
-        "ccube": _at("heuristics.trees.ccube:METHOD"),
-        "tto": _at("heuristics.trees.tto:METHOD"),
+        "rhd": _at("tutti.heuristics.classic.halving_doubling:RHD"),
+        "recursive_doubling": _at("tutti.heuristics.classic.halving_doubling:RECURSIVE_DOUBLING"),
+        "bruck": _at("tutti.heuristics.classic.bruck:METHOD"),
+        "pat": _at("tutti.heuristics.classic.pat:METHOD"),
+        "bine": _at("tutti.heuristics.classic.bine:METHOD"),
+        "pairwise": _at("tutti.heuristics.classic.pairwise:METHOD"),
+        "hierarchical": _at("tutti.heuristics.classic.hierarchical:METHOD"),
+        "one_shot": _at("tutti.heuristics.one_shot:METHOD"),
+        "walks": _at("tutti.heuristics.classic.walks:METHOD"),
+        "stepwise": _at("tutti.heuristics.classic.stepwise:METHOD"),
+        "dbt": _at("tutti.heuristics.trees.double_binary_tree:METHOD"),
+        "sharp": _at("tutti.heuristics.trees.sharp:METHOD"),
+        "nccl_like": _at("tutti.heuristics.trees.nccl_like:METHOD"),
+        "nccl": _at("tutti.heuristics.nccl:METHOD"),
+        "shifted_ring": _at("tutti.heuristics.classic.ring:SHIFTED_RING"),
+        "torus_rings": _at("tutti.heuristics.classic.by_dimension:TORUS_RINGS"),
+        "blueconnect": _at("tutti.heuristics.classic.by_dimension:BLUECONNECT"),
+        "themis": _at("tutti.heuristics.classic.by_dimension:THEMIS"),
+        "swing": _at("tutti.heuristics.classic.swing:METHOD"),
+        "ccube": _at("tutti.heuristics.trees.ccube:METHOD"),
+        "tto": _at("tutti.heuristics.trees.tto:METHOD"),
         "multitree": _STARTS.find["multitree"],
-        "blink": _at("heuristics.trees.blink:METHOD"),
-        "postal": _at("heuristics.gossip:METHOD"),
-        "rounds": _at("heuristics.rounds:METHOD"),
-        "rails": _at("heuristics.rails:METHOD"),
-        "birkhoff": _at("heuristics.birkhoff:METHOD"),
-        "hybrid": _at("heuristics.hybrid:METHOD"),
+        "blink": _at("tutti.heuristics.trees.blink:METHOD"),
+        "postal": _at("tutti.heuristics.gossip:METHOD"),
+        "rounds": _at("tutti.heuristics.rounds:METHOD"),
+        "rails": _at("tutti.heuristics.rails:METHOD"),
+        "birkhoff": _at("tutti.heuristics.birkhoff:METHOD"),
+        "hybrid": _at("tutti.heuristics.hybrid:METHOD"),
         "tacos": _STARTS.find["tacos"],
         "bfb": _STARTS.find["bfb"],
         "expansion": _at("expansions:METHOD"),
         "forestcoll": _STARTS.find["forestcoll"],
-        "mcf": _at("models.all_to_all:METHOD"),
-        "message_flow": _at("models.all_to_all.message_flow:METHOD"),
-        "allreduce_trees": _at("models.allreduce:ALLREDUCE_TREES"),
-        "allreduce_lp": _at("models.allreduce:ALLREDUCE_LP"),
-        "allreduce_epochs": _at("models.allreduce:ALLREDUCE_EPOCHS"),
-        "few_sums": _at("models.allreduce.few_sums:METHOD"),
-        "sccl": _at("models.sccl:METHOD"),
-        "optimum": _at("models.optimum:optimum", _STARTS),
-        "taccl": _at("models.taccl:METHOD"),
-        "teccl": _at("models.teccl:teccl", _STARTS),
+        "mcf": _at("tutti.models.all_to_all:METHOD"),
+        "message_flow": _at("tutti.models.all_to_all.message_flow:METHOD"),
+        "allreduce_trees": _at("tutti.models.allreduce:ALLREDUCE_TREES"),
+        "allreduce_lp": _at("tutti.models.allreduce:ALLREDUCE_LP"),
+        "allreduce_epochs": _at("tutti.models.allreduce:ALLREDUCE_EPOCHS"),
+        "few_sums": _at("tutti.models.allreduce.few_sums:METHOD"),
+        "sccl": _at("tutti.models.sccl:METHOD"),
+        "optimum": _at("tutti.models.optimum:optimum", _STARTS),
+        "taccl": _at("tutti.models.taccl:METHOD"),
+        "teccl": _at("tutti.models.teccl:teccl", _STARTS),
     }
 )
 _MADE = Methods(
     {
         **_SINGLE.find,
-        "listed": _at("experiments.methods.list_scheduled:listed", _SINGLE),
-        "refined": _at("experiments.methods.refined:refinement", _SINGLE),
+        "listed": _at("tutti.experiments.methods.list_scheduled:listed", _SINGLE),
+        "refined": _at("tutti.experiments.methods.refined:refinement", _SINGLE),
     }
 )
-METHODS = Methods({**_MADE.find, "best": _at("experiments.methods.best:portfolio", _MADE)})
+METHODS = Methods({**_MADE.find, "best": _at("tutti.experiments.methods.best:portfolio", _MADE)})
 """The methods of this project, by the name used in configs and on the command line."""
 
 
@@ -145,6 +145,6 @@ def find_method(name: str, methods: Mapping[str, Method] | None = None) -> Metho
     known = METHODS if methods is None else methods
     if not isinstance(name, str) or name not in known:
         raise InputError(f"unknown method '{name}'{suggestion(str(name), known)}")
-    from schedules.by_groups import by_groups  # what it needs is needed only here
+    from tutti.schedules.by_groups import by_groups  # what it needs is needed only here
 
     return by_groups(known[name])

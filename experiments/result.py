@@ -14,19 +14,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from experiments.methods.best import NEAR_ENOUGH, OUT_OF_TIME, SLOWER
-from experiments.printable import printable
-from experiments.runner.judge import Cost, ProvenBound, notes, time_columns
-from experiments.runner.options import build_options
-from experiments.runner.tasks import Synthesized
-from models.bounds import Bound, BoundError, best_bound, own_bounds
-from schedules.collective import Collective, Kind
-from schedules.files.schedule_file import write_schedule
-from schedules.programs.formats import find_format
-from schedules.schedule import Schedule
-from topologies.errors import InputError
-from topologies.topology import Topology
-from topologies.units import duration, format_size, short, throughput
+from tutti.experiments.methods.best import NEAR_ENOUGH, OUT_OF_TIME, SLOWER
+from tutti.experiments.printable import printable
+from tutti.experiments.runner.judge import Cost, ProvenBound, notes, time_columns
+from tutti.experiments.runner.options import build_options
+from tutti.experiments.runner.tasks import Synthesized
+from tutti.models.bounds import Bound, BoundError, best_bound, own_bounds
+from tutti.schedules.collective import Collective, Kind
+from tutti.schedules.files.schedule_file import write_schedule
+from tutti.schedules.programs.formats import find_format
+from tutti.schedules.schedule import Schedule
+from tutti.topologies.errors import InputError
+from tutti.topologies.topology import Topology
+from tutti.topologies.units import duration, format_size, short, throughput
 
 WIDE = 0.1
 """Gaps above which a larger bound is worth minutes."""
@@ -287,7 +287,7 @@ class Result:
         experiments.show.page.Page
             With ``save(path)``.
         """
-        from experiments.show.page import schedule_page
+        from tutti.experiments.show.page import schedule_page
 
         return schedule_page(self.schedule, self.size).show(path)
 

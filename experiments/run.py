@@ -17,7 +17,7 @@ def main() -> int:
         return BAD_INPUT
     # Started as a script, Python looks for modules in this folder, whose names are not for the world.
     sys.path[:] = [str(HERE.parent), *(path for path in sys.path if Path(path or ".").resolve() != HERE)]
-    from experiments.cli import main as command_line
+    from tutti.experiments.cli import main as command_line
 
     return command_line(["run", *sys.argv[1:]])
 

@@ -17,21 +17,21 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from experiments.registry import find_method
-from experiments.tuning import Tuning, choose
-from heuristics.nccl.constants import VERSION
-from heuristics.nccl.machine import NcclOptions
-from heuristics.nccl.method import METHOD, found, reckoned
-from heuristics.nccl.model import KINDS, jumps
-from schedules.collective import Collective, Kind
-from schedules.method import Method, Problem
-from schedules.schedule import Schedule
-from schedules.simulation.pipelining import best_slices
-from schedules.verify import verify
-from topologies.errors import InputError, Unsupported
-from topologies.exact import FloatArray
-from topologies.ranges import Choice, Options
-from topologies.topology import Topology
+from tutti.experiments.registry import find_method
+from tutti.experiments.tuning import Tuning, choose
+from tutti.heuristics.nccl.constants import VERSION
+from tutti.heuristics.nccl.machine import NcclOptions
+from tutti.heuristics.nccl.method import METHOD, found, reckoned
+from tutti.heuristics.nccl.model import KINDS, jumps
+from tutti.schedules.collective import Collective, Kind
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Schedule
+from tutti.schedules.simulation.pipelining import best_slices
+from tutti.schedules.verify import verify
+from tutti.topologies.errors import InputError, Unsupported
+from tutti.topologies.exact import FloatArray
+from tutti.topologies.ranges import Choice, Options
+from tutti.topologies.topology import Topology
 
 MODEL, SIMULATOR = "model", "simulator"
 ALL_SIZES = 2**63 - 1

@@ -16,15 +16,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schedules.files.schedule_file import read_schedule
-from schedules.programs.formats import Format
-from schedules.programs.rounding import rounded
-from schedules.schedule import Schedule
-from schedules.simulation.pipelining import best_slices
-from schedules.verify import verify
-from topologies.errors import InputError, TuttiError
-from topologies.exact import FloatArray, Int64Array
-from topologies.progress import tell
+from tutti.schedules.files.schedule_file import read_schedule
+from tutti.schedules.programs.formats import Format
+from tutti.schedules.programs.rounding import rounded
+from tutti.schedules.schedule import Schedule
+from tutti.schedules.simulation.pipelining import best_slices
+from tutti.schedules.verify import verify
+from tutti.topologies.errors import InputError, TuttiError
+from tutti.topologies.exact import FloatArray, Int64Array
+from tutti.topologies.progress import tell
 
 METHODS = (
     *("ring", "direct", "rhd", "recursive_doubling", "bruck", "stepwise", "dbt", "nccl_like", "torus_rings"),

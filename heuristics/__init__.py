@@ -8,3 +8,6 @@ which improves others' schedules).
 What step schedules share is `classic.steps`; all stand on `schedules` and `topologies`. Exact methods are
 next door, in `models`, and neither imports the other.
 """
+
+if __name__ != "tutti.heuristics":
+    raise ImportError("the package heuristics is called tutti.heuristics")

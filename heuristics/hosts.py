@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from schedules.schedule import Schedule
-from topologies.graphs.grid_structure import note_on_hosts
-from topologies.ranges import Options
+from tutti.schedules.schedule import Schedule
+from tutti.topologies.graphs.grid_structure import note_on_hosts
+from tutti.topologies.ranges import Options
 
 
 @dataclass(frozen=True)

@@ -8,3 +8,6 @@ equations.
 They build on `schedules` and `topologies`. Nothing is imported here, so that a process of one solver starts
 without the others.
 """
+
+if __name__ != "tutti.models":
+    raise ImportError("the package models is called tutti.models")

@@ -10,9 +10,12 @@ messages new times, `pruning` finds which transfers are of use. Methods that cut
 Below is `topologies`; nothing here knows of any method. `models` and `heuristics` build on it.
 """
 
-from schedules.collective import KINDS, Collective, Kind, collective, concurrent
-from schedules.compose import compose_allreduce, from_allgather
-from schedules.cost import (
+if __name__ != "tutti.schedules":
+    raise ImportError("the package schedules is called tutti.schedules")
+
+from tutti.schedules.collective import KINDS, Collective, Kind, collective, concurrent
+from tutti.schedules.compose import compose_allreduce, from_allgather
+from tutti.schedules.cost import (
     StepCost,
     congestion,
     is_bandwidth_optimal,
@@ -22,10 +25,10 @@ from schedules.cost import (
     moore_optimal_steps,
     step_cost,
 )
-from schedules.method import Method, NoOptions, Problem
-from schedules.schedule import Chunks, Clock, Routes, Schedule
-from schedules.simulation.simulate import Simulation, SimulationOptions
-from schedules.verify import VerificationError
+from tutti.schedules.method import Method, NoOptions, Problem
+from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
+from tutti.schedules.simulation.simulate import Simulation, SimulationOptions
+from tutti.schedules.verify import VerificationError
 
 __all__ = [
     "KINDS",

@@ -16,16 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from schedules.collective import Collective
-from schedules.method import Method, Problem
-from schedules.schedule import Routes, Schedule
-from schedules.simulation.pipelining import best_slices
-from schedules.together import parts_of, together
-from topologies.errors import InputError, NoSchedule, TuttiError, Unsupported
-from topologies.exact import Int64Array, frozen
-from topologies.topology import Topology
-from topologies.transforms import among, only_among
-from topologies.units import parse_time
+from tutti.schedules.collective import Collective
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Routes, Schedule
+from tutti.schedules.simulation.pipelining import best_slices
+from tutti.schedules.together import parts_of, together
+from tutti.topologies.errors import InputError, NoSchedule, TuttiError, Unsupported
+from tutti.topologies.exact import Int64Array, frozen
+from tutti.topologies.topology import Topology
+from tutti.topologies.transforms import among, only_among
+from tutti.topologies.units import parse_time
 
 LEAST_SECONDS = 0.01
 """Of a time limit, for one of many parts."""

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from topologies.errors import InputError, suggestion
-from topologies.exact import INT64_MAX, FloatArray, Int64Array, frozen
-from topologies.files import read_text
-from topologies.units import exact_number
+from tutti.topologies.errors import InputError, suggestion
+from tutti.topologies.exact import INT64_MAX, FloatArray, Int64Array, frozen
+from tutti.topologies.files import read_text
+from tutti.topologies.units import exact_number
 
 MOST_BYTES = INT64_MAX // 2
 """Of all entries together."""

@@ -11,10 +11,10 @@ from enum import Enum, StrEnum
 
 import numpy as np
 
-from schedules.collective import KINDS, Collective, Kind
-from topologies.graphs.grid_structure import Grid, LineKind, grid_of, hosts_of, uneven_hosts
-from topologies.topology import Topology
-from topologies.units import format_bandwidth
+from tutti.schedules.collective import KINDS, Collective, Kind
+from tutti.topologies.graphs.grid_structure import Grid, LineKind, grid_of, hosts_of, uneven_hosts
+from tutti.topologies.topology import Topology
+from tutti.topologies.units import format_bandwidth
 
 
 class Groups(Enum):
@@ -100,8 +100,8 @@ class Capabilities:
 
     Examples
     --------
-    >>> from schedules.collective import collective
-    >>> from topologies.families.grids import torus
+    >>> from tutti.schedules.collective import collective
+    >>> from tutti.topologies.families.grids import torus
     >>> halving = Capabilities((Kind.ALLREDUCE,), power_of_two=True)
     >>> halving.refusal(torus(3, 5), collective("allreduce", 15))
     'needs a power of two ranks; torus:3x5 has 15'
@@ -218,7 +218,7 @@ def joined_both_ways(topology: Topology) -> bool:
 
     Examples
     --------
-    >>> from topologies.families.grids import ring, uniring
+    >>> from tutti.topologies.families.grids import ring, uniring
     >>> joined_both_ways(ring(4)), joined_both_ways(uniring(4))
     (True, False)
     """

@@ -40,9 +40,9 @@ from typing import Any
 
 import numpy as np
 
-from schedules.byte_matrix import ByteMatrix, byte_matrix
-from topologies.errors import InputError, suggestion
-from topologies.exact import BoolArray, Int32Array, Rationals, frozen
+from tutti.schedules.byte_matrix import ByteMatrix, byte_matrix
+from tutti.topologies.errors import InputError, suggestion
+from tutti.topologies.exact import BoolArray, Int32Array, Rationals, frozen
 
 EVERYONE = -1
 """In `Items.start` and `Items.end`: every rank of the item's group."""

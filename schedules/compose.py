@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schedules.collective import Collective, Kind
-from schedules.message_durations import messages, transfer_ticks
-from schedules.method import Problem
-from schedules.reversal import reverse
-from schedules.schedule import NO_COPY, Chunks, Clock, Routes, Schedule, step_numbers
-from topologies.errors import InputError, Unsupported
-from topologies.exact import INT64_MAX, Int64Array, IntArray, common_divisor
-from topologies.transforms import transpose
+from tutti.schedules.collective import Collective, Kind
+from tutti.schedules.message_durations import messages, transfer_ticks
+from tutti.schedules.method import Problem
+from tutti.schedules.reversal import reverse
+from tutti.schedules.schedule import NO_COPY, Chunks, Clock, Routes, Schedule, step_numbers
+from tutti.topologies.errors import InputError, Unsupported
+from tutti.topologies.exact import INT64_MAX, Int64Array, IntArray, common_divisor
+from tutti.topologies.transforms import transpose
 
 BY_ALLGATHER = (Kind.ALLGATHER, Kind.REDUCE_SCATTER, Kind.ALLREDUCE)
 """What a method does that only makes allgathers, by `from_allgather`."""

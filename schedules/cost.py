@@ -23,12 +23,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schedules.collective import Kind
-from schedules.schedule import Clock, Schedule, TransferColumns
-from topologies.errors import InputError, Unsupported
-from topologies.exact import Int32Array, Int64Array
-from topologies.graphs.grid_structure import hosts_of
-from topologies.kernels import kernel
+from tutti.schedules.collective import Kind
+from tutti.schedules.schedule import Clock, Schedule, TransferColumns
+from tutti.topologies.errors import InputError, Unsupported
+from tutti.topologies.exact import Int32Array, Int64Array
+from tutti.topologies.graphs.grid_structure import hosts_of
+from tutti.topologies.kernels import kernel
 
 
 @dataclass(frozen=True)

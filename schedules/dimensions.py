@@ -16,10 +16,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from schedules.collective import Collective, collective, concurrent, parse_kind
-from topologies.errors import InputError
-from topologies.exact import Int64Array
-from topologies.units import parse_size
+from tutti.schedules.collective import Collective, collective, concurrent, parse_kind
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import Int64Array
+from tutti.topologies.units import parse_size
 
 IDLE, REST = "none", "*"
 """What a dimension does that does nothing; the size that is what the others leave."""

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from schedules.collective import Kind
-from schedules.compose import BY_ALLGATHER
-from schedules.method import Problem
-from topologies.transforms import transpose
+from tutti.schedules.collective import Kind
+from tutti.schedules.compose import BY_ALLGATHER
+from tutti.schedules.method import Problem
+from tutti.topologies.transforms import transpose
 
 
 def seconds_by_allgathers(problem: Problem, seconds: Callable[[Problem], float]) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from topologies.kernels import kernel
+from tutti.topologies.kernels import kernel
 
 UInt64Array = npt.NDArray[np.uint64]
 

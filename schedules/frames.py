@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from schedules.schedule import Clock, Schedule
-from schedules.simulation.pipelining import best_slices
-from schedules.simulation.simulate import SimulationOptions, watch
-from topologies.units import parse_size
+from tutti.schedules.schedule import Clock, Schedule
+from tutti.schedules.simulation.pipelining import best_slices
+from tutti.schedules.simulation.simulate import SimulationOptions, watch
+from tutti.topologies.units import parse_size
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,13 +16,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schedules.collective import Collective
-from schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
-from topologies.errors import NoSchedule, TuttiError
-from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, offsets_of
-from topologies.kernels import kernel
-from topologies.topology import Topology
-from topologies.trees.forest import Forest, LogicalNetwork, depths
+from tutti.schedules.collective import Collective
+from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
+from tutti.topologies.errors import NoSchedule, TuttiError
+from tutti.topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, offsets_of
+from tutti.topologies.kernels import kernel
+from tutti.topologies.topology import Topology
+from tutti.topologies.trees.forest import Forest, LogicalNetwork, depths
 
 MOST_TRANSFERS = 5 * 10**7
 """A table takes about 60 bytes a row while it is made; every rank sends every item twice: 5,000 ranks."""
@@ -190,7 +190,7 @@ def line_width(what: Collective, *widths: int) -> int:
 
     Examples
     --------
-    >>> from schedules.collective import collective
+    >>> from tutti.schedules.collective import collective
     >>> line_width(collective("allreduce", 4), 6)
     12
     """
@@ -234,7 +234,7 @@ class CutLine:
 
         Examples
         --------
-        >>> from schedules.collective import collective
+        >>> from tutti.schedules.collective import collective
         >>> line = CutLine.of(collective("allreduce", 2), 4, np.array([1, 4]))
         >>> line.start.tolist(), line.item.tolist(), line.size.tolist()
         ([0, 1, 2], [0, 0, 1], [1, 1, 2])

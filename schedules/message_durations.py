@@ -22,11 +22,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schedules.schedule import Chunks, Clock, Routes, Schedule
-from topologies.errors import InputError
-from topologies.exact import INT64_MAX, Int32Array, Int64Array, common_divisor, frozen
-from topologies.kernels import kernel
-from topologies.topology import Topology
+from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import INT64_MAX, Int32Array, Int64Array, common_divisor, frozen
+from tutti.topologies.kernels import kernel
+from tutti.topologies.topology import Topology
 
 RESOLUTION = 10**6
 """Ticks in the shortest message of `link_ticks`: rounding up adds less than 1e-6 of it."""

@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from schedules.capabilities import EVERYTHING, Capabilities
-from schedules.collective import Collective
-from schedules.schedule import Schedule
-from topologies.errors import Unsupported
-from topologies.topology import Topology
+from tutti.schedules.capabilities import EVERYTHING, Capabilities
+from tutti.schedules.collective import Collective
+from tutti.schedules.schedule import Schedule
+from tutti.topologies.errors import Unsupported
+from tutti.topologies.topology import Topology
 
 
 @dataclass(frozen=True)

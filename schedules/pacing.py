@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
-from schedules.simulation.simulate import simulate
-from topologies.exact import INT64_MAX, FloatArray, Int32Array, Int64Array, offsets_of
-from topologies.kernels import kernel
+from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
+from tutti.schedules.simulation.simulate import simulate
+from tutti.topologies.exact import INT64_MAX, FloatArray, Int32Array, Int64Array, offsets_of
+from tutti.topologies.kernels import kernel
 
 CUTS = (12, 4, 1)
 """A datum is cut in the most of these parts with which there are few transfers."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from topologies.exact import BoolArray, IntArray
+from tutti.topologies.exact import BoolArray, IntArray
 
 
 def useful_transfers(chunk: IntArray, source: IntArray, target: IntArray, wanted: BoolArray) -> BoolArray:

@@ -22,19 +22,27 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schedules.collective import EVERYONE
-from schedules.message_durations import messages
-from schedules.retiming import retimed
-from schedules.reversal import reverse
-from schedules.schedule import Chunks, Clock, Routes, Schedule
-from schedules.simulation.simulate import SimulationOptions, simulate
-from schedules.verify import VerificationError, verify
-from topologies.errors import InputError, NoSchedule, Unsupported
-from topologies.exact import INT64_MAX, BoolArray, FloatArray, Int32Array, Int64Array, IntArray, offsets_of
-from topologies.graphs.heaps import sift_down, sift_up
-from topologies.graphs.shortest_paths import shortest_routes
-from topologies.kernels import kernel
-from topologies.topology import Incidence, Topology
+from tutti.schedules.collective import EVERYONE
+from tutti.schedules.message_durations import messages
+from tutti.schedules.retiming import retimed
+from tutti.schedules.reversal import reverse
+from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
+from tutti.schedules.simulation.simulate import SimulationOptions, simulate
+from tutti.schedules.verify import VerificationError, verify
+from tutti.topologies.errors import InputError, NoSchedule, Unsupported
+from tutti.topologies.exact import (
+    INT64_MAX,
+    BoolArray,
+    FloatArray,
+    Int32Array,
+    Int64Array,
+    IntArray,
+    offsets_of,
+)
+from tutti.topologies.graphs.heaps import sift_down, sift_up
+from tutti.topologies.graphs.shortest_paths import shortest_routes
+from tutti.topologies.kernels import kernel
+from tutti.topologies.topology import Incidence, Topology
 
 POWER = 8
 """p."""

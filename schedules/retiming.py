@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schedules.message_durations import Durations, messages, transfer_ticks
-from schedules.schedule import Schedule, TransferColumns
-from topologies.exact import Int32Array, Int64Array, offsets_of
-from topologies.kernels import kernel
+from tutti.schedules.message_durations import Durations, messages, transfer_ticks
+from tutti.schedules.schedule import Schedule, TransferColumns
+from tutti.topologies.exact import Int32Array, Int64Array, offsets_of
+from tutti.topologies.kernels import kernel
 
 
 def retimed(schedule: Schedule, *, delayed: bool = False) -> Schedule:

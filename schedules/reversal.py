@@ -22,14 +22,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from schedules.collective import Collective, Kind
-from schedules.message_durations import messages, transfer_ticks
-from schedules.retiming import retimed
-from schedules.schedule import Chunks, Clock, Routes, Schedule
-from topologies.errors import InputError, Unsupported
-from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, IntArray
-from topologies.topology import Topology
-from topologies.transforms import transpose
+from tutti.schedules.collective import Collective, Kind
+from tutti.schedules.message_durations import messages, transfer_ticks
+from tutti.schedules.retiming import retimed
+from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
+from tutti.topologies.errors import InputError, Unsupported
+from tutti.topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, IntArray
+from tutti.topologies.topology import Topology
+from tutti.topologies.transforms import transpose
 
 
 def reverse(schedule: Schedule, topology: Topology | None = None) -> Schedule:

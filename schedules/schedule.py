@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from schedules.collective import Collective
-from topologies.errors import InputError
-from topologies.exact import BoolArray, Int32Array, Int64Array, IntArray, frozen, offsets_of
-from topologies.topology import Topology
+from tutti.schedules.collective import Collective
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, IntArray, frozen, offsets_of
+from tutti.topologies.topology import Topology
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -308,12 +308,12 @@ class Schedule:
 
     def transfers(self) -> pd.DataFrame:
         """Return one row a transfer: `schedules.frames.transfer_frame`."""
-        frame: pd.DataFrame = resolve_name("schedules.frames:transfer_frame")(self)
+        frame: pd.DataFrame = resolve_name("tutti.schedules.frames:transfer_frame")(self)
         return frame
 
     def messages(self, size: Fraction | int | str) -> pd.DataFrame:
         """Return when each message holds which link at a size: `schedules.frames.message_frame`."""
-        frame: pd.DataFrame = resolve_name("schedules.frames:message_frame")(self, size)
+        frame: pd.DataFrame = resolve_name("tutti.schedules.frames:message_frame")(self, size)
         return frame
 
 

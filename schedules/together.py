@@ -20,15 +20,15 @@ from fractions import Fraction
 
 import numpy as np
 
-from schedules.collective import Collective
-from schedules.message_durations import sizes_of, tick_of
-from schedules.retiming import retimed
-from schedules.schedule import NO_COPY, Chunks, Clock, Routes, Schedule, step_numbers
-from schedules.simulation.pipelining import best_slices
-from schedules.simulation.simulate import SimulationOptions, simulate
-from schedules.verify import VerificationError, verify
-from topologies.errors import InputError, NoSchedule
-from topologies.exact import (
+from tutti.schedules.collective import Collective
+from tutti.schedules.message_durations import sizes_of, tick_of
+from tutti.schedules.retiming import retimed
+from tutti.schedules.schedule import NO_COPY, Chunks, Clock, Routes, Schedule, step_numbers
+from tutti.schedules.simulation.pipelining import best_slices
+from tutti.schedules.simulation.simulate import SimulationOptions, simulate
+from tutti.schedules.verify import VerificationError, verify
+from tutti.topologies.errors import InputError, NoSchedule
+from tutti.topologies.exact import (
     INT64_MAX,
     BoolArray,
     FloatArray,

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from fractions import Fraction
 
-from schedules import Problem, collective
+from tutti.schedules import Problem, collective
 
 
 def problem(where, amounts):

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from experiments import plugins, registry
-from models.bounds import check, report
-from models.solvers.registry import BACKENDS
-from topologies.text import FAMILIES
+from tutti.experiments import plugins, registry
+from tutti.models.bounds import check, report
+from tutti.models.solvers.registry import BACKENDS
+from tutti.topologies.text import FAMILIES
 
 PAGE = (Path(__file__).parent.parent / "docs" / "plugins.md").read_text(encoding="utf-8")
 REGISTRIES: tuple[MutableMapping[Any, Any], ...] = (

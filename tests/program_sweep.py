@@ -14,22 +14,22 @@ from collections import Counter
 from dataclasses import fields
 from fractions import Fraction
 
-from experiments.registry import METHODS
-from experiments.runner.options import build_options, first_seeds
-from experiments.runner.tasks import synthesize_best
-from schedules import KINDS, Problem
-from schedules.collective import collective
-from schedules.programs.interpreter import judge
-from schedules.programs.lowering import lower
-from schedules.programs.msccl.files import MscclOptions, lowered
-from schedules.programs.msccl.printer import to_xml
-from schedules.programs.msccl.reader import from_xml
-from schedules.programs.mscclpp.files import PlanOptions, plan_of
-from schedules.programs.mscclpp.printer import Misfit
-from schedules.programs.mscclpp.reader import from_plan
-from schedules.schedule import Schedule
-from topologies import InputError, NoSchedule, Unsupported, parse_topology
-from topologies.errors import TuttiError
+from tutti.experiments.registry import METHODS
+from tutti.experiments.runner.options import build_options, first_seeds
+from tutti.experiments.runner.tasks import synthesize_best
+from tutti.schedules import KINDS, Problem
+from tutti.schedules.collective import collective
+from tutti.schedules.programs.interpreter import judge
+from tutti.schedules.programs.lowering import lower
+from tutti.schedules.programs.msccl.files import MscclOptions, lowered
+from tutti.schedules.programs.msccl.printer import to_xml
+from tutti.schedules.programs.msccl.reader import from_xml
+from tutti.schedules.programs.mscclpp.files import PlanOptions, plan_of
+from tutti.schedules.programs.mscclpp.printer import Misfit
+from tutti.schedules.programs.mscclpp.reader import from_plan
+from tutti.schedules.schedule import Schedule
+from tutti.topologies import InputError, NoSchedule, Unsupported, parse_topology
+from tutti.topologies.errors import TuttiError
 
 NETWORKS = (
     "ring:8", "mesh:4x4", "torus:4x4", "torus:5x6", "hypercube:5", "complete:8", "circulant:12,2,3",

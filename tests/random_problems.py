@@ -21,22 +21,22 @@ from typing import Any
 
 import numpy as np
 
-from experiments.methods.best import ORDER
-from experiments.registry import METHODS
-from models.bounds import best_bound
-from schedules import KINDS, Problem, Schedule, by_groups
-from schedules.capabilities import Groups, Shape
-from schedules.collective import Collective, Kind, collective, concurrent
-from schedules.method import Method
-from schedules.simulation.pipelining import best_slices
-from schedules.verify import VerificationError, verify
-from topologies import InputError, Link, NoSchedule, Topology, Unsupported, parse_topology
-from topologies.errors import TuttiError
-from topologies.exact import Rationals
-from topologies.processes import Caller, End, Worker
-from topologies.ranges import Choice, Flag, Whole, _ranges
-from topologies.text import FAMILIES
-from topologies.transforms import without
+from tutti.experiments.methods.best import ORDER
+from tutti.experiments.registry import METHODS
+from tutti.models.bounds import best_bound
+from tutti.schedules import KINDS, Problem, Schedule, by_groups
+from tutti.schedules.capabilities import Groups, Shape
+from tutti.schedules.collective import Collective, Kind, collective, concurrent
+from tutti.schedules.method import Method
+from tutti.schedules.simulation.pipelining import best_slices
+from tutti.schedules.verify import VerificationError, verify
+from tutti.topologies import InputError, Link, NoSchedule, Topology, Unsupported, parse_topology
+from tutti.topologies.errors import TuttiError
+from tutti.topologies.exact import Rationals
+from tutti.topologies.processes import Caller, End, Worker
+from tutti.topologies.ranges import Choice, Flag, Whole, _ranges
+from tutti.topologies.text import FAMILIES
+from tutti.topologies.transforms import without
 
 MOST_RANKS, MOST_BASE = 12, 48
 """Of a network, and of one of which ranks are left out."""

@@ -10,21 +10,21 @@ from functools import cache
 import numpy as np
 import pytest
 
-from experiments import registry
-from models.bounds import Bound, lower_bounds
-from schedules import Problem, Schedule, collective
-from schedules.capabilities import Capabilities, Groups, Shape, Switches
-from schedules.collective import KINDS, Collective, Kind, concurrent
-from schedules.compose import BY_ALLGATHER
-from schedules.cost import congestion
-from schedules.files.schedule_file import content_hash, read_schedule, write_schedule
-from schedules.method import Method
-from schedules.reversal import normal_order, reverse
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
 from tests import plugged
-from topologies import Link, Topology, TuttiError, Unsupported
-from topologies.text import parse_topology
+from tutti.experiments import registry
+from tutti.models.bounds import Bound, lower_bounds
+from tutti.schedules import Problem, Schedule, collective
+from tutti.schedules.capabilities import Capabilities, Groups, Shape, Switches
+from tutti.schedules.collective import KINDS, Collective, Kind, concurrent
+from tutti.schedules.compose import BY_ALLGATHER
+from tutti.schedules.cost import congestion
+from tutti.schedules.files.schedule_file import content_hash, read_schedule, write_schedule
+from tutti.schedules.method import Method
+from tutti.schedules.reversal import normal_order, reverse
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies import Link, Topology, TuttiError, Unsupported
+from tutti.topologies.text import parse_topology
 
 METHODS = {**registry.METHODS, "hub": plugged.names("hub_method.py")["METHOD"]}
 """All, and a plug-in's."""

@@ -5,14 +5,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.registry import METHODS
-from schedules import Problem, collective
 from tests import random_problems
 from tests.experiments import zoo
 from tests.random_problems import GOOD, MOST_BASE, Case, attempt, drawn, of_family
 from tests.sweep import for_each
-from topologies import parse_topology
-from topologies.text import FAMILIES
+from tutti.experiments.registry import METHODS
+from tutti.schedules import Problem, collective
+from tutti.topologies import parse_topology
+from tutti.topologies.text import FAMILIES
 
 QUICK = ["listed", *(name for name, method in METHODS.items() if not hasattr(method.options(), "time_limit"))]
 """The others start solvers or search as long as they may: a long run of `random_problems` has them."""

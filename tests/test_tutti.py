@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import re
+import subprocess
+import sys
+import tomllib
 from fractions import Fraction
 from pathlib import Path
 
 import networkx as nx
 import numpy as np
 import pytest
+from setuptools.discovery import PackageFinder
 
 import tutti
-from models.bounds import report
-from models.itineraries import bound as itineraries
-from schedules.verify import VerificationError
-from topologies import InputError
+from tutti.models.bounds import report
+from tutti.models.itineraries import bound as itineraries
+from tutti.schedules.verify import VerificationError
+from tutti.topologies import InputError
+
+FOLDERS = ("topologies", "schedules", "models", "heuristics", "expansions", "experiments")
 
 ROOT = Path(__file__).parents[1]
 
@@ -99,14 +104,6 @@ def test_a_size_that_is_none_is_refused(size):
         tutti.synthesize("ring:4", size=size, method="ring")
 
 
-def test_no_package_imports_the_module_at_the_top():
-    folders = ("topologies", "schedules", "models", "heuristics", "expansions", "experiments")
-    files = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
-    importing = re.compile(r"^\s*(import tutti|from tutti)\b", re.M)
-    assert len(files) > 200
-    assert not [path for path in files if importing.search(path.read_text())]
-
-
 @pytest.mark.parametrize("size", [float("nan"), float("inf"), None, [], b"1MB", 10**400])
 def test_what_is_no_size_is_refused_in_words(size):
     with pytest.raises(InputError):
@@ -187,3 +184,44 @@ def test_a_bound_by_linear_programs_is_larger(monkeypatch):
     assert tutti.bound("mesh:3", "broadcast", "100KB").seconds < found.seconds <= 4.5e-6
     assert found.kind == "itineraries"
     assert found.check()
+
+
+def python(code, folder):
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False
+    )
+    return done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_folder_has_one_name(folder):
+    """By two names Python would load it twice, and their classes would be unequal."""
+    _, error = python(f"import {folder}", ROOT)
+    assert error.endswith(f"ImportError: the package {folder} is called tutti.{folder}\n")
+
+
+def test_a_wheel_takes_one_name_and_holds_every_file():
+    """A project of its own may have packages of these names."""
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]["find"]
+    found = PackageFinder.find(str(ROOT), include=declared["include"])
+    assert {name.partition(".")[0] for name in found} == {"tutti"}
+    files = {path.parent.relative_to(ROOT) for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")}
+    assert {"tutti." + ".".join(path.parts) for path in files} == set(found) - {"tutti"}
+
+
+def test_the_package_works_beside_others_of_the_folders_names(tmp_path):
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "__init__.py").write_text("MINE = True\n")
+    code = f"import sys, models; sys.path.append({str(ROOT)!r}); import tutti\n"
+    code += "print(models.MINE, tutti.bound('ring:4', 'allgather', '1MB').check())"
+    assert python(code, tmp_path) == ("True True\n", "")
+
+
+def test_importing_the_package_loads_nothing_and_shows_the_public_names():
+    code = "import sys, tutti; print({'numpy', 'numba', 'tutti.api'} & set(sys.modules)); print(dir(tutti))"
+    out, _ = python(code, ROOT)
+    assert out.splitlines() == ["set()", str(sorted(tutti.__all__))]
+    for name in tutti.__all__:
+        assert getattr(tutti, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'synthesise'"):
+        _ = tutti.synthesise

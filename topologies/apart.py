@@ -24,9 +24,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from topologies import progress
-from topologies.kernels import COMPILATION
-from topologies.processes import Caller, End, Ended, Worker
+from tutti.topologies import progress
+from tutti.topologies.kernels import COMPILATION
+from tutti.topologies.processes import Caller, End, Ended, Worker
 
 STARTED, FINISHED = True, False
 """A copy sends these when it starts and finishes compiling. A text that it sends is a progress report."""

@@ -7,9 +7,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from topologies.errors import InputError
-from topologies.exact import IntArray, Rationals
-from topologies.topology import DEFAULT_ALPHA, DEFAULT_BANDWIDTH, Topology
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import IntArray, Rationals
+from tutti.topologies.topology import DEFAULT_ALPHA, DEFAULT_BANDWIDTH, Topology
 
 Values = Fraction | int | Sequence[Fraction | int] | None
 """A bandwidth (bytes/s) or an α (s): one for all classes of links, one each, or the default."""

@@ -19,7 +19,7 @@ from typing import Any
 
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
-from topologies.progress import tell
+from tutti.topologies.progress import tell
 
 CLAIMS = "kernels.lock"
 LOOK_SECONDS, TOLD_SECONDS = 0.01, 1.0
@@ -47,12 +47,19 @@ class CompiledOnce(FunctionCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return what is on disk; None where it is this process's to compile, and to save."""
-        found = super().load_overload(sig, target_context)
+        found = self._load(sig, target_context)
         if found is None and self._claim():
-            found = super().load_overload(sig, target_context)
+            found = self._load(sig, target_context)
             if found is not None:
                 self.release()
         return found
+
+    def _load(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except (ImportError, AttributeError):  # made by a version whose modules or classes had other names
+            self.flush()
+            return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Write what was compiled, for those that wait."""

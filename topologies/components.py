@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from topologies.exact import Int32Array
+from tutti.topologies.exact import Int32Array
 
 
 def components(

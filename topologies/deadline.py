@@ -8,8 +8,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from topologies.interruption import AGAIN_SECONDS, FOREVER, WANTED
-from topologies.kernels import COMPILATION, now
+from tutti.topologies.interruption import AGAIN_SECONDS, FOREVER, WANTED
+from tutti.topologies.kernels import COMPILATION, now
 
 
 class OutOfTime(BaseException):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from topologies.errors import InputError
+from tutti.topologies.errors import InputError
 
 INT64_MAX = 2**63 - 1
 

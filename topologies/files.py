@@ -41,10 +41,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from topologies.errors import InputError, suggestion, visible
-from topologies.exact import Int32Array, Rationals
-from topologies.topology import DEFAULT_ALPHA, DEFAULT_BANDWIDTH, Topology
-from topologies.units import (
+from tutti.topologies.errors import InputError, suggestion, visible
+from tutti.topologies.exact import Int32Array, Rationals
+from tutti.topologies.topology import DEFAULT_ALPHA, DEFAULT_BANDWIDTH, Topology
+from tutti.topologies.units import (
     exact_number,
     format_bandwidth,
     format_size,

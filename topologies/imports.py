@@ -15,7 +15,7 @@ from importlib.machinery import ExtensionFileLoader, ModuleSpec, SourceFileLoade
 from types import ModuleType
 from typing import Any
 
-from topologies.kernels import COMPILATION
+from tutti.topologies.kernels import COMPILATION
 
 STEPS = ("create_module", "exec_module")
 """Methods of a loader. The first loads machine code, the second runs Python code."""

@@ -41,12 +41,8 @@ The number of halvings is random. If kernels take all the time, a signal always 
 handled in the constructor of what the kernel returns. A short time then hits own code between two kernels.
 A larger longest time ends calls later and costs less.
 """
-ROOT = Path(__file__).parents[1]
-OWN = tuple(
-    f"{ROOT / folder}{os.sep}"
-    for folder in ("topologies", "schedules", "models", "heuristics", "expansions", "experiments")
-)
-"""Folders of this project's code. It counts as own code also where it is installed."""
+OWN = f"{Path(__file__).parents[1]}{os.sep}"
+"""The folder of this package. Its files count as own code also where they are installed."""
 LIBRARY = Path(sysconfig.get_path("stdlib"))
 INSTALLED = (str(LIBRARY), f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 """Parts of the names of files of the standard library and of installed packages."""
@@ -117,7 +113,7 @@ def may_raise(frame: FrameType | None) -> bool:
     file = frame.f_code.co_filename
     theirs = not file.startswith(os.sep) or any(part in file for part in INSTALLED)
     typed = frame.f_globals.get("__name__") == "__main__"
-    if theirs and not typed and not file.startswith((*OWN, *WAITS)):
+    if theirs and not typed and not file.startswith((OWN, *WAITS)):
         return False
     codes = [place.f_code for place, _ in walk_stack(frame)]
     return not any(code in _HANDLERS or part in code.co_filename for code in codes for part in WHOLE)

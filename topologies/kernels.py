@@ -24,7 +24,7 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 
-from topologies.progress import tell
+from tutti.topologies.progress import tell
 
 R = TypeVar("R")
 
@@ -98,7 +98,7 @@ def _watched() -> None:
     COMPILATION.start()
     from numba.core import event  # slow to import, as all of numba is
 
-    from topologies.compiled_once import release_all
+    from tutti.topologies.compiled_once import release_all
 
     class Lock(event.Listener):
         def on_start(self, event: Any) -> None:
@@ -254,7 +254,7 @@ def kernel(function: Any = None, /, *, light: bool = False, **options: Any) -> A
 
 def _kept(dispatcher: Any) -> Any:
     """Let a function that numba will compile be kept on disk, if there is a place that can be written."""
-    from topologies.compiled_once import CompiledOnce
+    from tutti.topologies.compiled_once import CompiledOnce
 
     with contextlib.suppress(RuntimeError):  # of numba: there is none
         function = dispatcher.py_func

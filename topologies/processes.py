@@ -32,7 +32,7 @@ from typing import Any
 
 import psutil
 
-from topologies.errors import TuttiError
+from tutti.topologies.errors import TuttiError
 
 POLL_SECONDS = 0.02
 """Between two looks at a watched worker's memory."""
@@ -307,7 +307,7 @@ class _FreshPython:
     """A new Python, with what is needed of a `multiprocessing.Process`."""
 
     def __init__(self, pipe: int, entry: str) -> None:
-        code = "from topologies.processes import run_fresh; run_fresh()"
+        code = "from tutti.topologies.processes import run_fresh; run_fresh()"
         command = [sys.executable, "-c", code, str(pipe), str(os.getpid()), entry]
         self._popen = subprocess.Popen(command, pass_fds=[pipe], stdin=subprocess.DEVNULL)
         self.pid = self._popen.pid

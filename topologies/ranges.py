@@ -31,8 +31,8 @@ from functools import cache
 from types import NoneType
 from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
 
-from topologies.errors import InputError, suggestion
-from topologies.units import parse_time
+from tutti.topologies.errors import InputError, suggestion
+from tutti.topologies.units import parse_time
 
 
 @dataclass(frozen=True, kw_only=True)

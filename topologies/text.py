@@ -42,16 +42,25 @@ from typing import Any
 
 import numpy as np
 
-from topologies.errors import InputError, suggestion
-from topologies.exact import Rationals
-from topologies.families import algebraic, circulants, clusters, direct, expanders, grids, machines, platforms
-from topologies.families.expressions import check_growth, looks_like_notation, parse_notation
-from topologies.graphs.grid_structure import check_hosts, grid_of
-from topologies.importing.formats import FORMATS, Format
-from topologies.importing.joining import CHOICES, joining_of
-from topologies.importing.network_files import SUFFIXES, read_network
-from topologies.topology import Topology
-from topologies.transforms import (
+from tutti.topologies.errors import InputError, suggestion
+from tutti.topologies.exact import Rationals
+from tutti.topologies.families import (
+    algebraic,
+    circulants,
+    clusters,
+    direct,
+    expanders,
+    grids,
+    machines,
+    platforms,
+)
+from tutti.topologies.families.expressions import check_growth, looks_like_notation, parse_notation
+from tutti.topologies.graphs.grid_structure import check_hosts, grid_of
+from tutti.topologies.importing.formats import FORMATS, Format
+from tutti.topologies.importing.joining import CHOICES, joining_of
+from tutti.topologies.importing.network_files import SUFFIXES, read_network
+from tutti.topologies.topology import Topology
+from tutti.topologies.transforms import (
     adapters,
     aggregating,
     degraded,
@@ -63,7 +72,7 @@ from topologies.transforms import (
     ranks_beyond,
     without,
 )
-from topologies.units import exact_number, parse_bandwidth, parse_time
+from tutti.topologies.units import exact_number, parse_bandwidth, parse_time
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from topologies.errors import InputError
-from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, Rationals, frozen, offsets_of
-from topologies.kernels import kernel
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, Rationals, frozen, offsets_of
+from tutti.topologies.kernels import kernel
 
 if TYPE_CHECKING:
     import networkx as nx

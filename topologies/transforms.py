@@ -12,11 +12,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from topologies.assembly import check_size
-from topologies.components import components
-from topologies.errors import Disconnected, InputError
-from topologies.exact import INT64_MAX, BoolArray, Int64Array, Rationals, frozen
-from topologies.topology import Topology
+from tutti.topologies.assembly import check_size
+from tutti.topologies.components import components
+from tutti.topologies.errors import Disconnected, InputError
+from tutti.topologies.exact import INT64_MAX, BoolArray, Int64Array, Rationals, frozen
+from tutti.topologies.topology import Topology
 
 _SHOWN = 5
 """How many nodes an error lists."""
@@ -30,7 +30,7 @@ def transpose(topology: Topology) -> Topology:
 
     Examples
     --------
-    >>> from topologies.families.grids import uniring
+    >>> from tutti.topologies.families.grids import uniring
     >>> transpose(uniring(3)).source.tolist()
     [1, 2, 0]
     """
@@ -125,7 +125,7 @@ def drop_nodes(topology: Topology, nodes: Iterable[int]) -> Topology:
 
     Examples
     --------
-    >>> from topologies.families.grids import mesh
+    >>> from tutti.topologies.families.grids import mesh
     >>> drop_nodes(mesh(2, 2), [1]).labels
     ('0', '2', '3')
     """

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
 
-from topologies.errors import InputError
-from topologies.files import read_text
+from tutti.topologies.errors import InputError
+from tutti.topologies.files import read_text
 
 MOST_ELEMENTS = 2**16
 """As NCCL reads of a graph (of a system it reads 256)."""

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from experiments.bench.measurement import Measurement, at_most, exactly
-from experiments.bench.models import (
+from tutti.experiments.bench.measurement import Measurement, at_most, exactly
+from tutti.experiments.bench.models import (
     bench_all_to_all,
     bench_all_to_all_large,
     bench_allreduce,
@@ -31,10 +31,10 @@ from experiments.bench.models import (
     bench_verify,
     bench_verify_large,
 )
-from experiments.bench.tacos import bench_tacos, bench_tacos_large
-from experiments.cli.output import print_table
-from experiments.runner.manifest import machine, now, versions
-from topologies.errors import suggestion
+from tutti.experiments.bench.tacos import bench_tacos, bench_tacos_large
+from tutti.experiments.cli.output import print_table
+from tutti.experiments.runner.manifest import machine, now, versions
+from tutti.topologies.errors import suggestion
 
 __all__ = ["BENCHMARKS", "LARGE", "Measurement", "at_most", "exactly", "main", "run", "summary"]
 
@@ -101,7 +101,7 @@ def _missed(targets: Sequence[Measurement], name: str) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the benchmarks asked for; 1 if an exact target is missed, 2 for an unknown name, else 0."""
     parser = argparse.ArgumentParser(
-        prog="python -m experiments.bench", description=__doc__, allow_abbrev=False
+        prog="python -m tutti.experiments.bench", description=__doc__, allow_abbrev=False
     )
     parser.add_argument("--only", action="append", metavar="NAME", help=", ".join([*BENCHMARKS, *LARGE]))
     parser.add_argument("--large", action="store_true", help="those that need minutes and gigabytes too")

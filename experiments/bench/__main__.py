@@ -2,6 +2,6 @@
 
 import sys
 
-from experiments.bench import main
+from tutti.experiments.bench import main
 
 sys.exit(main())

@@ -16,15 +16,15 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from experiments.registry import find_method
-from schedules.collective import collective
-from schedules.files.schedule_file import write_schedule
-from schedules.method import Problem
-from schedules.simulation.pipelining import best_slices
-from schedules.verify import verify
-from topologies.errors import InputError
-from topologies.text import parse_topology
-from topologies.units import parse_size, short
+from tutti.experiments.registry import find_method
+from tutti.schedules.collective import collective
+from tutti.schedules.files.schedule_file import write_schedule
+from tutti.schedules.method import Problem
+from tutti.schedules.simulation.pipelining import best_slices
+from tutti.schedules.verify import verify
+from tutti.topologies.errors import InputError
+from tutti.topologies.text import parse_topology
+from tutti.topologies.units import parse_size, short
 
 PLAYER = Path(__file__).with_name("simgrid_player.py")
 MOST_HOPS = 2**12
@@ -78,7 +78,9 @@ def ratios(case: Sequence[str], python: str) -> tuple[float, float, float]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.bench.against_simgrid", allow_abbrev=False)
+    parser = argparse.ArgumentParser(
+        prog="python -m tutti.experiments.bench.against_simgrid", allow_abbrev=False
+    )
     parser.add_argument("--python", default="/usr/bin/python3", help="one that can import simgrid")
     given = parser.parse_args(arguments)
     sys.stdout.write("| network | collective, method, size | ours, us | SimGrid, in turn | shared |\n")

@@ -13,17 +13,17 @@ from fractions import Fraction
 
 import numpy as np
 
-from experiments.printable import say
-from experiments.registry import find_method
-from heuristics.birkhoff.decomposition import stages
-from models.bounds.bandwidth import cut_bound, degree_bound
-from models.bounds.traffic import Traffic
-from schedules.byte_matrix import byte_matrix
-from schedules.collective import collective
-from schedules.method import Problem
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
-from topologies.families.machines import dgx_h100
+from tutti.experiments.printable import say
+from tutti.experiments.registry import find_method
+from tutti.heuristics.birkhoff.decomposition import stages
+from tutti.models.bounds.bandwidth import cut_bound, degree_bound
+from tutti.models.bounds.traffic import Traffic
+from tutti.schedules.byte_matrix import byte_matrix
+from tutti.schedules.collective import collective
+from tutti.schedules.method import Problem
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies.families.machines import dgx_h100
 
 FORMS = ("random", "zipf:0.5", "zipf:1", "zipf:1.5", "hot:0.1", "block:8:0.3")
 LEAST_HOSTS, MOST_HOSTS, PLACES = 2, 40, 8

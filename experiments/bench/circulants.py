@@ -28,9 +28,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from models.bfb.translations import balance, circulant_moves, torus_moves
-from topologies.exact import Int32Array
-from topologies.families.circulants import least_offsets
+from tutti.models.bfb.translations import balance, circulant_moves, torus_moves
+from tutti.topologies.exact import Int32Array
+from tutti.topologies.families.circulants import least_offsets
 
 _SHOWN = 3
 """Exceptions that a line names."""
@@ -161,7 +161,7 @@ def random_twisted_tori(largest: int, number: int, seed: int = 0) -> Iterator[Ca
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Check all of them and print, one line a kind, what was checked."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.bench.circulants", allow_abbrev=False)
+    parser = argparse.ArgumentParser(prog="python -m tutti.experiments.bench.circulants", allow_abbrev=False)
     parser.add_argument("--until", type=int, default=20_000, help="all sizes of Theorem 22 up to this one")
     parser.add_argument("--largest", type=int, default=10**6, help="the largest network sampled")
     parser.add_argument("--samples", type=int, default=1000, help="how many, of each kind")

@@ -9,13 +9,13 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
 
-from experiments.registry import find_method
-from experiments.runner.options import build_options
-from experiments.runner.tasks import Stopwatch, Synthesized, synthesize_best
-from schedules.collective import collective
-from schedules.method import Problem
-from schedules.schedule import Schedule
-from topologies.text import parse_topology
+from tutti.experiments.registry import find_method
+from tutti.experiments.runner.options import build_options
+from tutti.experiments.runner.tasks import Stopwatch, Synthesized, synthesize_best
+from tutti.schedules.collective import collective
+from tutti.schedules.method import Problem
+from tutti.schedules.schedule import Schedule
+from tutti.topologies.text import parse_topology
 
 GIGA, MICRO = 10**9, 10**6
 GIBIBYTE = Fraction(2**30)

@@ -14,10 +14,10 @@ from functools import partial
 
 import numpy as np
 
-from expansions import METHOD, predict
-from expansions.finder import Candidate, Finder
-from expansions.prediction import measured
-from experiments.bench.measurement import (
+from tutti.expansions import METHOD, predict
+from tutti.expansions.finder import Candidate, Finder
+from tutti.expansions.prediction import measured
+from tutti.experiments.bench.measurement import (
     GIBIBYTE,
     GIGA,
     MICRO,
@@ -29,26 +29,26 @@ from experiments.bench.measurement import (
     reference,
     timed,
 )
-from experiments.registry import find_method
-from models.all_to_all.demand import Demand
-from models.all_to_all.optimum import solve_by_model
-from models.all_to_all.orbits import solve_by_orbits
-from models.allreduce import allreduce_optimum, pack, tree_network
-from models.bfb.counting import workloads
-from models.bfb.frontiers import frontiers
-from models.bfb.model import Programs
-from models.bounds import lower_bounds
-from models.bounds.bottleneck_cut import binary_search_cut, bottleneck_cut
-from schedules.collective import collective
-from schedules.cost import congestion, step_cost
-from schedules.method import Problem
-from schedules.schedule import Schedule
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
-from topologies.errors import TuttiError
-from topologies.families.expressions import parse_notation
-from topologies.processes import peak_memory, reset_peak_memory
-from topologies.text import parse_topology
+from tutti.experiments.registry import find_method
+from tutti.models.all_to_all.demand import Demand
+from tutti.models.all_to_all.optimum import solve_by_model
+from tutti.models.all_to_all.orbits import solve_by_orbits
+from tutti.models.allreduce import allreduce_optimum, pack, tree_network
+from tutti.models.bfb.counting import workloads
+from tutti.models.bfb.frontiers import frontiers
+from tutti.models.bfb.model import Programs
+from tutti.models.bounds import lower_bounds
+from tutti.models.bounds.bottleneck_cut import binary_search_cut, bottleneck_cut
+from tutti.schedules.collective import collective
+from tutti.schedules.cost import congestion, step_cost
+from tutti.schedules.method import Problem
+from tutti.schedules.schedule import Schedule
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies.errors import TuttiError
+from tutti.topologies.families.expressions import parse_notation
+from tutti.topologies.processes import peak_memory, reset_peak_memory
+from tutti.topologies.text import parse_topology
 
 CUTS: dict[str, Fraction | str] = {
     "dgx_a100:1": Fraction(2400, 7),

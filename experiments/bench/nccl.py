@@ -16,17 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from experiments.bench.measurement import MICRO, REFERENCE
-from experiments.printable import say
-from experiments.registry import find_method
-from schedules.collective import collective
-from schedules.method import Problem
-from schedules.schedule import Schedule
-from schedules.simulation.pipelining import best_slices
-from schedules.verify import verify
-from topologies.errors import Unsupported
-from topologies.text import parse_topology
-from topologies.units import format_size
+from tutti.experiments.bench.measurement import MICRO, REFERENCE
+from tutti.experiments.printable import say
+from tutti.experiments.registry import find_method
+from tutti.schedules.collective import collective
+from tutti.schedules.method import Problem
+from tutti.schedules.schedule import Schedule
+from tutti.schedules.simulation.pipelining import best_slices
+from tutti.schedules.verify import verify
+from tutti.topologies.errors import Unsupported
+from tutti.topologies.text import parse_topology
+from tutti.topologies.units import format_size
 
 FAMILIES = {"A100": "dgx_a100", "H100": "dgx_h100", "H200": "dgx_h100"}
 """The networks of machines; the NVLinks and adapters of an H200 are those of an H100."""

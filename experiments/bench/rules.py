@@ -17,15 +17,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from experiments.registry import find_method
-from schedules.collective import collective
-from schedules.method import Problem
-from schedules.simulation.pipelining import best_slices
-from schedules.simulation.simulate import SimulationOptions
-from schedules.verify import verify
-from topologies.errors import TuttiError
-from topologies.text import parse_topology
-from topologies.units import parse_size
+from tutti.experiments.registry import find_method
+from tutti.schedules.collective import collective
+from tutti.schedules.method import Problem
+from tutti.schedules.simulation.pipelining import best_slices
+from tutti.schedules.simulation.simulate import SimulationOptions
+from tutti.schedules.verify import verify
+from tutti.topologies.errors import TuttiError
+from tutti.topologies.text import parse_topology
+from tutti.topologies.units import parse_size
 
 CONFIG = Path("configs/all.toml")
 METHODS = ("ring", "direct", "bfb", "forestcoll", "tacos", "nccl_like")

@@ -9,18 +9,26 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from experiments.bench.measurement import GIBIBYTE, MICRO, Measurement, at_most, exactly, make, reference
-from experiments.registry import find_method
-from experiments.runner.options import build_options
-from experiments.runner.tasks import Stopwatch, synthesize_best
-from heuristics.tacos import TacosOptions
-from heuristics.tacos.on_disk import synthesize_to
-from schedules.collective import collective
-from schedules.method import Problem
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
-from topologies.processes import peak_memory, reset_peak_memory
-from topologies.text import parse_topology
+from tutti.experiments.bench.measurement import (
+    GIBIBYTE,
+    MICRO,
+    Measurement,
+    at_most,
+    exactly,
+    make,
+    reference,
+)
+from tutti.experiments.registry import find_method
+from tutti.experiments.runner.options import build_options
+from tutti.experiments.runner.tasks import Stopwatch, synthesize_best
+from tutti.heuristics.tacos import TacosOptions
+from tutti.heuristics.tacos.on_disk import synthesize_to
+from tutti.schedules.collective import collective
+from tutti.schedules.method import Problem
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies.processes import peak_memory, reset_peak_memory
+from tutti.topologies.text import parse_topology
 
 USUAL = "bandwidth=50GiB/s&alpha=0.5us"
 TACOS_CASES = {

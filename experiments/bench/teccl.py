@@ -24,20 +24,20 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from experiments.report.results import Row, read_results
-from experiments.runner.kept_schedules import schedule_path
-from models.bounds import lower_bounds
-from schedules.collective import Collective, collective
-from schedules.files.schedule_file import read_schedule
-from schedules.schedule import Schedule
-from schedules.simulation.pipelining import best_slices
-from schedules.simulation.simulate import SimulationOptions
-from schedules.verify import verify
-from topologies.exact import Rationals
-from topologies.graphs.shortest_paths import alpha_distances
-from topologies.text import parse_topology
-from topologies.topology import Topology
-from topologies.units import parse_size
+from tutti.experiments.report.results import Row, read_results
+from tutti.experiments.runner.kept_schedules import schedule_path
+from tutti.models.bounds import lower_bounds
+from tutti.schedules.collective import Collective, collective
+from tutti.schedules.files.schedule_file import read_schedule
+from tutti.schedules.schedule import Schedule
+from tutti.schedules.simulation.pipelining import best_slices
+from tutti.schedules.simulation.simulate import SimulationOptions
+from tutti.schedules.verify import verify
+from tutti.topologies.exact import Rationals
+from tutti.topologies.graphs.shortest_paths import alpha_distances
+from tutti.topologies.text import parse_topology
+from tutti.topologies.topology import Topology
+from tutti.topologies.units import parse_size
 
 REFERENCE = Path("tests/data/reference/teccl_results.csv")
 NETWORKS = {

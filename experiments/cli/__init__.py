@@ -22,11 +22,11 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from experiments import plugins
-from experiments.cli.parser import make_parser, with_negatives
-from experiments.printable import complaint, say
-from topologies.errors import NoSchedule, TuttiError, Unsupported, raised
-from topologies.interruption import stop
+from tutti.experiments import plugins
+from tutti.experiments.cli.parser import make_parser, with_negatives
+from tutti.experiments.printable import complaint, say
+from tutti.topologies.errors import NoSchedule, TuttiError, Unsupported, raised
+from tutti.topologies.interruption import stop
 
 __all__ = ["main"]
 
@@ -103,14 +103,14 @@ def _execute(arguments: argparse.Namespace) -> int:
         plugins.load_installed()
         for file in arguments.plugin:
             plugins.load(file)
-        command = importlib.import_module(f"experiments.cli.{arguments.module}")
+        command = importlib.import_module(f"tutti.experiments.cli.{arguments.module}")
         return int(command.execute(arguments))
     except (Unsupported, NoSchedule) as error:
         return _complain(str(error), NO_SCHEDULE)
     except TuttiError as error:
-        from schedules.execution.transport import Failure
-        from schedules.programs.faults import ProgramError
-        from schedules.verify import VerificationError
+        from tutti.schedules.execution.transport import Failure
+        from tutti.schedules.programs.faults import ProgramError
+        from tutti.schedules.verify import VerificationError
 
         wrong = isinstance(error, VerificationError | ProgramError | Failure)
         return _complain(str(error), NO if wrong else BAD_INPUT)

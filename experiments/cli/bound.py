@@ -16,22 +16,22 @@ from typing import Any
 
 import numpy as np
 
-from experiments.cli.output import console, print_json, print_table
-from experiments.cli.problem import parse_amount, parse_collective
-from experiments.printable import complaint, say
-from experiments.runner.progress import waiting
-from models.bounds import Bound, BoundError, bound_document, each_bound, program_bounds
-from models.bounds.bandwidth import exit_bandwidth
-from models.bounds.bound import ANY_SCHEDULE, ASKED_SECONDS, SECONDS_PER_BYTE
-from models.bounds.report import FURTHER, PROGRAMS, best_document
-from schedules.collective import Collective, Kind
-from schedules.files.document import read_collective
-from topologies.errors import InputError
-from topologies.exact import json_number
-from topologies.files import read_text
-from topologies.text import parse_topology
-from topologies.topology import Topology
-from topologies.units import duration, exact_number, format_size, format_time, short, throughput
+from tutti.experiments.cli.output import console, print_json, print_table
+from tutti.experiments.cli.problem import parse_amount, parse_collective
+from tutti.experiments.printable import complaint, say
+from tutti.experiments.runner.progress import waiting
+from tutti.models.bounds import Bound, BoundError, bound_document, each_bound, program_bounds
+from tutti.models.bounds.bandwidth import exit_bandwidth
+from tutti.models.bounds.bound import ANY_SCHEDULE, ASKED_SECONDS, SECONDS_PER_BYTE
+from tutti.models.bounds.report import FURTHER, PROGRAMS, best_document
+from tutti.schedules.collective import Collective, Kind
+from tutti.schedules.files.document import read_collective
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import json_number
+from tutti.topologies.files import read_text
+from tutti.topologies.text import parse_topology
+from tutti.topologies.topology import Topology
+from tutti.topologies.units import duration, exact_number, format_size, format_time, short, throughput
 
 GIGA, MICRO = 10**9, 10**6
 _ROUNDED = 1e-9
@@ -51,7 +51,7 @@ def sentence(kind: str, certificate: Certificate, topology: Topology) -> str:
 
     Examples
     --------
-    >>> from topologies.text import parse_topology
+    >>> from tutti.topologies.text import parse_topology
     >>> rank = {"node": 0, "direction": "in", "share": "3/4", "bandwidth": 200_000_000_000}
     >>> sentence("degree", rank, parse_topology("ring:4"))
     '3/4 of M must enter rank 0, whose links in carry 200 GB/s'

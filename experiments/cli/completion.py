@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 
 import shtab
 
-from experiments.cli.parser import COLLECTIVES, make_parser
-from experiments.registry import METHODS
-from schedules.programs.formats import FORMATS
-from topologies.text import FAMILIES
+from tutti.experiments.cli.parser import COLLECTIVES, make_parser
+from tutti.experiments.registry import METHODS
+from tutti.schedules.programs.formats import FORMATS
+from tutti.topologies.text import FAMILIES
 
 WORDS: Mapping[str, Callable[[], Iterable[str]]] = {
     "method": lambda: METHODS,

@@ -12,18 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from experiments.cli.output import print_json, print_table
-from experiments.cli.programs import read_program
-from experiments.cli.ranks import on_ranks
-from experiments.printable import say
-from schedules.execution.prediction import predicted
-from schedules.execution.session import Task, Times
-from schedules.programs.program import Program
-from schedules.schedule import Schedule
-from topologies.errors import InputError
-from topologies.text import parse_topology
-from topologies.topology import Topology
-from topologies.units import format_size, parse_size
+from tutti.experiments.cli.output import print_json, print_table
+from tutti.experiments.cli.programs import read_program
+from tutti.experiments.cli.ranks import on_ranks
+from tutti.experiments.printable import say
+from tutti.schedules.execution.prediction import predicted
+from tutti.schedules.execution.session import Task, Times
+from tutti.schedules.programs.program import Program
+from tutti.schedules.schedule import Schedule
+from tutti.topologies.errors import InputError
+from tutti.topologies.text import parse_topology
+from tutti.topologies.topology import Topology
+from tutti.topologies.units import format_size, parse_size
 
 MICRO, GIGA = 10**6, 10**9
 RIVALS = {"mpi": "MPI"}

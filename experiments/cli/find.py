@@ -11,24 +11,24 @@ from typing import Any
 
 import numpy as np
 
-from expansions.finder import Candidate, Finder, bandwidth_factor
-from experiments.cli.output import console, print_json, print_table
-from experiments.cli.run import FAILED, INTERRUPTED, OK, stopped
-from experiments.growth.baselines import Workload, least_hops
-from experiments.growth.bounds import all_to_all_bound, allreduce_bound
-from experiments.growth.report import write_page
-from experiments.growth.study import FIRST_NODES, Growth, study_of
-from experiments.printable import say
-from experiments.registry import METHODS
-from experiments.runner.results import CSV
-from experiments.runner.run import RunOptions, carry_out
-from schedules.collective import Kind, collective
-from schedules.cost import moore_optimal_steps, step_cost
-from schedules.method import Problem
-from schedules.verify import verify
-from topologies.errors import InputError, NoSchedule
-from topologies.graphs.shortest_paths import diameter
-from topologies.units import parse_time
+from tutti.expansions.finder import Candidate, Finder, bandwidth_factor
+from tutti.experiments.cli.output import console, print_json, print_table
+from tutti.experiments.cli.run import FAILED, INTERRUPTED, OK, stopped
+from tutti.experiments.growth.baselines import Workload, least_hops
+from tutti.experiments.growth.bounds import all_to_all_bound, allreduce_bound
+from tutti.experiments.growth.report import write_page
+from tutti.experiments.growth.study import FIRST_NODES, Growth, study_of
+from tutti.experiments.printable import say
+from tutti.experiments.registry import METHODS
+from tutti.experiments.runner.results import CSV
+from tutti.experiments.runner.run import RunOptions, carry_out
+from tutti.schedules.collective import Kind, collective
+from tutti.schedules.cost import moore_optimal_steps, step_cost
+from tutti.schedules.method import Problem
+from tutti.schedules.verify import verify
+from tutti.topologies.errors import InputError, NoSchedule
+from tutti.topologies.graphs.shortest_paths import diameter
+from tutti.topologies.units import parse_time
 
 OLD = "frontiers.csv"
 """The table of earlier versions, which had no runner."""
@@ -171,8 +171,8 @@ def _built(candidate: Candidate) -> dict[str, Any]:
 
 def _all_to_all(candidate: Candidate, asked: _Asked) -> dict[str, Any]:
     """Return the optimum of LP (A.1): what a flow attains, and what lengths of the links prove."""
-    from models.all_to_all.demand import Demand
-    from models.all_to_all.orbits import solve_by_orbits
+    from tutti.models.all_to_all.demand import Demand
+    from tutti.models.all_to_all.orbits import solve_by_orbits
 
     cost, workload = candidate.cost, asked.workload
     link = workload.bandwidth / cost.degree

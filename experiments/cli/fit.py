@@ -5,17 +5,17 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from experiments.cli.output import console, print_fields, print_json, print_table
-from experiments.printable import printable
-from topologies.errors import InputError
-from topologies.files import write_topology
-from topologies.measurements.calibration import calibrated, measured_network
-from topologies.measurements.regression import Line, fit
-from topologies.measurements.series import Series
-from topologies.measurements.tables import read_measurements
-from topologies.text import parse_topology
-from topologies.topology import Topology
-from topologies.units import exact_number, format_size, short
+from tutti.experiments.cli.output import console, print_fields, print_json, print_table
+from tutti.experiments.printable import printable
+from tutti.topologies.errors import InputError
+from tutti.topologies.files import write_topology
+from tutti.topologies.measurements.calibration import calibrated, measured_network
+from tutti.topologies.measurements.regression import Line, fit
+from tutti.topologies.measurements.series import Series
+from tutti.topologies.measurements.tables import read_measurements
+from tutti.topologies.text import parse_topology
+from tutti.topologies.topology import Topology
+from tutti.topologies.units import exact_number, format_size, short
 
 MOST = 64
 """Pairs that are listed for people."""

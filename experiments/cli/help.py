@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from topologies.errors import InputError, suggestion
+from tutti.topologies.errors import InputError, suggestion
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 
-from experiments.cli.output import print_fields, print_json
-from schedules.files.schedule_file import check_target, write_schedule
-from schedules.programs.formats import find_format
-from schedules.programs.interpreter import judge
-from schedules.programs.raising import implied_network, to_schedule
-from topologies.errors import InputError
-from topologies.text import parse_topology
-from topologies.topology import DEFAULT_ALPHA, DEFAULT_BANDWIDTH
-from topologies.units import parse_bandwidth, parse_time
+from tutti.experiments.cli.output import print_fields, print_json
+from tutti.schedules.files.schedule_file import check_target, write_schedule
+from tutti.schedules.programs.formats import find_format
+from tutti.schedules.programs.interpreter import judge
+from tutti.schedules.programs.raising import implied_network, to_schedule
+from tutti.topologies.errors import InputError
+from tutti.topologies.text import parse_topology
+from tutti.topologies.topology import DEFAULT_ALPHA, DEFAULT_BANDWIDTH
+from tutti.topologies.units import parse_bandwidth, parse_time
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -6,10 +6,10 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from experiments.cli.output import print_json, print_table
+from tutti.experiments.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from models.solvers import SolverInfo
+    from tutti.models.solvers import SolverInfo
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -28,9 +28,9 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _methods() -> Iterator[dict[str, Any]]:
-    from experiments.registry import METHODS
-    from experiments.runner.options import describe_options
-    from schedules.collective import KINDS, Kind
+    from tutti.experiments.registry import METHODS
+    from tutti.experiments.runner.options import describe_options
+    from tutti.schedules.collective import KINDS, Kind
 
     for method in METHODS.values():
         able = method.capabilities
@@ -52,8 +52,8 @@ def _methods() -> Iterator[dict[str, Any]]:
 
 
 def _topologies() -> Iterator[dict[str, Any]]:
-    from topologies.importing.formats import FORMATS
-    from topologies.text import FAMILIES
+    from tutti.topologies.importing.formats import FORMATS
+    from tutti.topologies.text import FAMILIES
 
     for family in FAMILIES.values():
         yield {
@@ -72,7 +72,7 @@ def _topologies() -> Iterator[dict[str, Any]]:
 
 
 def _solvers() -> Iterator[dict[str, Any]]:
-    from models.solvers import known_solvers
+    from tutti.models.solvers import known_solvers
 
     for solver in known_solvers():
         yield {

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-from experiments.cli.output import print_fields, print_json
-from experiments.solver_study import LinearModel, find_model
-from models.solvers.highs import check_path, write_model
-from topologies.errors import InputError
-from topologies.text import parse_topology
-from topologies.topology import Topology
+from tutti.experiments.cli.output import print_fields, print_json
+from tutti.experiments.solver_study import LinearModel, find_model
+from tutti.models.solvers.highs import check_path, write_model
+from tutti.topologies.errors import InputError
+from tutti.topologies.text import parse_topology
+from tutti.topologies.topology import Topology
 
 MOST_MEMORY = 4 * 10**9
 """Bytes that a program may take without being asked for."""

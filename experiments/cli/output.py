@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from experiments.printable import printable
-from topologies.units import short
+from tutti.experiments.printable import printable
+from tutti.topologies.units import short
 
 PLAIN_WIDTH = 160
 """Of output that is no terminal."""

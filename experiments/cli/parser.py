@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from experiments import DISTRIBUTION
-from experiments.printable import complaint
-from topologies.errors import suggestion
-
-
-def _version() -> str:
-    try:
-        return importlib.metadata.version(DISTRIBUTION)
-    except importlib.metadata.PackageNotFoundError:
-        return "(not installed)"
-
-
-VERSION = _version()
-
+from tutti.experiments import installed_version
+from tutti.experiments.printable import complaint
+from tutti.topologies.errors import suggestion
 
 DEFAULT_COLLECTIVE, DEFAULT_SIZE, DEFAULT_METHOD = "allgather", "1MB", "best"
 COLLECTIVES = (
@@ -155,7 +143,7 @@ def make_parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"tutti {VERSION}")
+    parser.add_argument("--version", action="version", version=f"tutti {installed_version()}")
     parser.set_defaults(module="help", command=None, parser=parser, commands={}, plugin=[])
     commands = parser.add_subparsers(metavar="COMMAND", parser_class=OneLineParser)
     for add in (

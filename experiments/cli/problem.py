@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from fractions import Fraction
 
-from schedules.collective import Collective, collective
-from schedules.dimensions import grouped, is_dimensions
-from topologies.errors import InputError
-from topologies.topology import Topology
-from topologies.units import exact_number, parse_size
+from tutti.schedules.collective import Collective, collective
+from tutti.schedules.dimensions import grouped, is_dimensions
+from tutti.topologies.errors import InputError
+from tutti.topologies.topology import Topology
+from tutti.topologies.units import exact_number, parse_size
 
 
 def parse_collective(arguments: argparse.Namespace, topology: Topology) -> Collective:

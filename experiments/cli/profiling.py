@@ -6,14 +6,14 @@ import argparse
 import statistics
 from collections.abc import Sequence
 
-from experiments.cli.output import print_fields, print_json
-from experiments.cli.ranks import on_ranks
-from schedules.execution.profiling import profile, tasks_of
-from schedules.execution.session import Task
-from schedules.files.schedule_file import check_place
-from topologies.errors import InputError
-from topologies.files import to_node_link, write_topology
-from topologies.units import duration, parse_size, throughput
+from tutti.experiments.cli.output import print_fields, print_json
+from tutti.experiments.cli.ranks import on_ranks
+from tutti.schedules.execution.profiling import profile, tasks_of
+from tutti.schedules.execution.session import Task
+from tutti.schedules.files.schedule_file import check_place
+from tutti.topologies.errors import InputError
+from tutti.topologies.files import to_node_link, write_topology
+from tutti.topologies.units import duration, parse_size, throughput
 
 MICRO, GIGA = 10**6, 10**9
 FEWEST, MOST = 2, 64

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from schedules.programs.formats import FORMATS
-from schedules.programs.mscclpp.reader import MOST_PLAN, is_plan, read_plan
-from schedules.programs.program import Program
-from schedules.schedule import Schedule
-from topologies.files import opened
+from tutti.schedules.programs.formats import FORMATS
+from tutti.schedules.programs.mscclpp.reader import MOST_PLAN, is_plan, read_plan
+from tutti.schedules.programs.program import Program
+from tutti.schedules.schedule import Schedule
+from tutti.topologies.files import opened
 
 
 def read_program(path: Path) -> tuple[Program, Schedule | None]:
@@ -32,9 +32,9 @@ def read_program(path: Path) -> tuple[Program, Schedule | None]:
         return loaded[0].read(path), None
     if is_plan_file(path):
         return read_plan(path).program, None
-    from schedules.files.schedule_file import read_schedule
-    from schedules.programs.lowering import lower
-    from schedules.verify import verify
+    from tutti.schedules.files.schedule_file import read_schedule
+    from tutti.schedules.programs.lowering import lower
+    from tutti.schedules.verify import verify
 
     schedule = read_schedule(path)
     verify(schedule)

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 
 import psutil
 
-from experiments.printable import complaint, say
-from schedules.execution.launch import OverSharedMemory, run
-from schedules.execution.session import Settings, Task, Times, fifo_bytes, play, reaches
-from schedules.execution.transport import Failure
-from topologies.errors import InputError
-from topologies.units import format_size, parse_time
+from tutti.experiments.printable import complaint, say
+from tutti.schedules.execution.launch import OverSharedMemory, run
+from tutti.schedules.execution.session import Settings, Task, Times, fifo_bytes, play, reaches
+from tutti.schedules.execution.transport import Failure
+from tutti.topologies.errors import InputError
+from tutti.topologies.units import format_size, parse_time
 
 MOST_RANKS = 512
 """Of processes on one machine."""
@@ -88,7 +88,7 @@ def _over_mpi(
     settings: Settings, arguments: argparse.Namespace, make: Callable[[int | None], Sequence[Task]]
 ) -> Played | None:
     """Play on the processes of ``mpirun``; what is wrong with the input is said by rank 0 alone."""
-    from schedules.execution.mpi import Mpi, MpiCollectives, world
+    from tutti.schedules.execution.mpi import Mpi, MpiCollectives, world
 
     everyone = world()
     tasks = None
@@ -113,7 +113,7 @@ def _over_mpi(
 def _over_nccl(
     settings: Settings, arguments: argparse.Namespace, make: Callable[[int | None], Sequence[Task]]
 ) -> Played | None:
-    from schedules.execution import nccl
+    from tutti.schedules.execution import nccl
 
     distributed = nccl.world()
     rank, size = distributed.get_rank(), distributed.get_world_size()

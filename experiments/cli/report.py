@@ -7,23 +7,23 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from experiments.growth.study import command_of
-from experiments.printable import say
-from experiments.report.figures import check_formats, write_figures
-from experiments.report.latex import write_tables
-from experiments.report.page import contents, figures_of, write_page
-from experiments.report.results import read_results
-from experiments.resilience.failures import FAILURES
-from experiments.resilience.report import write_page as write_resilience_page
-from experiments.runner.config import read_tables
-from experiments.runner.manifest import MANIFEST, config_tables
-from experiments.runner.study import REPORT
-from experiments.solver_study.config import STUDY_TABLES
-from experiments.solver_study.report import write_study_report
-from experiments.training.config import StatedTable
-from experiments.training.report import write_page as write_training_page
-from topologies.errors import InputError
-from topologies.files import check_folder
+from tutti.experiments.growth.study import command_of
+from tutti.experiments.printable import say
+from tutti.experiments.report.figures import check_formats, write_figures
+from tutti.experiments.report.latex import write_tables
+from tutti.experiments.report.page import contents, figures_of, write_page
+from tutti.experiments.report.results import read_results
+from tutti.experiments.resilience.failures import FAILURES
+from tutti.experiments.resilience.report import write_page as write_resilience_page
+from tutti.experiments.runner.config import read_tables
+from tutti.experiments.runner.manifest import MANIFEST, config_tables
+from tutti.experiments.runner.study import REPORT
+from tutti.experiments.solver_study.config import STUDY_TABLES
+from tutti.experiments.solver_study.report import write_study_report
+from tutti.experiments.training.config import StatedTable
+from tutti.experiments.training.report import write_page as write_training_page
+from tutti.topologies.errors import InputError
+from tutti.topologies.files import check_folder
 
 
 def execute(arguments: argparse.Namespace) -> int:

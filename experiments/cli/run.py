@@ -11,15 +11,15 @@ from typing import Any
 
 from rich.console import Console
 
-from experiments.cli.output import console, print_table
-from experiments.printable import say
-from experiments.resilience.failures import is_resilience
-from experiments.runner.judge import INSTANCE, REFERENCE
-from experiments.runner.run import RunOptions, Summary, run
-from experiments.solver_study import is_study, run_study
-from experiments.solver_study.statistics import shift_of, standings
-from experiments.training.config import is_training, read_training
-from topologies.units import duration, format_size
+from tutti.experiments.cli.output import console, print_table
+from tutti.experiments.printable import say
+from tutti.experiments.resilience.failures import is_resilience
+from tutti.experiments.runner.judge import INSTANCE, REFERENCE
+from tutti.experiments.runner.run import RunOptions, Summary, run
+from tutti.experiments.solver_study import is_study, run_study
+from tutti.experiments.solver_study.statistics import shift_of, standings
+from tutti.experiments.training.config import is_training, read_training
+from tutti.topologies.units import duration, format_size
 
 OK, FAILED, INTERRUPTED = 0, 1, 130
 MOST_INSTANCES = 40
@@ -54,11 +54,11 @@ def _run_config(config: Path, options: RunOptions, screen: Console) -> Summary:
     if is_study(config):
         return run_study(config, options, screen)
     if is_training(config):
-        from experiments.training.study import run_training
+        from tutti.experiments.training.study import run_training
 
         return run_training(config, options, screen)
     if is_resilience(config):
-        from experiments.resilience.study import run_resilience
+        from tutti.experiments.resilience.study import run_resilience
 
         return run_resilience(config, options, screen)
     return run(config, options, screen, write_report)
@@ -74,7 +74,7 @@ def _printer(config: Path) -> Callable[[Summary], None]:
 
 def write_report(directory: Path) -> Path:
     """Write the report of a folder of results, and return its path."""
-    from experiments.report import write_report as write  # drawing takes a while to import
+    from tutti.experiments.report import write_report as write  # drawing takes a while to import
 
     return write(directory)
 
@@ -115,7 +115,7 @@ def _print_study(summary: Summary) -> None:
 
 
 def _print_training(config: Path, summary: Summary) -> None:
-    from experiments.training.stated import claims
+    from tutti.experiments.training.stated import claims
 
     rows = [row for row in summary.rows if row["status"] == "ok"]
     lines = [
@@ -131,7 +131,7 @@ def _print_training(config: Path, summary: Summary) -> None:
 
 
 def _print_resilience(summary: Summary) -> None:
-    from experiments.resilience.losses import BEST, losses
+    from tutti.experiments.resilience.losses import BEST, losses
 
     for case in losses(summary.rows):
         lines = [line.cells for line in case.lines if line.method == BEST]

@@ -6,11 +6,11 @@ import argparse
 import re
 from pathlib import Path
 
-from experiments.printable import say
-from experiments.show.page import open_page, page_of
-from experiments.show.sources import SUFFIXES, read_source
-from schedules.files.schedule_file import check_place
-from topologies.units import parse_size
+from tutti.experiments.printable import say
+from tutti.experiments.show.page import open_page, page_of
+from tutti.experiments.show.sources import SUFFIXES, read_source
+from tutti.schedules.files.schedule_file import check_place
+from tutti.topologies.units import parse_size
 
 LONGEST = 60
 """Characters of a file's name that is made of a text."""

@@ -6,11 +6,11 @@ import argparse
 
 import numpy as np
 
-from experiments.cli.output import print_fields, print_json
-from schedules.files.schedule_file import read_schedule
-from schedules.simulation.simulate import SimulationOptions, simulate
-from schedules.verify import verify
-from topologies.units import duration, format_size, parse_size, throughput
+from tutti.experiments.cli.output import print_fields, print_json
+from tutti.schedules.files.schedule_file import read_schedule
+from tutti.schedules.simulation.simulate import SimulationOptions, simulate
+from tutti.schedules.verify import verify
+from tutti.topologies.units import duration, format_size, parse_size, throughput
 
 GIGA, MICRO = 10**9, 10**6
 

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
-from experiments.cli.output import console, print_fields, print_json
-from experiments.cli.parser import DEFAULT_METHOD, DEFAULT_SIZE
-from experiments.cli.problem import parse_amount, parse_collective
-from experiments.printable import say
-from experiments.registry import find_method
-from experiments.result import Result
-from experiments.runner.options import (
+from tutti.experiments.cli.output import console, print_fields, print_json
+from tutti.experiments.cli.parser import DEFAULT_METHOD, DEFAULT_SIZE
+from tutti.experiments.cli.problem import parse_amount, parse_collective
+from tutti.experiments.printable import say
+from tutti.experiments.registry import find_method
+from tutti.experiments.result import Result
+from tutti.experiments.runner.options import (
     build_options,
     first_seeds,
     only_seed,
@@ -23,19 +23,19 @@ from experiments.runner.options import (
     parse_assignments,
     with_lists,
 )
-from experiments.runner.progress import waiting
-from experiments.runner.tasks import synthesize_best
-from schedules.files.schedule_file import check_target, is_round_file
-from schedules.method import Method, Problem
-from topologies.errors import InputError, Interrupted
-from topologies.text import parse_topology
-from topologies.units import parse_size
+from tutti.experiments.runner.progress import waiting
+from tutti.experiments.runner.tasks import synthesize_best
+from tutti.schedules.files.schedule_file import check_target, is_round_file
+from tutti.schedules.method import Method, Problem
+from tutti.topologies.errors import InputError, Interrupted
+from tutti.topologies.text import parse_topology
+from tutti.topologies.units import parse_size
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Make the schedule, print what it is, and write it if asked to."""
     if arguments.repair is not None:
-        from experiments.cli import synth_repair  # and its kernels
+        from tutti.experiments.cli import synth_repair  # and its kernels
 
         return synth_repair.execute(arguments)
     method = find_method(arguments.method or DEFAULT_METHOD)
@@ -51,7 +51,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.output is not None:
         check_target(arguments.output)  # before hours of synthesis rather than after
         if is_round_file(arguments.output):
-            from experiments.cli import synth_rounds  # and its kernels
+            from tutti.experiments.cli import synth_rounds  # and its kernels
 
             return synth_rounds.execute(arguments, method, Problem(topology, what, size), options, seeds)
     stopped: Interrupted | None = None

@@ -7,19 +7,19 @@ import sys
 from fractions import Fraction
 from typing import Any
 
-from experiments.cli.output import print_fields, print_json
-from experiments.cli.parser import DEFAULT_COLLECTIVE, DEFAULT_SIZE
-from experiments.cli.problem import parse_amount
-from experiments.printable import printable, say
-from experiments.result import MICRO, Result
-from experiments.runner.tasks import Stopwatch
-from schedules.files.schedule_file import check_target, read_schedule
-from schedules.repair import fastest_repair, rerouted
-from schedules.simulation.pipelining import best_slices
-from schedules.verify import verify
-from topologies.errors import InputError
-from topologies.text import parse_topology
-from topologies.units import duration, parse_size
+from tutti.experiments.cli.output import print_fields, print_json
+from tutti.experiments.cli.parser import DEFAULT_COLLECTIVE, DEFAULT_SIZE
+from tutti.experiments.cli.problem import parse_amount
+from tutti.experiments.printable import printable, say
+from tutti.experiments.result import MICRO, Result
+from tutti.experiments.runner.tasks import Stopwatch
+from tutti.schedules.files.schedule_file import check_target, read_schedule
+from tutti.schedules.repair import fastest_repair, rerouted
+from tutti.schedules.simulation.pipelining import best_slices
+from tutti.schedules.verify import verify
+from tutti.topologies.errors import InputError
+from tutti.topologies.text import parse_topology
+from tutti.topologies.units import duration, parse_size
 
 OF_THE_FILE: dict[str, Any] = {
     "method": None,

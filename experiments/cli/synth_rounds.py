@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from experiments.cli.output import print_fields, print_json
-from experiments.printable import say
-from experiments.runner.judge import GAP_DIGITS, GIGA, MICRO, ProvenBound
-from experiments.runner.tasks import Stopwatch
-from heuristics.tacos.on_disk import synthesize_to
-from schedules.files.rounds import RoundTable, round_cost
-from schedules.method import Method, Problem
-from schedules.verify import verify
-from topologies.errors import InputError
-from topologies.units import format_size, short
+from tutti.experiments.cli.output import print_fields, print_json
+from tutti.experiments.printable import say
+from tutti.experiments.runner.judge import GAP_DIGITS, GIGA, MICRO, ProvenBound
+from tutti.experiments.runner.tasks import Stopwatch
+from tutti.heuristics.tacos.on_disk import synthesize_to
+from tutti.schedules.files.rounds import RoundTable, round_cost
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.verify import verify
+from tutti.topologies.errors import InputError
+from tutti.topologies.units import format_size, short
 
 WRITERS = {"tacos": synthesize_to}
 """What writes a table of rounds as it makes it, by the name of the method."""

@@ -13,16 +13,23 @@ from typing import Any
 
 import numpy as np
 
-from experiments.cli.output import console, print_fields, print_json, print_table
-from experiments.printable import say
-from models.bounds import best_bound
-from schedules.collective import Kind, collective
-from topologies.exact import Int64Array, json_number
-from topologies.graphs.grid_structure import Hosts, UnevenHosts, grid_of, hosts_of, runs, uneven_hosts
-from topologies.graphs.symmetry import automorphisms
-from topologies.text import parse_topology
-from topologies.topology import Topology
-from topologies.units import duration, format_bandwidth, format_size, format_time, parse_size, throughput
+from tutti.experiments.cli.output import console, print_fields, print_json, print_table
+from tutti.experiments.printable import say
+from tutti.models.bounds import best_bound
+from tutti.schedules.collective import Kind, collective
+from tutti.topologies.exact import Int64Array, json_number
+from tutti.topologies.graphs.grid_structure import Hosts, UnevenHosts, grid_of, hosts_of, runs, uneven_hosts
+from tutti.topologies.graphs.symmetry import automorphisms
+from tutti.topologies.text import parse_topology
+from tutti.topologies.topology import Topology
+from tutti.topologies.units import (
+    duration,
+    format_bandwidth,
+    format_size,
+    format_time,
+    parse_size,
+    throughput,
+)
 
 COLLECTIVES = (Kind.ALLGATHER, Kind.ALLREDUCE, Kind.ALL_TO_ALL)
 MOST = 8

@@ -8,22 +8,22 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from experiments import tuning
-from experiments.cli.output import console, print_json, print_table
-from experiments.cli.run import write_report
-from experiments.printable import say
-from experiments.runner.kept_schedules import schedule_path
-from experiments.runner.options import build_options, parse_assignments
-from experiments.runner.run import RunOptions, run
-from experiments.tuner_files import TUNERS
-from schedules.collective import collective
-from schedules.files.schedule_file import write_text
-from schedules.programs.formats import FORMATS, Format
-from topologies.errors import InputError, suggestion
-from topologies.files import write_topology
-from topologies.text import parse_topology
-from topologies.transforms import forwarding
-from topologies.units import format_size, parse_size
+from tutti.experiments import tuning
+from tutti.experiments.cli.output import console, print_json, print_table
+from tutti.experiments.cli.run import write_report
+from tutti.experiments.printable import say
+from tutti.experiments.runner.kept_schedules import schedule_path
+from tutti.experiments.runner.options import build_options, parse_assignments
+from tutti.experiments.runner.run import RunOptions, run
+from tutti.experiments.tuner_files import TUNERS
+from tutti.schedules.collective import collective
+from tutti.schedules.files.schedule_file import write_text
+from tutti.schedules.programs.formats import FORMATS, Format
+from tutti.topologies.errors import InputError, suggestion
+from tutti.topologies.files import write_topology
+from tutti.topologies.text import parse_topology
+from tutti.topologies.transforms import forwarding
+from tutti.topologies.units import format_size, parse_size
 
 INTERRUPTED = 130
 FACTOR = 2

@@ -7,22 +7,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from experiments.cli.output import print_json
-from experiments.cli.programs import is_plan_file
-from experiments.printable import say
-from schedules.files.rounds import RoundTable, read_rounds
-from schedules.files.schedule_file import is_round_file, read_schedule
-from schedules.programs.faults import ProgramError
-from schedules.programs.interpreter import Judgement, judge
-from schedules.programs.msccl.files import depth_of, judge_algo
-from schedules.programs.msccl.flavours import MSCCL, RCCL
-from schedules.programs.msccl.lint import Finding, lint
-from schedules.programs.msccl.reader import parse_algo
-from schedules.programs.mscclpp.reader import read_plan
-from schedules.programs.program import Program
-from schedules.verify import VerificationError, verify
-from topologies.files import opened, read_text
-from topologies.xml_files import MOST_XML
+from tutti.experiments.cli.output import print_json
+from tutti.experiments.cli.programs import is_plan_file
+from tutti.experiments.printable import say
+from tutti.schedules.files.rounds import RoundTable, read_rounds
+from tutti.schedules.files.schedule_file import is_round_file, read_schedule
+from tutti.schedules.programs.faults import ProgramError
+from tutti.schedules.programs.interpreter import Judgement, judge
+from tutti.schedules.programs.msccl.files import depth_of, judge_algo
+from tutti.schedules.programs.msccl.flavours import MSCCL, RCCL
+from tutti.schedules.programs.msccl.lint import Finding, lint
+from tutti.schedules.programs.msccl.reader import parse_algo
+from tutti.schedules.programs.mscclpp.reader import read_plan
+from tutti.schedules.programs.program import Program
+from tutti.schedules.verify import VerificationError, verify
+from tutti.topologies.files import opened, read_text
+from tutti.topologies.xml_files import MOST_XML
 
 _HEAD = 256
 """Bytes by which a file is recognised."""

@@ -24,9 +24,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from topologies.errors import InputError
-from topologies.exact import Int64Array
-from topologies.units import format_size, parse_bandwidth, parse_size, parse_time
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import Int64Array
+from tutti.topologies.units import format_size, parse_bandwidth, parse_size, parse_time
 
 MICRO = 10**6
 

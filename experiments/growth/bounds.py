@@ -32,9 +32,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from experiments.growth.baselines import Workload, least_hops
-from models.bounds.partition import SINGLE, with_waits
-from schedules.cost import moore_bound, moore_optimal_steps
+from tutti.experiments.growth.baselines import Workload, least_hops
+from tutti.models.bounds.partition import SINGLE, with_waits
+from tutti.schedules.cost import moore_bound, moore_optimal_steps
 
 
 def allreduce_bound(nodes: int, degree: int, workload: Workload) -> Fraction:

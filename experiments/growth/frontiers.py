@@ -17,15 +17,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from expansions.finder import Candidate, Finder
-from experiments.runner.results import read_rows
-from models.bfb.kautz import kautz_cost
-from topologies.errors import InputError, NoSchedule
-from topologies.exact import FloatArray, Int32Array
-from topologies.families.expressions import Base, Both, Degree, Expression, Line, Power, Product
-from topologies.graphs.shortest_paths import Neighbours, breadth_first
-from topologies.kernels import kernel
-from topologies.topology import Incidence, Topology
+from tutti.expansions.finder import Candidate, Finder
+from tutti.experiments.runner.results import read_rows
+from tutti.models.bfb.kautz import kautz_cost
+from tutti.topologies.errors import InputError, NoSchedule
+from tutti.topologies.exact import FloatArray, Int32Array
+from tutti.topologies.families.expressions import Base, Both, Degree, Expression, Line, Power, Product
+from tutti.topologies.graphs.shortest_paths import Neighbours, breadth_first
+from tutti.topologies.kernels import kernel
+from tutti.topologies.topology import Incidence, Topology
 
 ANY, BOTH_WAYS, KAUTZ = "any", "bidirectional", "gen_kautz"
 """What was searched: all networks, those whose links all have one back; or one family was measured."""
@@ -156,7 +156,7 @@ def family_of(expression: Expression) -> str:
 
     Examples
     --------
-    >>> from topologies.families.expressions import parse_notation
+    >>> from tutti.topologies.families.expressions import parse_notation
     >>> [family_of(parse_notation(text)) for text in ("L^2(Diamond^2)", "Pi_{4,9}", "K_5")]
     ['LP', 'GenKautz', 'OtherBase']
     """
@@ -187,7 +187,7 @@ def cheap_interval(topology: Topology) -> tuple[float, float]:
 
     Examples
     --------
-    >>> from topologies.families.grids import complete
+    >>> from tutti.topologies.families.grids import complete
     >>> low, high = cheap_interval(complete(5))
     >>> round(low, 9), round(high, 9)
     (0.8, 0.8)

@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 import altair as alt
 import pandas as pd
 
-from expansions.finder import bandwidth_factor
-from expansions.prediction import predict
-from experiments.growth import baselines as plain
-from experiments.growth.baselines import Workload, least_hops
-from experiments.growth.frontiers import BOTH_WAYS, KAUTZ, FrontierRow, read_frontiers
-from experiments.growth.study import Growth
-from experiments.report.charts import (
+from tutti.expansions.finder import bandwidth_factor
+from tutti.expansions.prediction import predict
+from tutti.experiments.growth import baselines as plain
+from tutti.experiments.growth.baselines import Workload, least_hops
+from tutti.experiments.growth.frontiers import BOTH_WAYS, KAUTZ, FrontierRow, read_frontiers
+from tutti.experiments.growth.study import Growth
+from tutti.experiments.report.charts import (
     COLOUR,
     LIMIT,
     MUTED,
@@ -34,11 +34,11 @@ from experiments.report.charts import (
     page_charts,
     specs_of,
 )
-from experiments.report.page import palette, scripts, source, template
-from experiments.report.series import Series
-from schedules.cost import moore_optimal_steps
-from topologies.families.expressions import Base, Expression, Line, parse_notation
-from topologies.files import replacing
+from tutti.experiments.report.page import palette, scripts, source, template
+from tutti.experiments.report.series import Series
+from tutti.schedules.cost import moore_optimal_steps
+from tutti.topologies.families.expressions import Base, Expression, Line, parse_notation
+from tutti.topologies.files import replacing
 
 Point = tuple[float, float]
 

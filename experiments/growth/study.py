@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from expansions.finder import MOST_DEGREE, MOST_NODES
-from experiments.growth.frontiers import ANY, BOTH_WAYS, COLUMNS, frontier_of, kautz_graphs
-from experiments.runner.manifest import read_manifest
-from experiments.runner.plan import task_key
-from experiments.runner.study import Outcomes, Study
-from experiments.runner.tasks import Outcome, Row, Task, Workplace, failure
-from schedules.collective import Kind, collective
-from topologies.errors import InputError, raised
+from tutti.expansions.finder import MOST_DEGREE, MOST_NODES
+from tutti.experiments.growth.frontiers import ANY, BOTH_WAYS, COLUMNS, frontier_of, kautz_graphs
+from tutti.experiments.runner.manifest import read_manifest
+from tutti.experiments.runner.plan import task_key
+from tutti.experiments.runner.study import Outcomes, Study
+from tutti.experiments.runner.tasks import Outcome, Row, Task, Workplace, failure
+from tutti.schedules.collective import Kind, collective
+from tutti.topologies.errors import InputError, raised
 
 TASK_FORMAT = "tutti.growth/1"
 COMMAND = "tutti find"
@@ -104,7 +104,7 @@ def study_of(growth: Growth, report: Callable[[Path], Path] | None = None) -> St
         tasks=[_task(nodes, growth) for nodes in range(FIRST_NODES, growth.up_to + 1)],
         arrange=_in_order,
         report=report,
-        perform="experiments.growth.study:perform",
+        perform="tutti.experiments.growth.study:perform",
         columns=COLUMNS,
     )
 

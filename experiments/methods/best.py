@@ -28,24 +28,24 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from experiments.methods.calling import CallingOptions
-from models.bounds import Bound, each_bound, own_bounds
-from schedules.by_groups import by_groups, limited
-from schedules.collective import Kind
-from schedules.compose import from_allgather
-from schedules.method import Method, Problem
-from schedules.schedule import Schedule
-from schedules.simulation.pipelining import best_slices
-from schedules.together import parts_of, together
-from schedules.verify import verify_answer
-from topologies.apart import Apart
-from topologies.deadline import OutOfTime, within
-from topologies.errors import InputError, Interrupted, NoSchedule, TuttiError, Unsupported
-from topologies.kernels import COMPILATION
-from topologies.processes import End
-from topologies.progress import tell
-from topologies.ranges import Duration, Names, Number
-from topologies.units import duration
+from tutti.experiments.methods.calling import CallingOptions
+from tutti.models.bounds import Bound, each_bound, own_bounds
+from tutti.schedules.by_groups import by_groups, limited
+from tutti.schedules.collective import Kind
+from tutti.schedules.compose import from_allgather
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Schedule
+from tutti.schedules.simulation.pipelining import best_slices
+from tutti.schedules.together import parts_of, together
+from tutti.schedules.verify import verify_answer
+from tutti.topologies.apart import Apart
+from tutti.topologies.deadline import OutOfTime, within
+from tutti.topologies.errors import InputError, Interrupted, NoSchedule, TuttiError, Unsupported
+from tutti.topologies.kernels import COMPILATION
+from tutti.topologies.processes import End
+from tutti.topologies.progress import tell
+from tutti.topologies.ranges import Duration, Names, Number
+from tutti.topologies.units import duration
 
 DEFAULT_SECONDS, DEFAULT_GAP = "60s", 5e-3
 SHARE, FIRST_SHARE = 0.5, 0.9

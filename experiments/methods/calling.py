@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from schedules.method import Method
-from topologies.errors import InputError, suggestion
-from topologies.ranges import Duration, Options
-from topologies.units import parse_time
+from tutti.schedules.method import Method
+from tutti.topologies.errors import InputError, suggestion
+from tutti.topologies.ranges import Duration, Options
+from tutti.topologies.units import parse_time
 
 
 @dataclass(frozen=True)

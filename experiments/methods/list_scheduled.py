@@ -16,19 +16,19 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from experiments.methods.calling import CallingOptions
-from models.forestcoll.epochs import planned_schedule
-from schedules.capabilities import Capabilities
-from schedules.collective import KINDS, Collective, Kind
-from schedules.compose import compose_allreduce
-from schedules.cost import congestion
-from schedules.list_scheduling import can_be_listed, list_schedule
-from schedules.method import Method, Problem
-from schedules.schedule import Schedule
-from schedules.simulation.simulate import simulate
-from topologies.errors import InputError, NoSchedule, Unsupported
-from topologies.kernels import now
-from topologies.ranges import Duration, Names
+from tutti.experiments.methods.calling import CallingOptions
+from tutti.models.forestcoll.epochs import planned_schedule
+from tutti.schedules.capabilities import Capabilities
+from tutti.schedules.collective import KINDS, Collective, Kind
+from tutti.schedules.compose import compose_allreduce
+from tutti.schedules.cost import congestion
+from tutti.schedules.list_scheduling import can_be_listed, list_schedule
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Schedule
+from tutti.schedules.simulation.simulate import simulate
+from tutti.topologies.errors import InputError, NoSchedule, Unsupported
+from tutti.topologies.kernels import now
+from tutti.topologies.ranges import Duration, Names
 
 TREES = ("forestcoll", "allreduce_trees", "allreduce_lp")
 """Whose flows are tried by default."""

@@ -14,16 +14,16 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from experiments.methods.calling import CallingOptions
-from heuristics.refine import Maker, refined
-from schedules.capabilities import Capabilities, Groups
-from schedules.collective import KINDS
-from schedules.method import Method, Problem
-from schedules.schedule import Schedule
-from schedules.simulation.pipelining import best_slices
-from topologies.errors import InputError, NoSchedule, Unsupported
-from topologies.kernels import now
-from topologies.ranges import Names
+from tutti.experiments.methods.calling import CallingOptions
+from tutti.heuristics.refine import Maker, refined
+from tutti.schedules.capabilities import Capabilities, Groups
+from tutti.schedules.collective import KINDS
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Schedule
+from tutti.schedules.simulation.pipelining import best_slices
+from tutti.topologies.errors import InputError, NoSchedule, Unsupported
+from tutti.topologies.kernels import now
+from tutti.topologies.ranges import Names
 
 QUICK = ("bfb", "torus_rings", "stepwise", "rails", "postal")
 """Whose schedules are tried by default."""

@@ -9,6 +9,6 @@ its library together). The `answer` stands first. A section each: `overview`, `s
 read without running anything; `text` prints numbers. What is drawn here was kept by `experiments.runner`.
 """
 
-from experiments.report.page import write_report
+from tutti.experiments.report.page import write_report
 
 __all__ = ["write_report"]

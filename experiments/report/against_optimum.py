@@ -22,12 +22,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from experiments.report.results import OK, TIE, Case, Results, Row
-from experiments.report.series import Series
-from experiments.report.text import microseconds, percent, size
-from schedules.collective import Kind
-from topologies.graphs.shortest_paths import alpha_distances
-from topologies.topology import Topology
+from tutti.experiments.report.results import OK, TIE, Case, Results, Row
+from tutti.experiments.report.series import Series
+from tutti.experiments.report.text import microseconds, percent, size
+from tutti.schedules.collective import Kind
+from tutti.topologies.graphs.shortest_paths import alpha_distances
+from tutti.topologies.topology import Topology
 
 METHOD = "optimum"
 """The table is for runs in which it occurs."""
@@ -160,7 +160,7 @@ def ideal_time(topology: Topology, bytes_: Fraction) -> Fraction:
     --------
     A ring of 4: 2 · 3/4 · M over two links of 50 GB/s, and 2 hops of 0.5 us.
 
-    >>> from topologies.text import parse_topology
+    >>> from tutti.topologies.text import parse_topology
     >>> ideal_time(parse_topology("ring:4"), Fraction(10**9))
     Fraction(15001, 1000000)
     """

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from experiments.report.results import Case, Results, best_time
-from experiments.report.standings import Standing, ranking
-from experiments.report.text import counted, percent, size
+from tutti.experiments.report.results import Case, Results, best_time
+from tutti.experiments.report.standings import Standing, ranking
+from tutti.experiments.report.text import counted, percent, size
 
 FEW = 3
 """So many names are listed; more are counted."""

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from models.allreduce.bound import lp_bound
-from models.bounds import Bound, lower_bounds
-from schedules.collective import KINDS, Collective, collective
-from topologies.exact import BoolArray, Int64Array
-from topologies.topology import Topology
+from tutti.models.allreduce.bound import lp_bound
+from tutti.models.bounds import Bound, lower_bounds
+from tutti.schedules.collective import KINDS, Collective, collective
+from tutti.topologies.exact import BoolArray, Int64Array
+from tutti.topologies.topology import Topology
 
 MOST_NODES = 512
 """Of larger networks the bounds are not computed again for a picture."""

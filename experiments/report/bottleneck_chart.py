@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from experiments.report.bottleneck import (
+from tutti.experiments.report.bottleneck import (
     MOST_NODES,
     NOWHERE,
     Bottleneck,
@@ -28,17 +28,17 @@ from experiments.report.bottleneck import (
     largest,
     read,
 )
-from experiments.report.charts import Figure
-from experiments.report.networks import Mark, marked
-from experiments.report.panels import Panel
-from experiments.report.text import counted, number
-from experiments.report.utilisation import Usages
-from models.allreduce.bound import TREES
-from models.bounds import Bound, best_bound
-from schedules.collective import Collective, Kind, collective
-from topologies.errors import TuttiError
-from topologies.topology import Topology
-from topologies.units import format_bandwidth
+from tutti.experiments.report.charts import Figure
+from tutti.experiments.report.networks import Mark, marked
+from tutti.experiments.report.panels import Panel
+from tutti.experiments.report.text import counted, number
+from tutti.experiments.report.utilisation import Usages
+from tutti.models.allreduce.bound import TREES
+from tutti.models.bounds import Bound, best_bound
+from tutti.schedules.collective import Collective, Kind, collective
+from tutti.topologies.errors import TuttiError
+from tutti.topologies.topology import Topology
+from tutti.topologies.units import format_bandwidth
 
 MOST_RANKS = 64
 GIGA = 10**9

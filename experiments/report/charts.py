@@ -17,10 +17,10 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from experiments.report.overview import SHADES
-from experiments.report.results import Results
-from experiments.report.series import DASHES, LIGHT, SYMBOLS, Series
-from experiments.show.svg import tag
+from tutti.experiments.report.overview import SHADES
+from tutti.experiments.report.results import Results
+from tutti.experiments.report.series import DASHES, LIGHT, SYMBOLS, Series
+from tutti.experiments.show.svg import tag
 
 ROWS = "rows"
 """The name of the run's rows, and of the rows of a figure that brings its own."""

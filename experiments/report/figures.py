@@ -11,9 +11,9 @@ from typing import Any
 
 import pandas as pd
 
-from experiments.report.charts import ROWS, Figure, Spec
-from topologies.errors import InputError, installing
-from topologies.files import written
+from tutti.experiments.report.charts import ROWS, Figure, Spec
+from tutti.topologies.errors import InputError, installing
+from tutti.topologies.files import written
 
 FORMATS = ("svg", "pdf", "png")
 COLUMN, PAGE = 250, 520

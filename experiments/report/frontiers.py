@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from expansions.finder import bandwidth_factor
-from experiments.report.charts import Figure
-from experiments.report.panels import Panel
-from experiments.report.results import Results, Row
-from experiments.report.rows import Point, frontier
-from schedules.collective import Kind
-from schedules.cost import moore_optimal_steps
+from tutti.expansions.finder import bandwidth_factor
+from tutti.experiments.report.charts import Figure
+from tutti.experiments.report.panels import Panel
+from tutti.experiments.report.results import Results, Row
+from tutti.experiments.report.rows import Point, frontier
+from tutti.schedules.collective import Kind
+from tutti.schedules.cost import moore_optimal_steps
 
 SHOWN = (Kind.ALLGATHER.value, Kind.REDUCE_SCATTER.value)
 """Collectives for which Moore's bound and (N - 1)/N hold as they are."""

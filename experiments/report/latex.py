@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from experiments.report.results import Results
-from experiments.report.series import Series
-from experiments.report.standings import common_cases, ranking
-from experiments.report.tables import CELLS, Cell, gap_table
-from experiments.report.text import percent, times
-from topologies.files import written
+from tutti.experiments.report.results import Results
+from tutti.experiments.report.series import Series
+from tutti.experiments.report.standings import common_cases, ranking
+from tutti.experiments.report.tables import CELLS, Cell, gap_table
+from tutti.experiments.report.text import percent, times
+from tutti.topologies.files import written
 
 SIGNS = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
     sign: f"\\{sign}" for sign in "&%$#_{}"

@@ -27,15 +27,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from experiments.printable import complaint, say
-from experiments.report.overview import heat_map, nearest
-from experiments.report.results import OK, Results, Row, read_results
-from experiments.report.standings import mean, ranking
-from experiments.report.tables import CELLS, Cell, gap_table, states
-from experiments.report.text import megabytes, microseconds, percent, seconds, size, times
-from topologies.errors import InputError, TuttiError, suggestion
-from topologies.files import replacing
-from topologies.units import parse_size
+from tutti.experiments.printable import complaint, say
+from tutti.experiments.report.overview import heat_map, nearest
+from tutti.experiments.report.results import OK, Results, Row, read_results
+from tutti.experiments.report.standings import mean, ranking
+from tutti.experiments.report.tables import CELLS, Cell, gap_table, states
+from tutti.experiments.report.text import megabytes, microseconds, percent, seconds, size, times
+from tutti.topologies.errors import InputError, TuttiError, suggestion
+from tutti.topologies.files import replacing
+from tutti.topologies.units import parse_size
 
 BLOCK = re.compile(r"(<!-- results: ([^>]*?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 OUTCOMES = {
@@ -217,7 +217,7 @@ def main(arguments: Sequence[str]) -> int:
     """Fill in pages from the directory of a run; return 0, or 2 where something is wrong."""
     try:
         if len(arguments) < 2:
-            raise InputError("usage: python -m experiments.report.markdown DIR PAGE...")
+            raise InputError("usage: python -m tutti.experiments.report.markdown DIR PAGE...")
         results = read_results(Path(arguments[0]))
         for page in map(Path, arguments[1:]):
             text = filled(page.read_text(encoding="utf-8"), results)

@@ -9,15 +9,15 @@ from fractions import Fraction
 import numpy as np
 from markupsafe import Markup
 
-from experiments.report.panels import Panel
-from experiments.report.results import Results
-from experiments.show.drawing import corners, curve, head, picture
-from experiments.show.svg import group, tag
-from schedules.collective import Kind
-from schedules.files.schedule_file import read_schedule
-from schedules.schedule import Clock, Schedule
-from topologies.errors import TuttiError
-from topologies.topology import Topology
+from tutti.experiments.report.panels import Panel
+from tutti.experiments.report.results import Results
+from tutti.experiments.show.drawing import corners, curve, head, picture
+from tutti.experiments.show.svg import group, tag
+from tutti.schedules.collective import Kind
+from tutti.schedules.files.schedule_file import read_schedule
+from tutti.schedules.schedule import Clock, Schedule
+from tutti.topologies.errors import TuttiError
+from tutti.topologies.topology import Topology
 
 MOST_NODES = 32
 """Ranks of the largest network that is drawn."""

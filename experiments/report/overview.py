@@ -10,11 +10,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from experiments.report.results import TIE, Results, Row, best_time, is_best
-from experiments.report.series import Series
-from experiments.report.standings import case_gap
-from experiments.report.tables import Cell
-from experiments.report.text import describe, percent, size
+from tutti.experiments.report.results import TIE, Results, Row, best_time, is_best
+from tutti.experiments.report.series import Series
+from tutti.experiments.report.standings import case_gap
+from tutti.experiments.report.tables import Cell
+from tutti.experiments.report.text import describe, percent, size
 
 FEWEST = 5
 """A run of fewer topologies than this is seen whole in the other tables."""

@@ -15,22 +15,22 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from experiments.registry import METHODS
-from experiments.report.against_optimum import ideal_table, yardstick
-from experiments.report.answer import sentences
-from experiments.report.bottleneck_chart import Bottlenecks, bottlenecks
-from experiments.report.charts import Figure, measures, run_charts
-from experiments.report.frontiers import frontier_panels
-from experiments.report.networks import broadcast_panels
-from experiments.report.overview import FEWEST, SHADES, glance
-from experiments.report.panels import Panel, algbw_panel, effort_panel, pareto_panel
-from experiments.report.results import Results, Row, read_results
-from experiments.report.rows import run_rows
-from experiments.report.seeds import seeds
-from experiments.report.series import DARK, LIGHT, Series
-from experiments.report.standings import LeastTB, common_cases, ranking
-from experiments.report.switch_over import FOLDED_FROM, switch_overs
-from experiments.report.tables import (
+from tutti.experiments.registry import METHODS
+from tutti.experiments.report.against_optimum import ideal_table, yardstick
+from tutti.experiments.report.answer import sentences
+from tutti.experiments.report.bottleneck_chart import Bottlenecks, bottlenecks
+from tutti.experiments.report.charts import Figure, measures, run_charts
+from tutti.experiments.report.frontiers import frontier_panels
+from tutti.experiments.report.networks import broadcast_panels
+from tutti.experiments.report.overview import FEWEST, SHADES, glance
+from tutti.experiments.report.panels import Panel, algbw_panel, effort_panel, pareto_panel
+from tutti.experiments.report.results import Results, Row, read_results
+from tutti.experiments.report.rows import run_rows
+from tutti.experiments.report.seeds import seeds
+from tutti.experiments.report.series import DARK, LIGHT, Series
+from tutti.experiments.report.standings import LeastTB, common_cases, ranking
+from tutti.experiments.report.switch_over import FOLDED_FROM, switch_overs
+from tutti.experiments.report.tables import (
     GapTable,
     gap_table,
     is_wrong,
@@ -38,8 +38,8 @@ from experiments.report.tables import (
     solved_programs,
     states,
 )
-from experiments.report.text import counted, number, percent, seconds, size, times
-from experiments.report.utilisation import (
+from tutti.experiments.report.text import counted, number, percent, seconds, size, times
+from tutti.experiments.report.utilisation import (
     LEVELS,
     Usages,
     caption,
@@ -51,13 +51,13 @@ from experiments.report.utilisation import (
     traffic_panels,
     usages,
 )
-from experiments.runner.manifest import NOT_RUN
-from experiments.runner.study import REPORT
-from experiments.show.page import source as network_source
-from experiments.show.svg import tag
-from topologies.files import written
-from topologies.topology import Topology
-from topologies.units import format_bandwidth, format_time
+from tutti.experiments.runner.manifest import NOT_RUN
+from tutti.experiments.runner.study import REPORT
+from tutti.experiments.show.page import source as network_source
+from tutti.experiments.show.svg import tag
+from tutti.topologies.files import written
+from tutti.topologies.topology import Topology
+from tutti.topologies.units import format_bandwidth, format_time
 
 OPEN_PICTURES = 30
 """Above this many matrices a topology's are folded away until they are wanted."""
@@ -90,7 +90,7 @@ def scripts() -> list[Markup]:
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=PackageLoader("experiments.report"),
+        loader=PackageLoader("tutti.experiments.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

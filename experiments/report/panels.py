@@ -11,10 +11,10 @@ from fractions import Fraction
 
 from markupsafe import Markup
 
-from experiments.report.charts import Figure
-from experiments.report.results import Results, Row
-from experiments.report.rows import frontier
-from schedules.schedule import Clock
+from tutti.experiments.report.charts import Figure
+from tutti.experiments.report.results import Results, Row
+from tutti.experiments.report.rows import frontier
+from tutti.schedules.schedule import Clock
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,13 @@ from typing import Any
 
 import pandas as pd
 
-from experiments.report.series import Series, make_series, short_names
-from experiments.runner.kept_schedules import schedule_path
-from experiments.runner.results import CSV, PARQUET, read_csv, read_frame
-from topologies.errors import InputError, TuttiError, suggestion
-from topologies.files import read_text
-from topologies.text import parse_topology
-from topologies.topology import Topology
+from tutti.experiments.report.series import Series, make_series, short_names
+from tutti.experiments.runner.kept_schedules import schedule_path
+from tutti.experiments.runner.results import CSV, PARQUET, read_csv, read_frame
+from tutti.topologies.errors import InputError, TuttiError, suggestion
+from tutti.topologies.files import read_text
+from tutti.topologies.text import parse_topology
+from tutti.topologies.topology import Topology
 
 OK = "ok"
 TIE = 1e-9

@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from experiments.report.overview import near
-from experiments.report.results import Results, Row, is_tb_optimal
-from experiments.report.standings import LeastTB, case_gap
-from experiments.report.text import percent, size
+from tutti.experiments.report.overview import near
+from tutti.experiments.report.results import Results, Row, is_tb_optimal
+from tutti.experiments.report.standings import LeastTB, case_gap
+from tutti.experiments.report.text import percent, size
 
 FASTEST_SHOWN = 1e-4
 """Seconds: shorter synthesis times are drawn here; the clock says nothing about them."""

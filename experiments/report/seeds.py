@@ -20,10 +20,10 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
-from experiments.report.charts import Figure
-from experiments.report.results import Case, Results, Row
-from experiments.report.series import Series
-from experiments.report.text import seconds, size
+from tutti.experiments.report.charts import Figure
+from tutti.experiments.report.results import Case, Results, Row
+from tutti.experiments.report.series import Series
+from tutti.experiments.report.text import seconds, size
 
 FEWEST = 3
 """With fewer seeds there is no interval to speak of."""

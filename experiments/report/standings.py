@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from experiments.report.results import (
+from tutti.experiments.report.results import (
     Case,
     Results,
     Row,
@@ -24,7 +24,7 @@ from experiments.report.results import (
     is_tb_optimal,
     winners,
 )
-from experiments.report.series import Series
+from tutti.experiments.report.series import Series
 
 Cases = Mapping[Case, Mapping[int, Row]]
 LeastTB = Mapping[tuple[str, str], Fraction | None]

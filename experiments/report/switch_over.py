@@ -21,11 +21,11 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
 
-from experiments.report.results import TIE, Results, Row, best_time, winners
-from experiments.report.series import Series
-from experiments.report.text import percent, size
-from topologies.topology import Topology
-from topologies.units import format_size
+from tutti.experiments.report.results import TIE, Results, Row, best_time, winners
+from tutti.experiments.report.series import Series
+from tutti.experiments.report.text import percent, size
+from tutti.topologies.topology import Topology
+from tutti.topologies.units import format_size
 
 MICRO = 10**6
 LEAST = 2

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from experiments.report.results import TIE, Results, Row, best_time, is_best, is_optimal
-from experiments.report.series import Series
-from experiments.report.standings import standings
-from experiments.report.text import describe, microseconds, number, percent, seconds, size, times
+from tutti.experiments.report.results import TIE, Results, Row, best_time, is_best, is_optimal
+from tutti.experiments.report.series import Series
+from tutti.experiments.report.standings import standings
+from tutti.experiments.report.text import describe, microseconds, number, percent, seconds, size, times
 
 SHORT = {"unsupported": "n/a", "infeasible": "none", "timeout": "timeout", "failed": "failed"}
 """What a cell says instead of a gap; its note says why."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from experiments.report.results import TIE, Row, is_optimal
-from topologies.units import format_size
+from tutti.experiments.report.results import TIE, Row, is_optimal
+from tutti.topologies.units import format_size
 
 _MICRO = 1e6
 _TIME_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))

@@ -16,19 +16,19 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from experiments.report.charts import Figure
-from experiments.report.panels import Panel
-from experiments.report.results import Results, Row
-from experiments.report.series import Series
-from experiments.report.text import number, seconds, size
-from models.bounds import best_bound
-from schedules.collective import Collective
-from schedules.files.schedule_file import read_schedule
-from schedules.schedule import Schedule
-from schedules.simulation.simulate import SimulationOptions, watch
-from topologies.errors import TuttiError
-from topologies.exact import FloatArray, Int64Array
-from topologies.topology import Topology
+from tutti.experiments.report.charts import Figure
+from tutti.experiments.report.panels import Panel
+from tutti.experiments.report.results import Results, Row
+from tutti.experiments.report.series import Series
+from tutti.experiments.report.text import number, seconds, size
+from tutti.models.bounds import best_bound
+from tutti.schedules.collective import Collective
+from tutti.schedules.files.schedule_file import read_schedule
+from tutti.schedules.schedule import Schedule
+from tutti.schedules.simulation.simulate import SimulationOptions, watch
+from tutti.topologies.errors import TuttiError
+from tutti.topologies.exact import FloatArray, Int64Array
+from tutti.topologies.topology import Topology
 
 MATRIX_NODES = 128
 """Above this a matrix's cells are too small to see: a histogram instead."""

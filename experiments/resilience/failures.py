@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.runner.config import FailuresTable, Placed, parse_toml
-from topologies.errors import InputError
-from topologies.files import read_text
-from topologies.text import with_words
-from topologies.topology import Topology
-from topologies.transforms import adapters, linked_pairs
-from topologies.units import exact_number
+from tutti.experiments.runner.config import FailuresTable, Placed, parse_toml
+from tutti.topologies.errors import InputError
+from tutti.topologies.files import read_text
+from tutti.topologies.text import with_words
+from tutti.topologies.topology import Topology
+from tutti.topologies.transforms import adapters, linked_pairs
+from tutti.topologies.units import exact_number
 
 FAILURES = "failures"
 """The table that makes a config a study of them."""

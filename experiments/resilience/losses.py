@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
-from experiments.resilience.rows import ANEW, DISCONNECTED, MADE
-from experiments.runner.judge import method_label
-from topologies.units import format_size
+from tutti.experiments.resilience.rows import ANEW, DISCONNECTED, MADE
+from tutti.experiments.runner.judge import method_label
+from tutti.topologies.units import format_size
 
 BEST, BOUND = "best", "bound"
 SHOWN = (*MADE, BOUND)

@@ -8,13 +8,13 @@ from typing import NamedTuple
 import altair as alt
 import pandas as pd
 
-from experiments.report.charts import COLOUR, OPACITY, Drawn, Figure, named_rows, page_charts, specs_of
-from experiments.report.page import palette, scripts, source, template
-from experiments.report.series import Series
-from experiments.resilience.losses import BEST, SHOWN, Case, Line, losses
-from experiments.runner.results import read_rows
-from experiments.runner.study import REPORT
-from topologies.files import written
+from tutti.experiments.report.charts import COLOUR, OPACITY, Drawn, Figure, named_rows, page_charts, specs_of
+from tutti.experiments.report.page import palette, scripts, source, template
+from tutti.experiments.report.series import Series
+from tutti.experiments.resilience.losses import BEST, SHOWN, Case, Line, losses
+from tutti.experiments.runner.results import read_rows
+from tutti.experiments.runner.study import REPORT
+from tutti.topologies.files import written
 
 CHART = "losses"
 

@@ -14,16 +14,16 @@ from pathlib import Path
 
 from rich.console import Console
 
-from experiments.registry import METHODS, find_method
-from experiments.resilience.failures import Failures
-from experiments.resilience.rows import ANEW, COLUMNS, DISCONNECTED, MADE, REROUTED
-from experiments.runner.config import Config, read_config
-from experiments.runner.judge import ProvenBound, bound_columns, too_fast
-from experiments.runner.options import build_options, options_text
-from experiments.runner.plan import make_plan, task_key, time_limit
-from experiments.runner.run import RunOptions, Summary, carry_out
-from experiments.runner.study import Outcomes, Study
-from experiments.runner.tasks import (
+from tutti.experiments.registry import METHODS, find_method
+from tutti.experiments.resilience.failures import Failures
+from tutti.experiments.resilience.rows import ANEW, COLUMNS, DISCONNECTED, MADE, REROUTED
+from tutti.experiments.runner.config import Config, read_config
+from tutti.experiments.runner.judge import ProvenBound, bound_columns, too_fast
+from tutti.experiments.runner.options import build_options, options_text
+from tutti.experiments.runner.plan import make_plan, task_key, time_limit
+from tutti.experiments.runner.run import RunOptions, Summary, carry_out
+from tutti.experiments.runner.study import Outcomes, Study
+from tutti.experiments.runner.tasks import (
     JUDGE,
     STATUS_OF,
     Outcome,
@@ -35,16 +35,16 @@ from experiments.runner.tasks import (
     failure,
     synthesize_best,
 )
-from models.bounds import own_bounds
-from schedules.method import Problem
-from schedules.repair import fastest_repair, rerouted
-from schedules.schedule import Schedule
-from schedules.simulation.pipelining import best_slices
-from schedules.simulation.simulate import SimulationOptions, simulate
-from schedules.verify import verify
-from topologies.errors import Disconnected, InputError, NoSchedule, TuttiError, Unsupported, raised
-from topologies.text import parse_topology
-from topologies.topology import Topology
+from tutti.models.bounds import own_bounds
+from tutti.schedules.method import Problem
+from tutti.schedules.repair import fastest_repair, rerouted
+from tutti.schedules.schedule import Schedule
+from tutti.schedules.simulation.pipelining import best_slices
+from tutti.schedules.simulation.simulate import SimulationOptions, simulate
+from tutti.schedules.verify import verify
+from tutti.topologies.errors import Disconnected, InputError, NoSchedule, TuttiError, Unsupported, raised
+from tutti.topologies.text import parse_topology
+from tutti.topologies.topology import Topology
 
 TASK_FORMAT = "tutti.resilience/1"
 MICRO = 10**6
@@ -203,7 +203,7 @@ def study_of(config: Config) -> Study:
         tasks=list(_tasks(config)),
         arrange=_in_order,
         report=_write_report,
-        perform="experiments.resilience.study:perform",
+        perform="tutti.experiments.resilience.study:perform",
         workers=config.run.workers,
         scheduler=config.run.scheduler,
         columns=COLUMNS,
@@ -262,6 +262,6 @@ def _in_order(tasks: Sequence[Task], outcomes: Outcomes) -> Iterator[list[Row]]:
 
 
 def _write_report(directory: Path) -> Path:
-    from experiments.resilience.report import write_page  # drawing takes a while to import
+    from tutti.experiments.resilience.report import write_page  # drawing takes a while to import
 
     return write_page(directory)

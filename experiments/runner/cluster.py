@@ -21,14 +21,14 @@ from itertools import chain
 from multiprocessing.connection import wait
 from typing import Any
 
-from experiments.plugins import Loaded
-from experiments.runner.local_cluster import HERE, MOST_HERE, LocalCluster, count_of, hush
-from experiments.runner.manifest import versions
-from experiments.runner.pool import KEPT, Call, Running, Setting, known_bounds, outcome_of
-from experiments.runner.tasks import Outcome, Task, failure
-from topologies.errors import InputError, TuttiError, installing
-from topologies.processes import SHUTDOWN_SECONDS, Worker
-from topologies.units import format_size
+from tutti.experiments.plugins import Loaded
+from tutti.experiments.runner.local_cluster import HERE, MOST_HERE, LocalCluster, count_of, hush
+from tutti.experiments.runner.manifest import versions
+from tutti.experiments.runner.pool import KEPT, Call, Running, Setting, known_bounds, outcome_of
+from tutti.experiments.runner.tasks import Outcome, Task, failure
+from tutti.topologies.errors import InputError, TuttiError, installing
+from tutti.topologies.processes import SHUTDOWN_SECONDS, Worker
+from tutti.topologies.units import format_size
 
 ADDRESS = re.compile(r"[a-z]+://.+:\d+")
 ANSWER_SECONDS = 10.0
@@ -269,7 +269,7 @@ def _process(plugins: Loaded | None) -> Worker:
     if process is not None and _here.plugins != plugins:
         process.end(SHUTDOWN_SECONDS)
     if process is None or process.process.exitcode is not None:
-        process = _here.process = Worker.fresh("experiments.runner.pool:work_afar")
+        process = _here.process = Worker.fresh("tutti.experiments.runner.pool:work_afar")
         _here.plugins = plugins
     return process
 

@@ -18,10 +18,10 @@ from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from experiments import plugins
-from experiments.runner.options import TimeText
-from topologies.errors import InputError, suggestion
-from topologies.files import read_text
+from tutti.experiments import plugins
+from tutti.experiments.runner.options import TimeText
+from tutti.topologies.errors import InputError, suggestion
+from tutti.topologies.files import read_text
 
 KeepSchedules = Literal["all", "best", "none"]
 SIZE_EXAMPLE = '"1MB"'

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from models.bounds import Bound, best_bound
-from models.bounds.latency import AlphaDistances, distance_bound
-from models.bounds.traffic import Traffic
-from schedules.collective import Collective
-from schedules.cost import StepCost, TotalCost, step_cost, total_cost
-from schedules.schedule import Clock, Schedule
-from schedules.simulation.pipelining import best_slices
-from schedules.simulation.simulate import simulate
-from topologies.errors import TuttiError
-from topologies.topology import Topology
-from topologies.units import format_size
+from tutti.models.bounds import Bound, best_bound
+from tutti.models.bounds.latency import AlphaDistances, distance_bound
+from tutti.models.bounds.traffic import Traffic
+from tutti.schedules.collective import Collective
+from tutti.schedules.cost import StepCost, TotalCost, step_cost, total_cost
+from tutti.schedules.schedule import Clock, Schedule
+from tutti.schedules.simulation.pipelining import best_slices
+from tutti.schedules.simulation.simulate import simulate
+from tutti.topologies.errors import TuttiError
+from tutti.topologies.topology import Topology
+from tutti.topologies.units import format_size
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,15 +6,15 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
-from schedules.files.schedule_file import (
+from tutti.schedules.files.schedule_file import (
     content_hash,
     read_schedule,
     schedule_bytes,
     write_schedule,
     write_whole,
 )
-from schedules.schedule import Schedule
-from topologies.errors import InputError
+from tutti.schedules.schedule import Schedule
+from tutti.topologies.errors import InputError
 
 MANY_TRANSFERS = 10**6
 """Above this a schedule is kept as arrays (.npz), up to it as readable JSON."""

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from experiments.runner.pool import cause
-from topologies.errors import InputError, TuttiError, installing
-from topologies.processes import Caller, End, Worker
+from tutti.experiments.runner.pool import cause
+from tutti.topologies.errors import InputError, TuttiError, installing
+from tutti.topologies.processes import Caller, End, Worker
 
 HERE = "local:"
 """An address that begins so starts a cluster on this machine, of so many workers."""
@@ -74,7 +74,7 @@ class LocalCluster:
 
     def __enter__(self) -> LocalCluster:
         self._scheduler, self.address = _served(
-            "experiments.runner.local_cluster:be_scheduler", self.security
+            "tutti.experiments.runner.local_cluster:be_scheduler", self.security
         )
         self._watch.start()
         return self
@@ -96,7 +96,7 @@ class LocalCluster:
             self._workers = [worker for worker in self._workers if worker.process.exitcode is None]
             while len(self._workers) < self._count and not self._closing.is_set():
                 call = self.address, self.security
-                self._workers.append(_served("experiments.runner.local_cluster:be_worker", call)[0])
+                self._workers.append(_served("tutti.experiments.runner.local_cluster:be_worker", call)[0])
             if self._closing.wait(LOOK_SECONDS):
                 return
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import psutil
 
-from experiments import DISTRIBUTION
-from topologies.errors import InputError
-from topologies.files import read_text
+from tutti.experiments import DISTRIBUTION, installed_version
+from tutti.topologies.errors import InputError
+from tutti.topologies.files import read_text
 
 MANIFEST = "manifest.json"
 FORMAT = "tutti.run/1"
@@ -45,8 +45,7 @@ def versions() -> dict[str, str]:
     """Return the version of Python, of tutti and of everything that it depends on."""
     names = {re.split(r"[^\w.-]", text, maxsplit=1)[0] for text in _requirements()}
     found = {name: version for name in sorted(names) if (version := _version(name))}
-    own = _version(DISTRIBUTION) or "unknown"
-    return {"python": platform.python_version(), "tutti": own, "code": code_digest(), **found}
+    return {"python": platform.python_version(), "tutti": installed_version(), "code": code_digest(), **found}
 
 
 def _requirements() -> list[str]:

@@ -13,11 +13,11 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
-from schedules.method import Method
-from topologies.errors import InputError, suggestion
-from topologies.exact import INT64_MAX
-from topologies.ranges import Whole
-from topologies.units import parse_time
+from tutti.schedules.method import Method
+from tutti.topologies.errors import InputError, suggestion
+from tutti.topologies.exact import INT64_MAX
+from tutti.topologies.ranges import Whole
+from tutti.topologies.units import parse_time
 
 SEED_COUNT = Whole(1, 10**6)
 """Allowed numbers of seeds for one row. A larger number is probably a mistake."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import inf
 
-from experiments.runner.tasks import Outcome, Task
+from tutti.experiments.runner.tasks import Outcome, Task
 
 MOST_SEEDS = 25
 """Of a task that is not divided, and of a part."""

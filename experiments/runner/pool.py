@@ -13,17 +13,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments import plugins
-from experiments.plugins import Loaded
-from experiments.runner.kept_schedules import keep_schedule, packed
-from experiments.runner.tasks import SYNTHESIZE, Outcome, Task, Workplace, failure
-from schedules.method import Method
-from schedules.schedule import Schedule
-from topologies.errors import TuttiError
-from topologies.kernels import COMPILATION
-from topologies.processes import MEGABYTE, SHUTDOWN_SECONDS, Caller, End, Ended, Worker, load, step_all
+from tutti.experiments import plugins
+from tutti.experiments.plugins import Loaded
+from tutti.experiments.runner.kept_schedules import keep_schedule, packed
+from tutti.experiments.runner.tasks import SYNTHESIZE, Outcome, Task, Workplace, failure
+from tutti.schedules.method import Method
+from tutti.schedules.schedule import Schedule
+from tutti.topologies.errors import TuttiError
+from tutti.topologies.kernels import COMPILATION
+from tutti.topologies.processes import MEGABYTE, SHUTDOWN_SECONDS, Caller, End, Ended, Worker, load, step_all
 
-PRELOADED = ("experiments.runner.tasks",)
+PRELOADED = ("tutti.experiments.runner.tasks",)
 """Imported once, by a server that has run nothing and has no threads; workers are forked from it at once."""
 STILLBORN = 10
 """So many workers in a row may die before they are ready."""
@@ -50,9 +50,9 @@ class Setting:
         The plug-ins that are loaded here, and so there.
     """
 
-    registry: str = "experiments.registry:METHODS"
+    registry: str = "tutti.experiments.registry:METHODS"
     schedules: Path | None = None
-    perform: str = "experiments.runner.tasks:perform"
+    perform: str = "tutti.experiments.runner.tasks:perform"
     plugins: Loaded = field(default_factory=plugins.loaded)
 
 
@@ -222,7 +222,7 @@ class Pool:
         return ""
 
     def _start(self) -> None:
-        worker = Worker.forked("experiments.runner.pool:work", self._setting, PRELOADED)
+        worker = Worker.forked("tutti.experiments.runner.pool:work", self._setting, PRELOADED)
         self._tasks[worker] = None
 
 

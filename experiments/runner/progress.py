@@ -21,10 +21,10 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from experiments.printable import complaint, printable
-from experiments.runner.pool import Running
-from experiments.runner.tasks import Outcome, Task
-from topologies.progress import listening
+from tutti.experiments.printable import complaint, printable
+from tutti.experiments.runner.pool import Running
+from tutti.experiments.runner.tasks import Outcome, Task
+from tutti.topologies.progress import listening
 
 PLAIN_SECONDS = 10.0
 """Between two lines on a single synthesis where there is no terminal."""

@@ -20,11 +20,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from experiments.runner.judge import MICRO, ProvenBound, bound_columns, too_fast
-from experiments.runner.results import to_table
-from experiments.runner.store import Store
-from experiments.runner.tasks import Outcome, Row, Task
-from topologies.text import parse_topology
+from tutti.experiments.runner.judge import MICRO, ProvenBound, bound_columns, too_fast
+from tutti.experiments.runner.results import to_table
+from tutti.experiments.runner.store import Store
+from tutti.experiments.runner.tasks import Outcome, Row, Task
+from tutti.topologies.text import parse_topology
 
 TAKEN = frozenset({"ok", "timeout", "infeasible"})
 SAME = ("nodes", "switches", "links", "kind")

@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from topologies.files import opened, replacing
+from tutti.topologies.files import opened, replacing
 
 Row = Mapping[str, Any]
 COLUMNS: dict[str, Any] = {

@@ -15,22 +15,22 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
-from experiments import plugins
-from experiments.runner.cluster import Cluster, check_address
-from experiments.runner.config import read_config
-from experiments.runner.judge import GAPS
-from experiments.runner.kept_schedules import schedule_path
-from experiments.runner.manifest import FORMAT, NOT_RUN, machine, now, versions
-from experiments.runner.parts import Parts, combined, divided, parts_of, with_parts
-from experiments.runner.plan import select, study_of
-from experiments.runner.pool import KEPT, DiskError, Pool, Setting, load_methods, one_line
-from experiments.runner.progress import Reporter
-from experiments.runner.rejudging import rejudge
-from experiments.runner.results import read_csv, read_rows
-from experiments.runner.store import Store
-from experiments.runner.study import REPORT, Study
-from experiments.runner.tasks import Outcome, Row, Task
-from topologies.errors import InputError
+from tutti.experiments import plugins
+from tutti.experiments.runner.cluster import Cluster, check_address
+from tutti.experiments.runner.config import read_config
+from tutti.experiments.runner.judge import GAPS
+from tutti.experiments.runner.kept_schedules import schedule_path
+from tutti.experiments.runner.manifest import FORMAT, NOT_RUN, machine, now, versions
+from tutti.experiments.runner.parts import Parts, combined, divided, parts_of, with_parts
+from tutti.experiments.runner.plan import select, study_of
+from tutti.experiments.runner.pool import KEPT, DiskError, Pool, Setting, load_methods, one_line
+from tutti.experiments.runner.progress import Reporter
+from tutti.experiments.runner.rejudging import rejudge
+from tutti.experiments.runner.results import read_csv, read_rows
+from tutti.experiments.runner.store import Store
+from tutti.experiments.runner.study import REPORT, Study
+from tutti.experiments.runner.tasks import Outcome, Row, Task
+from tutti.topologies.errors import InputError
 
 REGISTRY = Setting.registry
 

@@ -20,14 +20,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments.runner.judge import GAPS, INSTANCE, GapTable, ProvenBound
-from experiments.runner.kept_schedules import drop_damaged, drop_schedules, keep_file, schedule_path
-from experiments.runner.manifest import MANIFEST, code_digest, read_manifest
-from experiments.runner.results import CSV, tables, write_csv
-from experiments.runner.study import Study
-from experiments.runner.tasks import Outcome, Row, Task
-from topologies.errors import InputError
-from topologies.files import drop_drafts, read_text, replacing
+from tutti.experiments.runner.judge import GAPS, INSTANCE, GapTable, ProvenBound
+from tutti.experiments.runner.kept_schedules import drop_damaged, drop_schedules, keep_file, schedule_path
+from tutti.experiments.runner.manifest import MANIFEST, code_digest, read_manifest
+from tutti.experiments.runner.results import CSV, tables, write_csv
+from tutti.experiments.runner.study import Study
+from tutti.experiments.runner.tasks import Outcome, Row, Task
+from tutti.topologies.errors import InputError
+from tutti.topologies.files import drop_drafts, read_text, replacing
 
 TABLE, SCHEDULES = "tasks.sqlite", "schedules"
 FILES = "tasks"

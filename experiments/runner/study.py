@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from experiments.runner.results import COLUMNS
-from experiments.runner.tasks import Outcome, Row, Task
+from tutti.experiments.runner.results import COLUMNS
+from tutti.experiments.runner.tasks import Outcome, Row, Task
 
 REPORT = "report.html"
 """What every kind's report is called."""
@@ -56,7 +56,7 @@ class Study:
     tasks: Sequence[Task]
     arrange: Callable[[Sequence[Task], Outcomes], Iterator[list[Row]]]
     report: Callable[[Path], Path] | None = None
-    perform: str = "experiments.runner.tasks:perform"
+    perform: str = "tutti.experiments.runner.tasks:perform"
     table: str = "[run]"
     workers: int | None = None
     scheduler: str | None = None

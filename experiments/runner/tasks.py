@@ -14,22 +14,22 @@ from typing import Any
 
 import numpy as np
 
-from experiments import plugins
-from experiments.registry import find_method
-from experiments.runner.judge import Cost, ProvenBound, notes, time_columns
-from experiments.runner.options import build_options, options_text
-from models.bounds import own_bounds
-from schedules.collective import Collective
-from schedules.method import Method, Problem
-from schedules.schedule import Schedule
-from schedules.simulation.pipelining import best_slices
-from schedules.verify import VerificationError, verify_answer
-from topologies.errors import InputError, Interrupted, NoSchedule, TuttiError, Unsupported, raised
-from topologies.imports import counted
-from topologies.kernels import COMPILATION
-from topologies.processes import peak_memory, reset_peak_memory
-from topologies.text import parse_topology
-from topologies.topology import Topology
+from tutti.experiments import plugins
+from tutti.experiments.registry import find_method
+from tutti.experiments.runner.judge import Cost, ProvenBound, notes, time_columns
+from tutti.experiments.runner.options import build_options, options_text
+from tutti.models.bounds import own_bounds
+from tutti.schedules.collective import Collective
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Schedule
+from tutti.schedules.simulation.pipelining import best_slices
+from tutti.schedules.verify import VerificationError, verify_answer
+from tutti.topologies.errors import InputError, Interrupted, NoSchedule, TuttiError, Unsupported, raised
+from tutti.topologies.imports import counted
+from tutti.topologies.kernels import COMPILATION
+from tutti.topologies.processes import peak_memory, reset_peak_memory
+from tutti.topologies.text import parse_topology
+from tutti.topologies.topology import Topology
 
 SYNTHESIZE, JUDGE = "synthesize", "judge"
 """The stages that `notify` is given; a time limit counts the first."""

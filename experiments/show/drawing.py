@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
-from experiments.show.layout import Frame, layout
-from experiments.show.svg import group, tag
-from topologies.exact import FloatArray, Int64Array
-from topologies.topology import Topology
-from topologies.units import duration, format_bandwidth, short
+from tutti.experiments.show.layout import Frame, layout
+from tutti.experiments.show.svg import group, tag
+from tutti.topologies.exact import FloatArray, Int64Array
+from tutti.topologies.topology import Topology
+from tutti.topologies.units import duration, format_bandwidth, short
 
 MOST_LINKS = 4096
 """Of a network that is drawn."""
@@ -181,7 +181,7 @@ def draw(
 
     Examples
     --------
-    >>> from topologies.text import parse_topology
+    >>> from tutti.topologies.text import parse_topology
     >>> draw(parse_topology("ring:4")).count("data-link")
     8
     """

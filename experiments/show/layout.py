@@ -17,10 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from topologies.errors import InputError
-from topologies.exact import BoolArray, FloatArray, Int64Array
-from topologies.graphs.grid_structure import NONE, Hosts, LineKind, grid_of, hosts_of
-from topologies.topology import Link, Topology
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import BoolArray, FloatArray, Int64Array
+from tutti.topologies.graphs.grid_structure import NONE, Hosts, LineKind, grid_of, hosts_of
+from tutti.topologies.topology import Link, Topology
 
 MOST_NODES = 64
 """Of a network that springs place, which takes the cube of their number; larger ones stand round."""
@@ -68,7 +68,7 @@ def layout(topology: Topology) -> Layout:
 
     Examples
     --------
-    >>> from topologies.text import parse_topology
+    >>> from tutti.topologies.text import parse_topology
     >>> layout(parse_topology("mesh:2x3")).at.tolist()
     [[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 1.0]]
     """

@@ -18,15 +18,15 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from experiments.printable import printable
-from experiments.show.drawing import LEVELS, MOST_LINKS, amount, draw, levels, seconds
-from experiments.show.player import TOO_MUCH, Film, film
-from schedules.cost import link_loads
-from schedules.files.schedule_file import write_text
-from schedules.schedule import Schedule
-from topologies.exact import FloatArray
-from topologies.topology import Topology
-from topologies.units import format_bandwidth, format_size
+from tutti.experiments.printable import printable
+from tutti.experiments.show.drawing import LEVELS, MOST_LINKS, amount, draw, levels, seconds
+from tutti.experiments.show.player import TOO_MUCH, Film, film
+from tutti.schedules.cost import link_loads
+from tutti.schedules.files.schedule_file import write_text
+from tutti.schedules.schedule import Schedule
+from tutti.topologies.exact import FloatArray
+from tutti.topologies.topology import Topology
+from tutti.topologies.units import format_bandwidth, format_size
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 """The Content-Security-Policy that every page states: it loads nothing from anywhere."""
@@ -250,7 +250,7 @@ def source(name: str) -> Markup:
 @cache
 def _environment() -> Environment:
     return Environment(
-        loader=PackageLoader("experiments.show"),
+        loader=PackageLoader("tutti.experiments.show"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

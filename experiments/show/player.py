@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from schedules.message_durations import Messages, messages
-from schedules.schedule import Clock, Schedule
-from schedules.simulation.pipelining import best_slices
-from schedules.simulation.simulate import SimulationOptions, watch
-from topologies.exact import FloatArray, Int64Array
+from tutti.schedules.message_durations import Messages, messages
+from tutti.schedules.schedule import Clock, Schedule
+from tutti.schedules.simulation.pipelining import best_slices
+from tutti.schedules.simulation.simulate import SimulationOptions, watch
+from tutti.topologies.exact import FloatArray, Int64Array
 
 MOST_BARS = 4096
 """Messages, each once for every link of its route, that are played: some 2,000 through a switch each."""

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from schedules.files.schedule_file import read_schedule
-from schedules.programs.formats import FORMATS
-from schedules.programs.interpreter import judge
-from schedules.programs.mscclpp.reader import is_plan
-from schedules.programs.program import Program
-from schedules.programs.raising import implied_network, to_schedule
-from schedules.schedule import Schedule
-from schedules.verify import verify
-from topologies.errors import InputError
-from topologies.files import exact_json, read_text
-from topologies.importing import formats
-from topologies.text import parse_topology
-from topologies.topology import DEFAULT_ALPHA, DEFAULT_BANDWIDTH, Topology
+from tutti.schedules.files.schedule_file import read_schedule
+from tutti.schedules.programs.formats import FORMATS
+from tutti.schedules.programs.interpreter import judge
+from tutti.schedules.programs.mscclpp.reader import is_plan
+from tutti.schedules.programs.program import Program
+from tutti.schedules.programs.raising import implied_network, to_schedule
+from tutti.schedules.schedule import Schedule
+from tutti.schedules.verify import verify
+from tutti.topologies.errors import InputError
+from tutti.topologies.files import exact_json, read_text
+from tutti.topologies.importing import formats
+from tutti.topologies.text import parse_topology
+from tutti.topologies.topology import DEFAULT_ALPHA, DEFAULT_BANDWIDTH, Topology
 
 SUFFIXES = (".json", ".json.gz", ".npz", ".csv", ".rounds", ".xml")
 """How the names of files end that may hold more than a network."""

@@ -7,10 +7,10 @@ and `milp_statistics` say what comes of it, `report` and `charts` show it. The s
 `models.solvers`.
 """
 
-from experiments.solver_study.config import StudyConfig, is_study, read_study
-from experiments.solver_study.instances import MODELS, Instance, LinearModel
-from experiments.solver_study.models import find_model
-from experiments.solver_study.run import run_study
+from tutti.experiments.solver_study.config import StudyConfig, is_study, read_study
+from tutti.experiments.solver_study.instances import MODELS, Instance, LinearModel
+from tutti.experiments.solver_study.models import find_model
+from tutti.experiments.solver_study.run import run_study
 
 __all__ = [
     "MODELS",

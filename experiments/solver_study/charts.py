@@ -13,7 +13,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from experiments.report.charts import (
+from tutti.experiments.report.charts import (
     COLOUR,
     DASH,
     LIMIT,
@@ -28,9 +28,9 @@ from experiments.report.charts import (
     page_charts,
     specs_of,
 )
-from experiments.report.series import Series
-from experiments.solver_study.milp_statistics import best_known, trace_of
-from experiments.solver_study.statistics import (
+from tutti.experiments.report.series import Series
+from tutti.experiments.solver_study.milp_statistics import best_known, trace_of
+from tutti.experiments.solver_study.statistics import (
     LEAST_SECONDS,
     TOLERANCE,
     by_solver,

@@ -17,14 +17,14 @@ from typing import Any, Literal
 import pyarrow as pa
 from pydantic import Field
 
-from experiments.runner.config import Placed, Table, load_plugins, parse_toml, read_table, read_tables
-from experiments.runner.options import TimeText
-from experiments.solver_study.models import is_mixed, model_text
-from models.solvers import SolverOptions
-from models.solvers.registry import BACKENDS
-from topologies.errors import InputError, suggestion
-from topologies.files import read_text
-from topologies.units import parse_size, parse_time
+from tutti.experiments.runner.config import Placed, Table, load_plugins, parse_toml, read_table, read_tables
+from tutti.experiments.runner.options import TimeText
+from tutti.experiments.solver_study.models import is_mixed, model_text
+from tutti.models.solvers import SolverOptions
+from tutti.models.solvers.registry import BACKENDS
+from tutti.topologies.errors import InputError, suggestion
+from tutti.topologies.files import read_text
+from tutti.topologies.units import parse_size, parse_time
 
 STUDY_TABLES = frozenset({"study", "instance"})
 """Any of them makes a config a study of solvers."""

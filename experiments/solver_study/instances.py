@@ -14,14 +14,14 @@ from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from experiments.runner.tasks import Stopwatch
-from models.solvers import CompiledModel, SolverResult, compile_model
-from schedules.collective import Kind, collective
-from topologies.exact import FloatArray
-from topologies.topology import Topology
+from tutti.experiments.runner.tasks import Stopwatch
+from tutti.models.solvers import CompiledModel, SolverResult, compile_model
+from tutti.schedules.collective import Kind, collective
+from tutti.topologies.exact import FloatArray
+from tutti.topologies.topology import Topology
 
 if TYPE_CHECKING:
-    from models.all_to_all.optimum import FlowProgram
+    from tutti.models.all_to_all.optimum import FlowProgram
 
 PROOF_SECONDS = 60.0
 """How long the proof of an allreduce optimum may take, once an instance; what is proven by then counts."""
@@ -107,21 +107,21 @@ def timed(build: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def _bfb(topology: Topology) -> Instance:
-    from experiments.solver_study.programs import whole_matrices
+    from tutti.experiments.solver_study.programs import whole_matrices
 
     return _counted(topology, lambda: whole_matrices(topology))
 
 
 def _bfb_pyomo(topology: Topology) -> Instance:
-    from experiments.solver_study.programs import whole_model
+    from tutti.experiments.solver_study.programs import whole_model
 
     return _counted(topology, lambda: compile_model(whole_model(topology)))
 
 
 def _counted(topology: Topology, build: Callable[[], CompiledModel]) -> Instance:
-    from experiments.solver_study.programs import whole_optimum
-    from models.bfb.method import METHOD
-    from schedules.method import Problem
+    from tutti.experiments.solver_study.programs import whole_optimum
+    from tutti.models.bfb.method import METHOD
+    from tutti.schedules.method import Problem
 
     METHOD.supports(Problem(topology, collective(Kind.ALLGATHER, topology.num_ranks)), METHOD.options())
     whole_optimum(topology)  # its kernels compile here, if they must, and not in the measured time
@@ -130,15 +130,15 @@ def _counted(topology: Topology, build: Callable[[], CompiledModel]) -> Instance
 
 
 def _routing(topology: Topology) -> Instance:
-    from experiments.solver_study.programs import routing_matrices, routing_optimum
+    from tutti.experiments.solver_study.programs import routing_matrices, routing_optimum
 
     compiled, seconds = timed(lambda: routing_matrices(topology))
     return Instance(compiled, seconds, routing_optimum(topology), "bottleneck cut, exact")
 
 
 def _all_to_all(topology: Topology) -> Instance:
-    from models.all_to_all.demand import Demand
-    from models.all_to_all.optimum import FlowProgram
+    from tutti.models.all_to_all.demand import Demand
+    from tutti.models.all_to_all.optimum import FlowProgram
 
     demand = Demand.of(topology, collective(Kind.ALL_TO_ALL, topology.num_ranks))
     program = FlowProgram.of(demand)
@@ -151,9 +151,9 @@ def _all_to_all(topology: Topology) -> Instance:
 
 def _rate_bounds(program: FlowProgram, values: FloatArray | None, duals: FloatArray | None) -> Bounds:
     """Return bounds on f: the time is proven, and f is the inverse of it in the model's units."""
-    from models.all_to_all.certificate import upper_bound
-    from models.all_to_all.optimum import best_lengths
-    from models.all_to_all.rounding import exact_flow
+    from tutti.models.all_to_all.certificate import upper_bound
+    from tutti.models.all_to_all.optimum import best_lengths
+    from tutti.models.all_to_all.rounding import exact_flow
 
     demand = program.demand
     unit = Fraction(int(demand.amounts.max()), demand.denominator) / max(demand.topology.bandwidth)
@@ -165,8 +165,8 @@ def _rate_bounds(program: FlowProgram, values: FloatArray | None, duals: FloatAr
 
 
 def _allreduce(topology: Topology) -> Instance:
-    from models.allreduce import allreduce_optimum
-    from models.allreduce.model import allreduce_model
+    from tutti.models.allreduce import allreduce_optimum
+    from tutti.models.allreduce.model import allreduce_model
 
     compiled, seconds = timed(lambda: compile_model(allreduce_model(topology)))
 

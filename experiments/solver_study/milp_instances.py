@@ -21,15 +21,15 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from scipy.sparse import csr_array
 
-from experiments.solver_study.instances import Bounds, Instance, LinearModel, timed
-from models.solvers import CompiledModel, HighsOptions, SolutionStatus, compile_model, solve
-from schedules.collective import Kind, collective
-from schedules.method import Problem
-from topologies.errors import InputError, Unsupported
-from topologies.exact import BoolArray, FloatArray, frozen
-from topologies.ranges import Options, Whole
-from topologies.topology import Topology
-from topologies.units import parse_size
+from tutti.experiments.solver_study.instances import Bounds, Instance, LinearModel, timed
+from tutti.models.solvers import CompiledModel, HighsOptions, SolutionStatus, compile_model, solve
+from tutti.schedules.collective import Kind, collective
+from tutti.schedules.method import Problem
+from tutti.topologies.errors import InputError, Unsupported
+from tutti.topologies.exact import BoolArray, FloatArray, frozen
+from tutti.topologies.ranges import Options, Whole
+from tutti.topologies.topology import Topology
+from tutti.topologies.units import parse_size
 
 KEPT = 1e-6
 """By how much a row with continuous columns may be exceeded, relative to its side or 1."""
@@ -151,8 +151,8 @@ class TacclProgram(Options):
     @property
     def settings(self) -> Any:
         """The method's options; the sketch is read."""
-        from models.taccl.options import TacclOptions
-        from models.taccl.transfers import Contiguity
+        from tutti.models.taccl.options import TacclOptions
+        from tutti.models.taccl.transfers import Contiguity
 
         given = None if self.sketch is not None and self.chunks == 1 else self.chunks
         return TacclOptions(
@@ -161,9 +161,9 @@ class TacclProgram(Options):
 
     def costs(self, topology: Topology) -> Any:
         """Return the demand's costs; raises where the network needs a sketch."""
-        from models.taccl.costs import Costs
-        from models.taccl.method import METHOD
-        from models.taccl.stages import demand_for
+        from tutti.models.taccl.costs import Costs
+        from tutti.models.taccl.method import METHOD
+        from tutti.models.taccl.stages import demand_for
 
         what = collective(Kind.ALLGATHER, topology.num_ranks)
         sketch = self.settings.read()
@@ -192,7 +192,7 @@ class SteppedProgram(Options):
 
     def instance(self, topology: Topology) -> Any:
         """Return chunks and links; raises where there are switches."""
-        from models.sccl.instance import Instance as Chunked
+        from tutti.models.sccl.instance import Instance as Chunked
 
         chunked = Chunked(topology, collective(Kind.ALLGATHER, topology.num_ranks), self.chunks)
         _ = chunked.capacity
@@ -222,8 +222,8 @@ def _routing(topology: Topology, options: TacclProgram) -> Instance:
     That loses no optimum: with the paths fixed, the earliest starts are such numbers. So all columns are
     whole there, and a solver of whole numbers has the model itself and no grid.
     """
-    from models.taccl.routing_model import WEIGHT, RoutingModel
-    from models.taccl.sketch import Policy
+    from tutti.models.taccl.routing_model import WEIGHT, RoutingModel
+    from tutti.models.taccl.sketch import Policy
 
     costs = options.costs(topology)
 
@@ -241,7 +241,7 @@ def _routing(topology: Topology, options: TacclProgram) -> Instance:
 
 def _horizon(costs: Any) -> float:
     """Return a time in which all can be routed: the greedy routing's, or that of one send after the other."""
-    from models.taccl.routing import greedy_routing
+    from tutti.models.taccl.routing import greedy_routing
 
     first = greedy_routing(costs)
     if first is None:
@@ -252,10 +252,10 @@ def _horizon(costs: Any) -> float:
 
 def _scheduling(topology: Topology, options: TacclProgram) -> Instance:
     """Return equations 16 to 21 for the greedy routing in the order of the heuristic."""
-    from models.taccl.ordering import ordered
-    from models.taccl.routing import greedy_routing
-    from models.taccl.scheduling import Order, SchedulingModel
-    from models.taccl.transfers import Transfers
+    from tutti.models.taccl.ordering import ordered
+    from tutti.models.taccl.routing import greedy_routing
+    from tutti.models.taccl.scheduling import Order, SchedulingModel
+    from tutti.models.taccl.transfers import Transfers
 
     costs = options.costs(topology)
     first = greedy_routing(costs)
@@ -276,7 +276,7 @@ def _sccl(topology: Topology, options: SteppedProgram) -> Instance:
     """Return the fewest rounds of S steps for C chunks a shard."""
     import pyomo.environ as pyo
 
-    from models.sccl.program import build
+    from tutti.models.sccl.program import build
 
     chunked = options.instance(topology)
     steps = options.steps or chunked.least_steps
@@ -300,9 +300,9 @@ def _teccl(topology: Topology, options: ChunkedProgram) -> Instance:
     That schedule's rounds are such epochs, so there is a solution. No demand is read before its chunk can be
     there, which bounds the reward.
     """
-    from models.sccl.search import breadth_first
-    from models.teccl.epochs import SLOWEST, Epochs
-    from models.teccl.program import EpochProgram, EpochState
+    from tutti.models.sccl.search import breadth_first
+    from tutti.models.teccl.epochs import SLOWEST, Epochs
+    from tutti.models.teccl.program import EpochProgram, EpochState
 
     chunked = options.instance(topology)
     schedule = breadth_first(chunked)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from experiments.solver_study.statistics import (
+from tutti.experiments.solver_study.statistics import (
     MIXED_SHIFT,
     Row,
     by_solver,

@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from experiments.solver_study.instances import MODELS, LinearModel
-from experiments.solver_study.milp_instances import MIXED
-from topologies.errors import InputError, suggestion
+from tutti.experiments.solver_study.instances import MODELS, LinearModel
+from tutti.experiments.solver_study.milp_instances import MIXED
+from tutti.topologies.errors import InputError, suggestion
 
 WORDS = {"true": True, "false": False}
 

@@ -33,14 +33,14 @@ import numpy as np
 import pyomo.environ as pyo
 from scipy.sparse import coo_array
 
-from models.bfb.counting import workloads
-from models.bfb.frontiers import frontiers
-from models.bfb.model import eligible_links
-from models.bounds.bottleneck_cut import bottleneck_cut
-from models.solvers.compiled import CompiledModel
-from topologies.errors import Unsupported
-from topologies.kernels import now
-from topologies.topology import Topology
+from tutti.models.bfb.counting import workloads
+from tutti.models.bfb.frontiers import frontiers
+from tutti.models.bfb.model import eligible_links
+from tutti.models.bounds.bottleneck_cut import bottleneck_cut
+from tutti.models.solvers.compiled import CompiledModel
+from tutti.topologies.errors import Unsupported
+from tutti.topologies.kernels import now
+from tutti.topologies.topology import Topology
 
 
 def whole_model(topology: Topology) -> pyo.ConcreteModel:
@@ -152,7 +152,7 @@ def routing_matrices(topology: Topology) -> CompiledModel:
 
     Examples
     --------
-    >>> from topologies.text import parse_topology
+    >>> from tutti.topologies.text import parse_topology
     >>> model = routing_matrices(parse_topology("ring:3"))
     >>> model.num_columns, model.num_rows
     (55, 54)

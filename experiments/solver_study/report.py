@@ -9,14 +9,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from experiments.report.charts import Figure
-from experiments.report.page import manifest_lines, palette, scripts, source, swatch, template
-from experiments.report.series import Series
-from experiments.report.text import number, seconds
-from experiments.runner.manifest import MANIFEST
-from experiments.runner.results import read_rows
-from experiments.runner.study import REPORT
-from experiments.solver_study.charts import (
+from tutti.experiments.report.charts import Figure
+from tutti.experiments.report.page import manifest_lines, palette, scripts, source, swatch, template
+from tutti.experiments.report.series import Series
+from tutti.experiments.report.text import number, seconds
+from tutti.experiments.runner.manifest import MANIFEST
+from tutti.experiments.runner.results import read_rows
+from tutti.experiments.runner.study import REPORT
+from tutti.experiments.solver_study.charts import (
     error_chart,
     integral_chart,
     profile_chart,
@@ -24,17 +24,17 @@ from experiments.solver_study.charts import (
     study_charts,
     trace_chart,
 )
-from experiments.solver_study.instances import MODELS
-from experiments.solver_study.milp_instances import MIXED
-from experiments.solver_study.milp_statistics import (
+from tutti.experiments.solver_study.instances import MODELS
+from tutti.experiments.solver_study.milp_instances import MIXED
+from tutti.experiments.solver_study.milp_statistics import (
     best_known,
     gap_left,
     is_mixed_row,
     missing,
     mixed_standings,
 )
-from experiments.solver_study.models import is_mixed
-from experiments.solver_study.statistics import (
+from tutti.experiments.solver_study.models import is_mixed
+from tutti.experiments.solver_study.statistics import (
     MIXED_SHIFT,
     NOT_RUN,
     SHIFT,
@@ -55,9 +55,9 @@ from experiments.solver_study.statistics import (
     standings,
     taken,
 )
-from experiments.solver_study.tasks import MIXED_TOLERANCE
-from topologies.errors import InputError
-from topologies.files import read_text, written
+from tutti.experiments.solver_study.tasks import MIXED_TOLERANCE
+from tutti.topologies.errors import InputError
+from tutti.topologies.files import read_text, written
 
 Row = Mapping[str, Any]
 

@@ -8,22 +8,22 @@ from typing import Any
 
 from rich.console import Console
 
-from experiments.runner.options import options_text
-from experiments.runner.plan import task_key
-from experiments.runner.run import RunOptions, Summary, carry_out
-from experiments.runner.study import Outcomes, Study
-from experiments.runner.tasks import Row, Task, topology_digest
-from experiments.solver_study.config import COLUMNS, Program, StudyConfig, read_study
-from experiments.solver_study.milp_statistics import scored
-from experiments.solver_study.models import find_model, is_mixed
-from experiments.solver_study.tasks import StudyTask, judged
-from schedules.collective import collective
-from topologies.errors import InputError, TuttiError
-from topologies.text import parse_topology
+from tutti.experiments.runner.options import options_text
+from tutti.experiments.runner.plan import task_key
+from tutti.experiments.runner.run import RunOptions, Summary, carry_out
+from tutti.experiments.runner.study import Outcomes, Study
+from tutti.experiments.runner.tasks import Row, Task, topology_digest
+from tutti.experiments.solver_study.config import COLUMNS, Program, StudyConfig, read_study
+from tutti.experiments.solver_study.milp_statistics import scored
+from tutti.experiments.solver_study.models import find_model, is_mixed
+from tutti.experiments.solver_study.tasks import StudyTask, judged
+from tutti.schedules.collective import collective
+from tutti.topologies.errors import InputError, TuttiError
+from tutti.topologies.text import parse_topology
 
 TASK_FORMAT = "tutti.solve/1"
 LOGS = "logs"
-PERFORM = "experiments.solver_study.tasks:perform"
+PERFORM = "tutti.experiments.solver_study.tasks:perform"
 
 
 def run_study(config_path: Path | str, options: RunOptions, console: Console) -> Summary:
@@ -142,6 +142,6 @@ def _judged(tasks: Sequence[Task], outcomes: Outcomes) -> Iterator[list[Row]]:
 
 
 def _write_report(directory: Path) -> Path:
-    from experiments.solver_study.report import write_study_report  # drawing takes a while to import
+    from tutti.experiments.solver_study.report import write_study_report  # drawing takes a while to import
 
     return write_study_report(directory)

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from experiments.runner.tasks import Outcome, Row, Stopwatch, Task, Workplace, failure
-from experiments.solver_study.config import Entrant
-from experiments.solver_study.instances import Instance
-from experiments.solver_study.models import find_model, is_mixed
-from models.solvers import (
+from tutti.experiments.runner.tasks import Outcome, Row, Stopwatch, Task, Workplace, failure
+from tutti.experiments.solver_study.config import Entrant
+from tutti.experiments.solver_study.instances import Instance
+from tutti.experiments.solver_study.models import find_model, is_mixed
+from tutti.models.solvers import (
     CompiledModel,
     Feature,
     Progress,
@@ -29,9 +29,9 @@ from models.solvers import (
     find_backend,
     solve,
 )
-from models.solvers.registry import BACKENDS
-from topologies.errors import InputError, TuttiError, Unsupported
-from topologies.text import parse_topology
+from tutti.models.solvers.registry import BACKENDS
+from tutti.topologies.errors import InputError, TuttiError, Unsupported
+from tutti.topologies.text import parse_topology
 
 MEGABYTE = 10**6
 LIMITS = frozenset({Termination.TIME_LIMIT, Termination.MEMORY_LIMIT, Termination.ITERATION_LIMIT})

@@ -16,13 +16,13 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from experiments.runner.config import Table, read_table
-from experiments.training.clock import Formula
-from experiments.training.iteration import Plan
-from experiments.training.workload import SEND, Communication, Layer, Parallelism, Pass, Workload
-from schedules.collective import Kind
-from topologies.errors import InputError
-from topologies.files import exact_json, read_text
+from tutti.experiments.runner.config import Table, read_table
+from tutti.experiments.training.clock import Formula
+from tutti.experiments.training.iteration import Plan
+from tutti.experiments.training.workload import SEND, Communication, Layer, Parallelism, Pass, Workload
+from tutti.schedules.collective import Kind
+from tutti.topologies.errors import InputError
+from tutti.topologies.files import exact_json, read_text
 
 BYTES = {"float8": 1, "float16": 2, "bfloat16": 2, "float32": 4}
 ADAM = 11

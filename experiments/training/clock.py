@@ -12,19 +12,19 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from experiments.registry import find_method
-from experiments.runner.options import build_options
-from experiments.runner.tasks import synthesize_best
-from experiments.training.workload import SEND, Communication
-from models.bounds import best_bound
-from schedules.collective import collective
-from schedules.method import Method, Problem
-from schedules.schedule import Schedule
-from schedules.simulation.pipelining import best_slices
-from topologies.errors import InputError
-from topologies.graphs.shortest_paths import shortest_routes
-from topologies.text import parse_topology
-from topologies.topology import Topology
+from tutti.experiments.registry import find_method
+from tutti.experiments.runner.options import build_options
+from tutti.experiments.runner.tasks import synthesize_best
+from tutti.experiments.training.workload import SEND, Communication
+from tutti.models.bounds import best_bound
+from tutti.schedules.collective import collective
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Schedule
+from tutti.schedules.simulation.pipelining import best_slices
+from tutti.topologies.errors import InputError
+from tutti.topologies.graphs.shortest_paths import shortest_routes
+from tutti.topologies.text import parse_topology
+from tutti.topologies.topology import Topology
 
 SIZES_APART = 4
 """A method that is told the size makes a schedule for each power of this; others' sizes use the nearest."""

@@ -12,20 +12,20 @@ from typing import Any
 import pyarrow as pa
 from pydantic import Field
 
-from experiments.registry import find_method
-from experiments.runner.config import Placed, Table, load_plugins, parse_toml, read_table, read_tables
-from experiments.runner.options import TimeText, build_options
-from experiments.training.calculon import read_calculon
-from experiments.training.clock import BOUND, Formula, Network, Scheduled
-from experiments.training.device import find_device
-from experiments.training.iteration import Plan, check_length, stage_order
-from experiments.training.models import Load, find_model
-from experiments.training.simai import read_simai
-from experiments.training.workload import GROUPS, SEND, Parallelism, Workload, check_groups
-from schedules.collective import KINDS
-from topologies.errors import InputError, TuttiError, suggestion
-from topologies.files import read_text
-from topologies.units import exact_number, parse_bandwidth, parse_size, parse_time
+from tutti.experiments.registry import find_method
+from tutti.experiments.runner.config import Placed, Table, load_plugins, parse_toml, read_table, read_tables
+from tutti.experiments.runner.options import TimeText, build_options
+from tutti.experiments.training.calculon import read_calculon
+from tutti.experiments.training.clock import BOUND, Formula, Network, Scheduled
+from tutti.experiments.training.device import find_device
+from tutti.experiments.training.iteration import Plan, check_length, stage_order
+from tutti.experiments.training.models import Load, find_model
+from tutti.experiments.training.simai import read_simai
+from tutti.experiments.training.workload import GROUPS, SEND, Parallelism, Workload, check_groups
+from tutti.schedules.collective import KINDS
+from tutti.topologies.errors import InputError, TuttiError, suggestion
+from tutti.topologies.files import read_text
+from tutti.topologies.units import exact_number, parse_bandwidth, parse_size, parse_time
 
 FORMULA = "formula"
 """Stands for a method: collectives take a number of α and of M/B."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from experiments.training.workload import Pass
-from topologies.errors import InputError, suggestion
+from tutti.experiments.training.workload import Pass
+from tutti.topologies.errors import InputError, suggestion
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import NamedTuple
 
-from experiments.training.simulation import MOST_OPERATIONS, Operation, Program
-from experiments.training.workload import (
+from tutti.experiments.training.simulation import MOST_OPERATIONS, Operation, Program
+from tutti.experiments.training.workload import (
     GROUPS,
     NOTHING,
     SEND,
@@ -31,8 +31,8 @@ from experiments.training.workload import (
     Pass,
     Workload,
 )
-from schedules.collective import Kind
-from topologies.errors import InputError
+from tutti.schedules.collective import Kind
+from tutti.topologies.errors import InputError
 
 BUCKETS = (Fraction(10**6), Fraction(10**7), Fraction(10**8), Fraction(10**9))
 """Of which the best is found (A.1.4)."""

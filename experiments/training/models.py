@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from experiments.training.device import Device
-from experiments.training.workload import NOTHING, Communication, Layer, Parallelism, Pass, Workload
-from schedules.collective import Kind
-from topologies.errors import InputError, suggestion
+from tutti.experiments.training.device import Device
+from tutti.experiments.training.workload import NOTHING, Communication, Layer, Parallelism, Pass, Workload
+from tutti.schedules.collective import Kind
+from tutti.topologies.errors import InputError, suggestion
 
 MOST_TOKENS = 10**9
 

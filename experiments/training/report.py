@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 import altair as alt
 import pandas as pd
 
-from experiments.report.charts import COLOUR, OPACITY, Drawn, Figure, named_rows, page_charts, specs_of
-from experiments.report.page import palette, scripts, source, template
-from experiments.report.series import Series
-from experiments.runner.results import read_rows
-from experiments.runner.study import REPORT
-from experiments.training.config import StatedTable
-from experiments.training.stated import claims
-from topologies.files import written
-from topologies.units import duration
+from tutti.experiments.report.charts import COLOUR, OPACITY, Drawn, Figure, named_rows, page_charts, specs_of
+from tutti.experiments.report.page import palette, scripts, source, template
+from tutti.experiments.report.series import Series
+from tutti.experiments.runner.results import read_rows
+from tutti.experiments.runner.study import REPORT
+from tutti.experiments.training.config import StatedTable
+from tutti.experiments.training.stated import claims
+from tutti.topologies.files import written
+from tutti.topologies.units import duration
 
 PARTS = {
     "compute": "compute_s",

@@ -22,10 +22,10 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.training.workload import Communication, Layer, Parallelism, Pass, Workload
-from schedules.collective import Kind
-from topologies.errors import InputError, suggestion
-from topologies.files import read_text
+from tutti.experiments.training.workload import Communication, Layer, Parallelism, Pass, Workload
+from tutti.schedules.collective import Kind
+from tutti.topologies.errors import InputError, suggestion
+from tutti.topologies.files import read_text
 
 MOST_ONCE = 64
 """Rows of what is done once an iteration; the others repeat."""

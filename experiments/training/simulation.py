@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, NamedTuple
 
-from topologies.errors import InputError
+from tutti.topologies.errors import InputError
 
 MOST_OPERATIONS = 10**6
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, ClassVar
 
-from experiments.training.config import StatedTable
+from tutti.experiments.training.config import StatedTable
 
 
 @dataclass(frozen=True)

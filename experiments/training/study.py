@@ -12,17 +12,24 @@ from typing import Any
 
 from rich.console import Console
 
-from experiments.runner.options import options_text
-from experiments.runner.plan import task_key
-from experiments.runner.run import RunOptions, Summary, carry_out
-from experiments.runner.study import Outcomes, Study
-from experiments.runner.tasks import STATUS_OF, Outcome, Row, Task, Workplace, failure
-from experiments.training.clock import Network
-from experiments.training.config import COLUMNS, Entrant, Job, StatedTable, TrainingConfig, read_training
-from experiments.training.iteration import BACKWARD, FORWARD, Iteration, iterate
-from experiments.training.workload import WEIGHTS, Communication
-from schedules.collective import Kind, collective
-from topologies.errors import NoSchedule, TuttiError, Unsupported, raised
+from tutti.experiments.runner.options import options_text
+from tutti.experiments.runner.plan import task_key
+from tutti.experiments.runner.run import RunOptions, Summary, carry_out
+from tutti.experiments.runner.study import Outcomes, Study
+from tutti.experiments.runner.tasks import STATUS_OF, Outcome, Row, Task, Workplace, failure
+from tutti.experiments.training.clock import Network
+from tutti.experiments.training.config import (
+    COLUMNS,
+    Entrant,
+    Job,
+    StatedTable,
+    TrainingConfig,
+    read_training,
+)
+from tutti.experiments.training.iteration import BACKWARD, FORWARD, Iteration, iterate
+from tutti.experiments.training.workload import WEIGHTS, Communication
+from tutti.schedules.collective import Kind, collective
+from tutti.topologies.errors import NoSchedule, TuttiError, Unsupported, raised
 
 TASK_FORMAT = "tutti.training/1"
 MOST_BARS = 400
@@ -168,7 +175,7 @@ def study_of(config: TrainingConfig) -> Study:
         tasks=tasks,
         arrange=_in_order,
         report=partial(_write_report, stated=config.stated),
-        perform="experiments.training.study:perform",
+        perform="tutti.experiments.training.study:perform",
         workers=config.workers,
         scheduler=config.scheduler,
         columns=COLUMNS,
@@ -202,6 +209,6 @@ def _in_order(tasks: Sequence[Task], outcomes: Outcomes) -> Iterator[list[Row]]:
 
 
 def _write_report(directory: Path, stated: Sequence[StatedTable]) -> Path:
-    from experiments.training.report import write_page  # drawing takes a while to import
+    from tutti.experiments.training.report import write_page  # drawing takes a while to import
 
     return write_page(directory, stated)

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from itertools import pairwise
 
-from schedules.collective import KINDS
-from topologies.errors import InputError, suggestion
-from topologies.units import MOST_BYTES
+from tutti.schedules.collective import KINDS
+from tutti.topologies.errors import InputError, suggestion
+from tutti.topologies.units import MOST_BYTES
 
 SEND = "send"
 """From a stage of a pipeline to the next: the one communication that is no collective."""

@@ -9,6 +9,6 @@ together as long as the host that sends or receives most. Last, inside the host,
 Read `decomposition` first (the stages), then `pieces` (which rank sends what in them) and `method`.
 """
 
-from heuristics.birkhoff.method import METHOD
+from tutti.heuristics.birkhoff.method import METHOD
 
 __all__ = ["METHOD"]

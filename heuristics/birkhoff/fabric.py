@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topologies.components import components
-from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array
-from topologies.graphs.grid_structure import Hosts
-from topologies.graphs.shortest_paths import shortest_routes
-from topologies.topology import Topology
+from tutti.topologies.components import components
+from tutti.topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array
+from tutti.topologies.graphs.grid_structure import Hosts
+from tutti.topologies.graphs.shortest_paths import shortest_routes
+from tutti.topologies.topology import Topology
 
 
 class Fabric(NamedTuple):

@@ -7,17 +7,17 @@ from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
-from heuristics.birkhoff.decomposition import Stages, part_of, sliced, stages
-from heuristics.birkhoff.fabric import Fabric
-from heuristics.birkhoff.pieces import Pieces, pieces
-from heuristics.classic.steps import MOST_ROWS, StepTransfers, step_schedule
-from schedules.capabilities import Capabilities, Groups, Shape
-from schedules.collective import Kind
-from schedules.method import Method, Problem
-from schedules.schedule import Chunks, Schedule
-from topologies.exact import INT64_MAX, FloatArray, Int64Array
-from topologies.graphs.grid_structure import Hosts, hosts_of
-from topologies.ranges import Number, Options
+from tutti.heuristics.birkhoff.decomposition import Stages, part_of, sliced, stages
+from tutti.heuristics.birkhoff.fabric import Fabric
+from tutti.heuristics.birkhoff.pieces import Pieces, pieces
+from tutti.heuristics.classic.steps import MOST_ROWS, StepTransfers, step_schedule
+from tutti.schedules.capabilities import Capabilities, Groups, Shape
+from tutti.schedules.collective import Kind
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Chunks, Schedule
+from tutti.topologies.exact import INT64_MAX, FloatArray, Int64Array
+from tutti.topologies.graphs.grid_structure import Hosts, hosts_of
+from tutti.topologies.ranges import Number, Options
 
 LATER = 1 / 4
 """Of all stages: how long a piece that arrived waits, for what is balanced for so many stages goes first."""

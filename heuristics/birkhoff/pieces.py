@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heuristics.birkhoff.decomposition import Stages
-from topologies.exact import FloatArray, Int32Array, Int64Array
-from topologies.kernels import kernel
+from tutti.heuristics.birkhoff.decomposition import Stages
+from tutti.topologies.exact import FloatArray, Int32Array, Int64Array
+from tutti.topologies.kernels import kernel
 
 
 class Pieces(NamedTuple):

@@ -30,23 +30,23 @@ from typing import ClassVar
 
 import numpy as np
 
-from heuristics.classic.butterfly import Partners, doubling, exchanging, holdings
-from heuristics.classic.steps import (
+from tutti.heuristics.classic.butterfly import Partners, doubling, exchanging, holdings
+from tutti.heuristics.classic.steps import (
     StepTransfers,
     check_allgathers,
     check_rows,
     exchange_schedule,
     step_schedule,
 )
-from heuristics.classic.swing import LATENCY, SwingOptions, reach
-from schedules.capabilities import Capabilities, Groups
-from schedules.collective import KINDS, Collective, Kind
-from schedules.compose import BY_ALLGATHER, from_allgather
-from schedules.method import Method, Problem
-from schedules.reversal import reverse
-from schedules.schedule import Chunks, Schedule
-from topologies.exact import Int64Array
-from topologies.transforms import transpose
+from tutti.heuristics.classic.swing import LATENCY, SwingOptions, reach
+from tutti.schedules.capabilities import Capabilities, Groups
+from tutti.schedules.collective import KINDS, Collective, Kind
+from tutti.schedules.compose import BY_ALLGATHER, from_allgather
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.reversal import reverse
+from tutti.schedules.schedule import Chunks, Schedule
+from tutti.topologies.exact import Int64Array
+from tutti.topologies.transforms import transpose
 
 
 class BineOptions(SwingOptions):

@@ -19,7 +19,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from heuristics.classic.steps import (
+from tutti.heuristics.classic.steps import (
     Exchange,
     StepTransfers,
     check_allgathers,
@@ -28,13 +28,13 @@ from heuristics.classic.steps import (
     exchange_seconds,
     step_schedule,
 )
-from schedules.capabilities import Capabilities, Groups
-from schedules.collective import Kind
-from schedules.compose import BY_ALLGATHER, from_allgather
-from schedules.estimates import seconds_by_allgathers
-from schedules.method import Method, Problem
-from schedules.schedule import Chunks, Schedule
-from topologies.ranges import Options, Whole
+from tutti.schedules.capabilities import Capabilities, Groups
+from tutti.schedules.collective import Kind
+from tutti.schedules.compose import BY_ALLGATHER, from_allgather
+from tutti.schedules.estimates import seconds_by_allgathers
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Chunks, Schedule
+from tutti.topologies.ranges import Options, Whole
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from heuristics.classic.steps import Exchange, StepTransfers
-from topologies.exact import Int64Array
+from tutti.heuristics.classic.steps import Exchange, StepTransfers
+from tutti.topologies.exact import Int64Array
 
 Partners = Sequence[Int64Array]
 

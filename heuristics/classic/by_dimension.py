@@ -40,18 +40,18 @@ from typing import Annotated
 
 import numpy as np
 
-from heuristics.classic.butterfly import doubling
-from heuristics.classic.steps import StepTransfers, check_allgathers, step_schedule
-from heuristics.hosts import HostOptions, with_note_on_hosts
-from schedules.capabilities import Capabilities, Groups, Shape
-from schedules.compose import BY_ALLGATHER, from_allgather
-from schedules.estimates import seconds_by_allgathers
-from schedules.method import Method, NoOptions, Problem
-from schedules.schedule import Chunks, Schedule
-from topologies.exact import FloatArray, Int64Array
-from topologies.graphs.grid_structure import Grid, LineKind, grid_of, hosts_of
-from topologies.ranges import Whole
-from topologies.topology import Topology
+from tutti.heuristics.classic.butterfly import doubling
+from tutti.heuristics.classic.steps import StepTransfers, check_allgathers, step_schedule
+from tutti.heuristics.hosts import HostOptions, with_note_on_hosts
+from tutti.schedules.capabilities import Capabilities, Groups, Shape
+from tutti.schedules.compose import BY_ALLGATHER, from_allgather
+from tutti.schedules.estimates import seconds_by_allgathers
+from tutti.schedules.method import Method, NoOptions, Problem
+from tutti.schedules.schedule import Chunks, Schedule
+from tutti.topologies.exact import FloatArray, Int64Array
+from tutti.topologies.graphs.grid_structure import Grid, LineKind, grid_of, hosts_of
+from tutti.topologies.ranges import Whole
+from tutti.topologies.topology import Topology
 
 LineTransfers = StepTransfers
 """Transfers on one line: sender and receiver are coordinates on it, the chunk is its owner's."""
@@ -236,7 +236,7 @@ def innermost_first(grid: Grid) -> tuple[int, ...]:
 
     Examples
     --------
-    >>> from topologies.text import parse_topology
+    >>> from tutti.topologies.text import parse_topology
     >>> boxes, torus = parse_topology("dgx_a100:2"), parse_topology("torus:3x4x5")
     >>> innermost_first(grid_of(boxes)), innermost_first(grid_of(torus))
     ((1, 0), (0, 1, 2))
@@ -401,7 +401,7 @@ def balanced_orders(
 
     Examples
     --------
-    >>> from topologies.graphs.grid_structure import LineKind
+    >>> from tutti.topologies.graphs.grid_structure import LineKind
     >>> square = Grid((4, 4), (LineKind.RING, LineKind.RING))
     >>> balanced_orders(square, [Fraction(1), Fraction(1)], 3, (0, 1))
     [(0, 1), (1, 0), (0, 1)]

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from heuristics.classic.steps import StepTransfers, check_rows, even_seconds, rank_hops, step_schedule
-from schedules.capabilities import Capabilities
-from schedules.collective import EVERYONE, KINDS, Collective, Items, Kind
-from schedules.compose import compose_allreduce
-from schedules.method import Method, NoOptions, Problem
-from schedules.schedule import Chunks, Schedule
-from topologies.exact import Int64Array
-from topologies.topology import Topology
+from tutti.heuristics.classic.steps import StepTransfers, check_rows, even_seconds, rank_hops, step_schedule
+from tutti.schedules.capabilities import Capabilities
+from tutti.schedules.collective import EVERYONE, KINDS, Collective, Items, Kind
+from tutti.schedules.compose import compose_allreduce
+from tutti.schedules.method import Method, NoOptions, Problem
+from tutti.schedules.schedule import Chunks, Schedule
+from tutti.topologies.exact import Int64Array
+from tutti.topologies.topology import Topology
 
 
 def check(problem: Problem, options: NoOptions) -> None:

@@ -18,16 +18,16 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from heuristics.classic.butterfly import doubling, doubling_exchanges, exchanging, whole_exchanges
-from heuristics.classic.steps import check_allgathers, check_rows, exchange_seconds, step_schedule
-from schedules.capabilities import Capabilities, Groups
-from schedules.collective import Kind
-from schedules.compose import BY_ALLGATHER, from_allgather
-from schedules.estimates import seconds_by_allgathers
-from schedules.method import Method, NoOptions, Problem
-from schedules.schedule import Chunks, Schedule
-from topologies.exact import Int64Array
-from topologies.ranges import Choice, Options
+from tutti.heuristics.classic.butterfly import doubling, doubling_exchanges, exchanging, whole_exchanges
+from tutti.heuristics.classic.steps import check_allgathers, check_rows, exchange_seconds, step_schedule
+from tutti.schedules.capabilities import Capabilities, Groups
+from tutti.schedules.collective import Kind
+from tutti.schedules.compose import BY_ALLGATHER, from_allgather
+from tutti.schedules.estimates import seconds_by_allgathers
+from tutti.schedules.method import Method, NoOptions, Problem
+from tutti.schedules.schedule import Chunks, Schedule
+from tutti.topologies.exact import Int64Array
+from tutti.topologies.ranges import Choice, Options
 
 DOUBLING, HALVING = "doubling", "halving"
 

@@ -27,21 +27,21 @@ from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
-from heuristics.classic import bruck, pat
-from heuristics.classic.bine import bine_partners, crossing
-from heuristics.classic.butterfly import doubling
-from heuristics.classic.by_dimension import chunked_spread, line_transfers, spread_over
-from heuristics.classic.halving_doubling import xor_partners
-from heuristics.classic.steps import StepTransfers, check_allgathers, check_rows, exchange_schedule
-from heuristics.hosts import HostOptions, with_note_on_hosts
-from schedules.capabilities import Capabilities, Groups, Shape
-from schedules.collective import Kind
-from schedules.compose import BY_ALLGATHER, from_allgather
-from schedules.method import Method, Problem
-from schedules.schedule import Schedule
-from topologies.exact import Int64Array
-from topologies.graphs.grid_structure import Grid, Hosts, LineKind, hosts_of
-from topologies.ranges import Choice, Whole
+from tutti.heuristics.classic import bruck, pat
+from tutti.heuristics.classic.bine import bine_partners, crossing
+from tutti.heuristics.classic.butterfly import doubling
+from tutti.heuristics.classic.by_dimension import chunked_spread, line_transfers, spread_over
+from tutti.heuristics.classic.halving_doubling import xor_partners
+from tutti.heuristics.classic.steps import StepTransfers, check_allgathers, check_rows, exchange_schedule
+from tutti.heuristics.hosts import HostOptions, with_note_on_hosts
+from tutti.schedules.capabilities import Capabilities, Groups, Shape
+from tutti.schedules.collective import Kind
+from tutti.schedules.compose import BY_ALLGATHER, from_allgather
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Schedule
+from tutti.topologies.exact import Int64Array
+from tutti.topologies.graphs.grid_structure import Grid, Hosts, LineKind, hosts_of
+from tutti.topologies.ranges import Choice, Whole
 
 Rows = Callable[[int], StepTransfers]
 

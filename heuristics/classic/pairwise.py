@@ -13,12 +13,12 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from heuristics.classic.steps import StepTransfers, check_rows, even_seconds, rank_hops, step_schedule
-from schedules.capabilities import Capabilities
-from schedules.collective import Collective, Kind
-from schedules.method import Method, Problem
-from schedules.schedule import Chunks, Schedule
-from topologies.ranges import Choice, Options
+from tutti.heuristics.classic.steps import StepTransfers, check_rows, even_seconds, rank_hops, step_schedule
+from tutti.schedules.capabilities import Capabilities
+from tutti.schedules.collective import Collective, Kind
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Chunks, Schedule
+from tutti.topologies.ranges import Choice, Options
 
 AUTO, SHIFT, XOR = "auto", "shift", "xor"
 

@@ -28,12 +28,12 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from heuristics.classic.steps import StepTransfers, check_allgathers, step_schedule
-from schedules.capabilities import Capabilities, Groups
-from schedules.compose import BY_ALLGATHER, from_allgather
-from schedules.method import Method, Problem
-from schedules.schedule import Chunks, Schedule
-from topologies.ranges import Options, Whole
+from tutti.heuristics.classic.steps import StepTransfers, check_allgathers, step_schedule
+from tutti.schedules.capabilities import Capabilities, Groups
+from tutti.schedules.compose import BY_ALLGATHER, from_allgather
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Chunks, Schedule
+from tutti.topologies.ranges import Options, Whole
 
 
 @dataclass(frozen=True)

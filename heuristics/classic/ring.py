@@ -22,7 +22,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from heuristics.classic.steps import (
+from tutti.heuristics.classic.steps import (
     Exchange,
     StepTransfers,
     check_allgathers,
@@ -30,15 +30,15 @@ from heuristics.classic.steps import (
     routes_between,
     step_schedule,
 )
-from schedules.capabilities import Capabilities, Groups, Shape
-from schedules.compose import BY_ALLGATHER, from_allgather
-from schedules.estimates import seconds_by_allgathers
-from schedules.method import Method, NoOptions, Problem
-from schedules.schedule import Chunks, Schedule
-from topologies.exact import Int64Array
-from topologies.graphs.grid_structure import hosts_of, members_of
-from topologies.ranges import Options
-from topologies.topology import Topology
+from tutti.schedules.capabilities import Capabilities, Groups, Shape
+from tutti.schedules.compose import BY_ALLGATHER, from_allgather
+from tutti.schedules.estimates import seconds_by_allgathers
+from tutti.schedules.method import Method, NoOptions, Problem
+from tutti.schedules.schedule import Chunks, Schedule
+from tutti.topologies.exact import Int64Array
+from tutti.topologies.graphs.grid_structure import hosts_of, members_of
+from tutti.topologies.ranges import Options
+from tutti.topologies.topology import Topology
 
 
 @dataclass(frozen=True)

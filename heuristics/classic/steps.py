@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from schedules.collective import Collective, Kind
-from schedules.method import Method, Problem
-from schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
-from topologies.exact import BoolArray, Int32Array, Int64Array, IntArray, offsets_of
-from topologies.graphs.shortest_paths import hop_distances, shortest_routes
-from topologies.topology import Topology
+from tutti.schedules.collective import Collective, Kind
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
+from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, IntArray, offsets_of
+from tutti.topologies.graphs.shortest_paths import hop_distances, shortest_routes
+from tutti.topologies.topology import Topology
 
 MOST_ROWS = 10**8
 """Transfers of a schedule made here: some ten gigabytes while it is."""

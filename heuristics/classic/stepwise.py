@@ -21,19 +21,19 @@ from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
-from heuristics.classic import windows
-from heuristics.classic.steps import MOST_ROWS
-from heuristics.classic.windows import Network
-from schedules.capabilities import Capabilities, Switches
-from schedules.collective import Kind
-from schedules.method import Method, Problem
-from schedules.pacing import CUTS, Hops, busiest, last_end, steps
-from schedules.schedule import Chunks, Clock, Schedule, step_numbers
-from topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of
-from topologies.graphs.free_action import free_group
-from topologies.graphs.shortest_paths import hop_distances
-from topologies.kernels import kernel
-from topologies.ranges import Options, Whole
+from tutti.heuristics.classic import windows
+from tutti.heuristics.classic.steps import MOST_ROWS
+from tutti.heuristics.classic.windows import Network
+from tutti.schedules.capabilities import Capabilities, Switches
+from tutti.schedules.collective import Kind
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.pacing import CUTS, Hops, busiest, last_end, steps
+from tutti.schedules.schedule import Chunks, Clock, Schedule, step_numbers
+from tutti.topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of
+from tutti.topologies.graphs.free_action import free_group
+from tutti.topologies.graphs.shortest_paths import hop_distances
+from tutti.topologies.kernels import kernel
+from tutti.topologies.ranges import Options, Whole
 
 FEW_TRANSFERS = 2**19
 """A datum is cut in the most of `CUTS` parts with which there are no more."""

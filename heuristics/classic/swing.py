@@ -35,9 +35,9 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from heuristics.classic.butterfly import doubling, doubling_exchanges, exchanging, whole_exchanges
-from heuristics.classic.by_dimension import grid_for
-from heuristics.classic.steps import (
+from tutti.heuristics.classic.butterfly import doubling, doubling_exchanges, exchanging, whole_exchanges
+from tutti.heuristics.classic.by_dimension import grid_for
+from tutti.heuristics.classic.steps import (
     Exchange,
     StepTransfers,
     check_allgathers,
@@ -45,15 +45,15 @@ from heuristics.classic.steps import (
     exchange_seconds,
     step_schedule,
 )
-from schedules.capabilities import Capabilities, Groups, Shape
-from schedules.collective import Kind
-from schedules.compose import BY_ALLGATHER, from_allgather
-from schedules.estimates import seconds_by_allgathers
-from schedules.method import Method, Problem
-from schedules.schedule import Chunks, Schedule
-from topologies.exact import Int64Array
-from topologies.graphs.grid_structure import Grid
-from topologies.ranges import Choice, Options
+from tutti.schedules.capabilities import Capabilities, Groups, Shape
+from tutti.schedules.collective import Kind
+from tutti.schedules.compose import BY_ALLGATHER, from_allgather
+from tutti.schedules.estimates import seconds_by_allgathers
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Chunks, Schedule
+from tutti.topologies.exact import Int64Array
+from tutti.topologies.graphs.grid_structure import Grid
+from tutti.topologies.ranges import Choice, Options
 
 BANDWIDTH, LATENCY = "bandwidth", "latency"
 

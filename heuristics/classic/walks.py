@@ -27,16 +27,16 @@ from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
-from schedules.capabilities import Capabilities, Groups, Switches
-from schedules.collective import Kind
-from schedules.intervals import PartTransfers, in_parts, sums_sent, take_sums
-from schedules.method import Method, Problem
-from schedules.schedule import Schedule
-from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
-from topologies.graphs.grid_structure import Grid, LineKind, grid_of
-from topologies.graphs.shortest_paths import diameter, hop_distances
-from topologies.ranges import Options, Whole
-from topologies.topology import Link, Topology
+from tutti.schedules.capabilities import Capabilities, Groups, Switches
+from tutti.schedules.collective import Kind
+from tutti.schedules.intervals import PartTransfers, in_parts, sums_sent, take_sums
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Schedule
+from tutti.topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
+from tutti.topologies.graphs.grid_structure import Grid, LineKind, grid_of
+from tutti.topologies.graphs.shortest_paths import diameter, hop_distances
+from tutti.topologies.ranges import Options, Whole
+from tutti.topologies.topology import Link, Topology
 
 MOST_TRANSFERS = 2**22
 

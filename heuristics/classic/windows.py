@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array
-from topologies.kernels import kernel
-from topologies.topology import Incidence
+from tutti.topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array
+from tutti.topologies.kernels import kernel
+from tutti.topologies.topology import Incidence
 
 ROUNDS = 3
 """How often all ways are chosen before windows change, and after."""

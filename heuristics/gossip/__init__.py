@@ -4,6 +4,6 @@ Read `routes` first (of single messages, and the symmetries), then `method` (the
 greedy gossip that it calls. The bound that it is measured against is ``growth`` in `models.bounds`.
 """
 
-from heuristics.gossip.method import METHOD, PostalOptions
+from tutti.heuristics.gossip.method import METHOD, PostalOptions
 
 __all__ = ["METHOD", "PostalOptions"]

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topologies.exact import FloatArray, Int32Array, Int64Array
-from topologies.kernels import kernel
+from tutti.topologies.exact import FloatArray, Int32Array, Int64Array
+from tutti.topologies.kernels import kernel
 
 NEVER = np.inf
 SOON = 1e-14

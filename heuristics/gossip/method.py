@@ -24,16 +24,16 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from heuristics.gossip.kernel import NEVER, Found, GossipNetwork, Priorities, gossip
-from heuristics.gossip.routes import MessageRoutes, translations
-from schedules.capabilities import Capabilities, Groups
-from schedules.compose import BY_ALLGATHER, from_allgather
-from schedules.method import Method, Problem
-from schedules.schedule import Chunks, Clock, Schedule, step_numbers
-from schedules.simulation.simulate import simulate
-from topologies.exact import BoolArray, Int32Array, Int64Array, offsets_of
-from topologies.kernels import now
-from topologies.ranges import SECONDS, Options, Whole
+from tutti.heuristics.gossip.kernel import NEVER, Found, GossipNetwork, Priorities, gossip
+from tutti.heuristics.gossip.routes import MessageRoutes, translations
+from tutti.schedules.capabilities import Capabilities, Groups
+from tutti.schedules.compose import BY_ALLGATHER, from_allgather
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Chunks, Clock, Schedule, step_numbers
+from tutti.schedules.simulation.simulate import simulate
+from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, offsets_of
+from tutti.topologies.kernels import now
+from tutti.topologies.ranges import SECONDS, Options, Whole
 
 MOST_RANKS = 256
 """Every rank may send to every other at every moment."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schedules.schedule import Routes
-from topologies.exact import Int32Array, Int64Array, offsets_of
-from topologies.graphs.grid_structure import grid_of
-from topologies.graphs.shortest_paths import Route, nearest_first
-from topologies.graphs.symmetry import link_permutation
-from topologies.topology import Topology
+from tutti.schedules.schedule import Routes
+from tutti.topologies.exact import Int32Array, Int64Array, offsets_of
+from tutti.topologies.graphs.grid_structure import grid_of
+from tutti.topologies.graphs.shortest_paths import Route, nearest_first
+from tutti.topologies.graphs.symmetry import link_permutation
+from tutti.topologies.topology import Topology
 
 
 @dataclass(frozen=True, eq=False)

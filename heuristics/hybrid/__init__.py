@@ -4,6 +4,6 @@ Read `chains` first (what a part of the vector does, and whose messages carry wh
 chains are tried for the parts of a vector).
 """
 
-from heuristics.hybrid.method import METHOD, HybridOptions
+from tutti.heuristics.hybrid.method import METHOD, HybridOptions
 
 __all__ = ["METHOD", "HybridOptions"]

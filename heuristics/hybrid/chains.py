@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topologies.exact import BoolArray, Int64Array
+from tutti.topologies.exact import BoolArray, Int64Array
 
 
 class Chain(NamedTuple):

@@ -19,18 +19,18 @@ from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
-from heuristics.classic.steps import StepTransfers, step_schedule
-from heuristics.hosts import HostOptions, with_note_on_hosts
-from heuristics.hybrid.chains import Chain, exchanges
-from schedules.capabilities import Capabilities, Groups
-from schedules.collective import Kind
-from schedules.method import Method, Problem
-from schedules.schedule import Chunks, Schedule
-from schedules.simulation.simulate import simulate
-from topologies.exact import FloatArray, Int64Array, offsets_of
-from topologies.graphs.grid_structure import grid_of, placed
-from topologies.kernels import now
-from topologies.ranges import SECONDS, Whole
+from tutti.heuristics.classic.steps import StepTransfers, step_schedule
+from tutti.heuristics.hosts import HostOptions, with_note_on_hosts
+from tutti.heuristics.hybrid.chains import Chain, exchanges
+from tutti.schedules.capabilities import Capabilities, Groups
+from tutti.schedules.collective import Kind
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Chunks, Schedule
+from tutti.schedules.simulation.simulate import simulate
+from tutti.topologies.exact import FloatArray, Int64Array, offsets_of
+from tutti.topologies.graphs.grid_structure import grid_of, placed
+from tutti.topologies.kernels import now
+from tutti.topologies.ranges import SECONDS, Whole
 
 MOST_RANKS = 256
 """Ranks by items is a table."""

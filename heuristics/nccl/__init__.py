@@ -4,7 +4,7 @@ Read `constants` and `model` first (what is reckoned from which numbers), then `
 channels that NCCL would find in a network), `channels` (the order of ranks in each) and `method`.
 """
 
-from heuristics.nccl.machine import NcclOptions
-from heuristics.nccl.method import METHOD
+from tutti.heuristics.nccl.machine import NcclOptions
+from tutti.heuristics.nccl.method import METHOD
 
 __all__ = ["METHOD", "NcclOptions"]

@@ -15,11 +15,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from schedules.schedule import Routes, Schedule
-from topologies.exact import Int64Array, offsets_of
-from topologies.graphs.grid_structure import Hosts
-from topologies.graphs.shortest_paths import shortest_routes
-from topologies.topology import Topology
+from tutti.schedules.schedule import Routes, Schedule
+from tutti.topologies.exact import Int64Array, offsets_of
+from tutti.topologies.graphs.grid_structure import Hosts
+from tutti.topologies.graphs.shortest_paths import shortest_routes
+from tutti.topologies.topology import Topology
 
 MOST_LOOKED_AT = 5_000
 """Partial rounds; NCCL's search has a limit likewise."""

@@ -19,13 +19,13 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from heuristics.hosts import HostOptions
-from heuristics.nccl.constants import GENERATIONS, POSTING, PROTOCOLS, Algorithm, Generation
-from heuristics.nccl.model import Channels, Cluster
-from topologies.exact import BoolArray, FloatArray, Int64Array
-from topologies.graphs.grid_structure import Hosts
-from topologies.ranges import Choice, Number, Whole
-from topologies.topology import Topology
+from tutti.heuristics.hosts import HostOptions
+from tutti.heuristics.nccl.constants import GENERATIONS, POSTING, PROTOCOLS, Algorithm, Generation
+from tutti.heuristics.nccl.model import Channels, Cluster
+from tutti.topologies.exact import BoolArray, FloatArray, Int64Array
+from tutti.topologies.graphs.grid_structure import Hosts
+from tutti.topologies.ranges import Choice, Number, Whole
+from tutti.topologies.topology import Topology
 
 GIGA = 10**9
 MOST_CHANNELS = 16

@@ -13,26 +13,26 @@ from functools import partial
 
 import numpy as np
 
-from heuristics.classic.pat import METHOD as PAT
-from heuristics.classic.ring import rings_allgather
-from heuristics.classic.steps import check_allgathers
-from heuristics.hosts import with_note_on_hosts
-from heuristics.nccl.channels import chains, exits_of, over_parallel_links, rings, rounds_of
-from heuristics.nccl.constants import VERSION, Algorithm
-from heuristics.nccl.machine import NcclOptions, cluster_of, switches_of_hosts
-from heuristics.nccl.model import KINDS, Cluster, Estimate, estimates
-from heuristics.trees.nccl_like import chained_trees
-from heuristics.trees.pipelined_trees import pipelined_trees
-from heuristics.trees.sharp import over_switches
-from schedules.capabilities import Capabilities, Groups, Shape
-from schedules.collective import Kind
-from schedules.compose import from_allgather
-from schedules.method import Method, Problem
-from schedules.schedule import Schedule
-from topologies.exact import Int32Array, Int64Array
-from topologies.graphs.grid_structure import Hosts, hosts_of
-from topologies.topology import Topology
-from topologies.units import duration
+from tutti.heuristics.classic.pat import METHOD as PAT
+from tutti.heuristics.classic.ring import rings_allgather
+from tutti.heuristics.classic.steps import check_allgathers
+from tutti.heuristics.hosts import with_note_on_hosts
+from tutti.heuristics.nccl.channels import chains, exits_of, over_parallel_links, rings, rounds_of
+from tutti.heuristics.nccl.constants import VERSION, Algorithm
+from tutti.heuristics.nccl.machine import NcclOptions, cluster_of, switches_of_hosts
+from tutti.heuristics.nccl.model import KINDS, Cluster, Estimate, estimates
+from tutti.heuristics.trees.nccl_like import chained_trees
+from tutti.heuristics.trees.pipelined_trees import pipelined_trees
+from tutti.heuristics.trees.sharp import over_switches
+from tutti.schedules.capabilities import Capabilities, Groups, Shape
+from tutti.schedules.collective import Kind
+from tutti.schedules.compose import from_allgather
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Schedule
+from tutti.topologies.exact import Int32Array, Int64Array
+from tutti.topologies.graphs.grid_structure import Hosts, hosts_of
+from tutti.topologies.topology import Topology
+from tutti.topologies.units import duration
 
 AUTOMATIC = 0
 MUCH = Fraction(2**30)

@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from heuristics.nccl.constants import (
+from tutti.heuristics.nccl.constants import (
     BASE,
     GENERATIONS,
     HOP,
@@ -45,7 +45,7 @@ from heuristics.nccl.constants import (
     Protocol,
     Wire,
 )
-from schedules.collective import Kind
+from tutti.schedules.collective import Kind
 
 KINDS = (Kind.BROADCAST, Kind.REDUCE, Kind.ALLGATHER, Kind.REDUCE_SCATTER, Kind.ALLREDUCE)
 """What NCCL has algorithms for; its all-to-all is sends and receives."""

@@ -21,6 +21,6 @@ Read `roots` first (who adds up), then `parts` (what is sent when), `orders` (wh
 `method` (over which links, and which of all these is best).
 """
 
-from heuristics.one_shot.method import METHOD, OneShotOptions
+from tutti.heuristics.one_shot.method import METHOD, OneShotOptions
 
 __all__ = ["METHOD", "OneShotOptions"]

@@ -16,16 +16,16 @@ from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
-from heuristics.one_shot.orders import Orders
-from heuristics.one_shot.parts import Move, Part, Ways, moves_of, part_of
-from heuristics.one_shot.roots import Near, Network, Roots, Shape
-from schedules.capabilities import Capabilities, Groups, Switches
-from schedules.collective import Kind
-from schedules.method import Method, Problem
-from schedules.schedule import NO_COPY, Chunks, Clock, Schedule, step_numbers
-from topologies.exact import FloatArray, Int64Array, offsets_of
-from topologies.kernels import kernel
-from topologies.ranges import Options, Whole
+from tutti.heuristics.one_shot.orders import Orders
+from tutti.heuristics.one_shot.parts import Move, Part, Ways, moves_of, part_of
+from tutti.heuristics.one_shot.roots import Near, Network, Roots, Shape
+from tutti.schedules.capabilities import Capabilities, Groups, Switches
+from tutti.schedules.collective import Kind
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import NO_COPY, Chunks, Clock, Schedule, step_numbers
+from tutti.topologies.exact import FloatArray, Int64Array, offsets_of
+from tutti.topologies.kernels import kernel
+from tutti.topologies.ranges import Options, Whole
 
 MOST_TRANSFERS = 2**22
 """Largest number of transfers of a schedule. Larger problems are for methods that compute no sum twice."""

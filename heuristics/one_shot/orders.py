@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heuristics.one_shot.parts import Move
-from heuristics.one_shot.roots import Network
-from topologies.exact import FloatArray, Int64Array, offsets_of
-from topologies.kernels import kernel
+from tutti.heuristics.one_shot.parts import Move
+from tutti.heuristics.one_shot.roots import Network
+from tutti.topologies.exact import FloatArray, Int64Array, offsets_of
+from tutti.topologies.kernels import kernel
 
 ROUNDS = 4
 """How often all parts choose."""

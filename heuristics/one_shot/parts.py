@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heuristics.one_shot.roots import Near, Network, Roots, Shape
-from schedules.schedule import NO_COPY
-from topologies.exact import BoolArray, Int64Array, IntArray
+from tutti.heuristics.one_shot.roots import Near, Network, Roots, Shape
+from tutti.schedules.schedule import NO_COPY
+from tutti.topologies.exact import BoolArray, Int64Array, IntArray
 
 
 class Ways:

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array
-from topologies.graphs.grid_structure import Grid, LineKind, grid_of
-from topologies.graphs.shortest_paths import hop_distances
-from topologies.topology import Topology
+from tutti.topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array
+from tutti.topologies.graphs.grid_structure import Grid, LineKind, grid_of
+from tutti.topologies.graphs.shortest_paths import hop_distances
+from tutti.topologies.topology import Topology
 
 RING_OF_PAIRS = 4
 """A ring of four is a square: two dimensions of two."""

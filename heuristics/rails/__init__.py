@@ -6,6 +6,6 @@ On planes `planes` finds the parts and the trees inside, `plane_schedule` plans 
 `spreading` sends it on along the trees.
 """
 
-from heuristics.rails.method import METHOD
+from tutti.heuristics.rails.method import METHOD
 
 __all__ = ["METHOD"]

@@ -28,11 +28,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heuristics.rails.machines import Load, Machines
-from schedules.method import Problem
-from schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
-from topologies.exact import Int64Array, offsets_of
-from topologies.topology import Topology
+from tutti.heuristics.rails.machines import Load, Machines
+from tutti.schedules.method import Problem
+from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
+from tutti.topologies.exact import Int64Array, offsets_of
+from tutti.topologies.topology import Topology
 
 SHARES, LEAST, PARTS = (0.15, 0.2, 0.25, 0.3, 0.4, 1.0), (4.0, 6.0, 8.0, 12.0), (1, 2, 4, 8)
 """What is tried: shares of what has been or is still to be sent, the α of the least message, and in how many

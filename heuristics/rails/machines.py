@@ -23,12 +23,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schedules.method import Problem
-from schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
-from topologies.exact import FloatArray, Int64Array, offsets_of
-from topologies.graphs.grid_structure import Hosts, hosts_of
-from topologies.kernels import kernel
-from topologies.topology import Topology
+from tutti.schedules.method import Problem
+from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
+from tutti.topologies.exact import FloatArray, Int64Array, offsets_of
+from tutti.topologies.graphs.grid_structure import Hosts, hosts_of
+from tutti.topologies.kernels import kernel
+from tutti.topologies.topology import Topology
 
 
 @dataclass(frozen=True, eq=False)

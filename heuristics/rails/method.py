@@ -25,19 +25,19 @@ from fractions import Fraction
 
 import numpy as np
 
-from heuristics.classic.steps import check_allgathers
-from heuristics.hosts import HostOptions, with_note_on_hosts
-from heuristics.rails.aggregated import can_aggregate, can_multicast, fastest_course, schedule_of_course
-from heuristics.rails.machines import Line, Load, Machines, Rule, machines, play, schedule_of
-from heuristics.rails.plane_schedule import fastest_plan, planes_in_reach, schedule_of_planes
-from schedules.capabilities import Capabilities, Groups, Shape
-from schedules.collective import Kind
-from schedules.compose import BY_ALLGATHER, from_allgather
-from schedules.method import Method, Problem
-from schedules.schedule import Schedule
-from schedules.simulation.simulate import simulate
-from topologies.graphs.grid_structure import placed
-from topologies.topology import Topology
+from tutti.heuristics.classic.steps import check_allgathers
+from tutti.heuristics.hosts import HostOptions, with_note_on_hosts
+from tutti.heuristics.rails.aggregated import can_aggregate, can_multicast, fastest_course, schedule_of_course
+from tutti.heuristics.rails.machines import Line, Load, Machines, Rule, machines, play, schedule_of
+from tutti.heuristics.rails.plane_schedule import fastest_plan, planes_in_reach, schedule_of_planes
+from tutti.schedules.capabilities import Capabilities, Groups, Shape
+from tutti.schedules.collective import Kind
+from tutti.schedules.compose import BY_ALLGATHER, from_allgather
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Schedule
+from tutti.schedules.simulation.simulate import simulate
+from tutti.topologies.graphs.grid_structure import placed
+from tutti.topologies.topology import Topology
 
 DEFAULT_SIZE = Fraction(10**9)
 """Where no size is asked."""

@@ -27,12 +27,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heuristics.rails.planes import NONE, Net, Planes, Trees, net_of, planes_of, trees_of
-from heuristics.rails.spreading import Edges, Spread, amounts, edges_of, spread
-from schedules.method import Problem
-from schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
-from topologies.exact import FloatArray, Int64Array, offsets_of
-from topologies.topology import Topology
+from tutti.heuristics.rails.planes import NONE, Net, Planes, Trees, net_of, planes_of, trees_of
+from tutti.heuristics.rails.spreading import Edges, Spread, amounts, edges_of, spread
+from tutti.schedules.method import Problem
+from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
+from tutti.topologies.exact import FloatArray, Int64Array, offsets_of
+from tutti.topologies.topology import Topology
 
 ROUNDING = 1e-12
 """Of the time: what is that late is in time."""

@@ -21,11 +21,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topologies.exact import FloatArray, Int32Array, Int64Array
-from topologies.graphs.grid_structure import Hosts, grid_of, hosts_of
-from topologies.graphs.shortest_paths import UNREACHABLE, Neighbours, hops_from_each
-from topologies.kernels import kernel
-from topologies.topology import Topology
+from tutti.topologies.exact import FloatArray, Int32Array, Int64Array
+from tutti.topologies.graphs.grid_structure import Hosts, grid_of, hosts_of
+from tutti.topologies.graphs.shortest_paths import UNREACHABLE, Neighbours, hops_from_each
+from tutti.topologies.kernels import kernel
+from tutti.topologies.topology import Topology
 
 NONE = -1
 

@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heuristics.rails.planes import Net, Trees
-from topologies.exact import BoolArray, FloatArray, Int64Array, offsets_of
-from topologies.graphs.heaps import pop_event, push_event
-from topologies.kernels import kernel
+from tutti.heuristics.rails.planes import Net, Trees
+from tutti.topologies.exact import BoolArray, FloatArray, Int64Array, offsets_of
+from tutti.topologies.graphs.heaps import pop_event, push_event
+from tutti.topologies.kernels import kernel
 
 SLACK = 1e-6
 """Of the time that a unit takes: what is that late is in time."""

@@ -6,6 +6,6 @@ all that a symmetry makes alike, and a schedule of a plan; `starts` has the plan
 `refinement` is the way in.
 """
 
-from heuristics.refine.refinement import Maker, refined
+from tutti.heuristics.refine.refinement import Maker, refined
 
 __all__ = ["Maker", "refined"]

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from heuristics.refine.plan import Parcels, Plan, Roads
-from topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of
+from tutti.heuristics.refine.plan import Parcels, Plan, Roads
+from tutti.topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of
 
 
 def best_cuts(roads: Roads, parcels: Parcels, plan: Plan, end: float, seconds: float) -> Int64Array | None:

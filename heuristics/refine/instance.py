@@ -16,13 +16,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heuristics.refine.plan import Parcels, Plan, Roads
-from heuristics.refine.roads import Network
-from schedules.collective import Kind
-from schedules.list_scheduling import in_messages
-from schedules.method import Problem
-from schedules.schedule import Chunks, Clock, Schedule
-from topologies.exact import Int32Array, Int64Array, offsets_of
+from tutti.heuristics.refine.plan import Parcels, Plan, Roads
+from tutti.heuristics.refine.roads import Network
+from tutti.schedules.collective import Kind
+from tutti.schedules.list_scheduling import in_messages
+from tutti.schedules.method import Problem
+from tutti.schedules.schedule import Chunks, Clock, Schedule
+from tutti.topologies.exact import Int32Array, Int64Array, offsets_of
 
 UNITS = 720720
 """In which the smallest share is cut, at least: a multiple of all numbers up to 16."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from heuristics.refine.plan import NOBODY, Parcels, Plan, Roads, Times
-from topologies.kernels import kernel
+from tutti.heuristics.refine.plan import NOBODY, Parcels, Plan, Roads, Times
+from tutti.topologies.kernels import kernel
 
 EARLIER, LATER = 0.15, 0.5
 """How often a transfer goes with a message before the first after its data has come, or with a later one."""

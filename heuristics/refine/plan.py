@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array
-from topologies.kernels import kernel
+from tutti.topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array
+from tutti.topologies.kernels import kernel
 
 MOST_PASSES = 64
 """Times that a sequence is gone through for messages that stand before what they wait for."""

@@ -7,25 +7,25 @@ from dataclasses import replace
 
 import numpy as np
 
-from heuristics.refine.cuts import best_cuts
-from heuristics.refine.instance import KINDS, Instance, Planned
-from heuristics.refine.moves import drop
-from heuristics.refine.plan import NEVER, play, room
-from heuristics.refine.roads import Network
-from heuristics.refine.search import anneal, copy, sort
-from heuristics.refine.starts import by_steps, of_schedule
-from schedules.collective import Kind
-from schedules.compose import compose_allreduce
-from schedules.method import Problem
-from schedules.reversal import reverse
-from schedules.schedule import Schedule
-from schedules.simulation.simulate import simulate
-from topologies.errors import Unsupported
-from topologies.graphs.free_action import free_group
-from topologies.graphs.symmetry import automorphisms
-from topologies.kernels import now
-from topologies.progress import tell
-from topologies.units import duration
+from tutti.heuristics.refine.cuts import best_cuts
+from tutti.heuristics.refine.instance import KINDS, Instance, Planned
+from tutti.heuristics.refine.moves import drop
+from tutti.heuristics.refine.plan import NEVER, play, room
+from tutti.heuristics.refine.roads import Network
+from tutti.heuristics.refine.search import anneal, copy, sort
+from tutti.heuristics.refine.starts import by_steps, of_schedule
+from tutti.schedules.collective import Kind
+from tutti.schedules.compose import compose_allreduce
+from tutti.schedules.method import Problem
+from tutti.schedules.reversal import reverse
+from tutti.schedules.schedule import Schedule
+from tutti.schedules.simulation.simulate import simulate
+from tutti.topologies.errors import Unsupported
+from tutti.topologies.graphs.free_action import free_group
+from tutti.topologies.graphs.symmetry import automorphisms
+from tutti.topologies.kernels import now
+from tutti.topologies.progress import tell
+from tutti.topologies.units import duration
 
 HOT, COOLING = 2e-2, 1e-2
 """Of the end: what it may be later by at first, and of that at last."""

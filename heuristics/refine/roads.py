@@ -7,13 +7,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from heuristics.gossip.routes import single_messages
-from heuristics.refine.plan import Roads
-from schedules.schedule import Routes
-from topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of
-from topologies.graphs.shortest_paths import Neighbours, Route, hops_from_each
-from topologies.topology import Topology
-from topologies.transforms import transpose
+from tutti.heuristics.gossip.routes import single_messages
+from tutti.heuristics.refine.plan import Roads
+from tutti.schedules.schedule import Routes
+from tutti.topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of
+from tutti.topologies.graphs.shortest_paths import Neighbours, Route, hops_from_each
+from tutti.topologies.topology import Topology
+from tutti.topologies.transforms import transpose
 
 
 @dataclass(frozen=True, eq=False)

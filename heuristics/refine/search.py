@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from heuristics.refine.moves import change, end_of
-from heuristics.refine.plan import NEVER, Parcels, Plan, Roads, Times, play
-from topologies.exact import FloatArray, Int32Array
-from topologies.kernels import kernel
+from tutti.heuristics.refine.moves import change, end_of
+from tutti.heuristics.refine.plan import NEVER, Parcels, Plan, Roads, Times, play
+from tutti.topologies.exact import FloatArray, Int32Array
+from tutti.topologies.kernels import kernel
 
 CRITICAL = 0.6
 """Share of the changes that are made on the critical path."""

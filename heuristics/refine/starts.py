@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from heuristics.refine.instance import Instance, Planned
-from heuristics.refine.plan import Parcels, Roads
-from schedules.schedule import Schedule
-from schedules.simulation.simulate import simulate
-from topologies.exact import BoolArray, Int32Array, Int64Array, offsets_of
+from tutti.heuristics.refine.instance import Instance, Planned
+from tutti.heuristics.refine.plan import Parcels, Roads
+from tutti.schedules.schedule import Schedule
+from tutti.schedules.simulation.simulate import simulate
+from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, offsets_of
 
 
 def by_steps(instance: Instance, pieces: int) -> Planned:

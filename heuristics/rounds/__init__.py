@@ -5,6 +5,6 @@ Read `slots` first (which messages: the search for the fewest α in which all ca
 bytes, where all ranks see the same) and `method`. Routes and symmetries are those of `heuristics.gossip`.
 """
 
-from heuristics.rounds.method import METHOD, RoundsOptions
+from tutti.heuristics.rounds.method import METHOD, RoundsOptions
 
 __all__ = ["METHOD", "RoundsOptions"]

@@ -15,15 +15,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heuristics.gossip.routes import single_messages
-from heuristics.rounds.loads import chunks_of
-from schedules.collective import Collective
-from schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
-from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
-from topologies.graphs.free_action import free_group
-from topologies.graphs.symmetry import UInt64Array, orbits_of
-from topologies.kernels import kernel
-from topologies.topology import Topology
+from tutti.heuristics.gossip.routes import single_messages
+from tutti.heuristics.rounds.loads import chunks_of
+from tutti.schedules.collective import Collective
+from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
+from tutti.topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
+from tutti.topologies.graphs.free_action import free_group
+from tutti.topologies.graphs.symmetry import UInt64Array, orbits_of
+from tutti.topologies.kernels import kernel
+from tutti.topologies.topology import Topology
 
 MOST_RANKS = 1024
 """More take too long."""

@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heuristics.rounds.slots import Messages
-from schedules.collective import Collective, Kind
-from schedules.method import Problem
-from schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
-from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
-from topologies.kernels import kernel
-from topologies.topology import Topology
+from tutti.heuristics.rounds.slots import Messages
+from tutti.schedules.collective import Collective, Kind
+from tutti.schedules.method import Problem
+from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
+from tutti.topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
+from tutti.topologies.kernels import kernel
+from tutti.topologies.topology import Topology
 
 ROUNDS = 4
 """How often all choose, unless that is more work."""

@@ -19,26 +19,35 @@ from typing import Annotated, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
-from heuristics.gossip.routes import MessageRoutes, translations
-from heuristics.rounds.alike import MOST_RANKS as MOST_ALIKE
-from heuristics.rounds.alike import Network
-from heuristics.rounds.loads import loaded, wanted_of
-from heuristics.rounds.slots import Messages, Slots, Use, alpha_or_hops, longer, messages_in, moments, search
-from heuristics.rounds.sums import allreduce as sums
-from schedules.capabilities import Capabilities, Groups
-from schedules.collective import Collective, Kind, collective
-from schedules.compose import BY_ALLGATHER, allreduce_in_clusters, compose_allreduce
-from schedules.method import Method, Problem
-from schedules.reversal import reverse
-from schedules.schedule import Routes, Schedule
-from schedules.simulation.simulate import simulate
-from topologies.errors import NoSchedule, Unsupported
-from topologies.exact import BoolArray, Int64Array, IntArray
-from topologies.graphs.shortest_paths import alpha_distances, hop_distances
-from topologies.kernels import now
-from topologies.ranges import SECONDS, Options, Whole
-from topologies.topology import Topology
-from topologies.transforms import transpose
+from tutti.heuristics.gossip.routes import MessageRoutes, translations
+from tutti.heuristics.rounds.alike import MOST_RANKS as MOST_ALIKE
+from tutti.heuristics.rounds.alike import Network
+from tutti.heuristics.rounds.loads import loaded, wanted_of
+from tutti.heuristics.rounds.slots import (
+    Messages,
+    Slots,
+    Use,
+    alpha_or_hops,
+    longer,
+    messages_in,
+    moments,
+    search,
+)
+from tutti.heuristics.rounds.sums import allreduce as sums
+from tutti.schedules.capabilities import Capabilities, Groups
+from tutti.schedules.collective import Collective, Kind, collective
+from tutti.schedules.compose import BY_ALLGATHER, allreduce_in_clusters, compose_allreduce
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.reversal import reverse
+from tutti.schedules.schedule import Routes, Schedule
+from tutti.schedules.simulation.simulate import simulate
+from tutti.topologies.errors import NoSchedule, Unsupported
+from tutti.topologies.exact import BoolArray, Int64Array, IntArray
+from tutti.topologies.graphs.shortest_paths import alpha_distances, hop_distances
+from tutti.topologies.kernels import now
+from tutti.topologies.ranges import SECONDS, Options, Whole
+from tutti.topologies.topology import Topology
+from tutti.topologies.transforms import transpose
 
 T = TypeVar("T")
 MOST_RANKS, MANY = 256, 64

@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heuristics.gossip.routes import MessageRoutes
-from heuristics.tacos.bitsets import popcount
-from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
-from topologies.graphs.symmetry import UInt64Array
-from topologies.kernels import kernel
-from topologies.topology import Topology
+from tutti.heuristics.gossip.routes import MessageRoutes
+from tutti.heuristics.tacos.bitsets import popcount
+from tutti.topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
+from tutti.topologies.graphs.symmetry import UInt64Array
+from tutti.topologies.kernels import kernel
+from tutti.topologies.topology import Topology
 
 MOST_MOMENTS = 64
 """Where α has more sums, messages leave at so many moments alike far apart."""

@@ -16,13 +16,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heuristics.rounds.alike import Alike, Network
-from schedules.message_durations import tick_of
-from schedules.method import Problem
-from schedules.schedule import Chunks, Clock, Routes, Schedule
-from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
-from topologies.graphs.symmetry import UInt64Array
-from topologies.kernels import kernel, now
+from tutti.heuristics.rounds.alike import Alike, Network
+from tutti.schedules.message_durations import tick_of
+from tutti.schedules.method import Problem
+from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
+from tutti.topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
+from tutti.topologies.graphs.symmetry import UInt64Array
+from tutti.topologies.kernels import kernel, now
 
 MOST_SUBGROUPS = 64
 """Through which a sum may grow."""

@@ -7,7 +7,7 @@ ranks, with what it keeps in `round_state` and each node's choice in `round_matc
 rounds to a file.
 """
 
-from heuristics.tacos.method import METHOD
-from heuristics.tacos.options import TacosOptions
+from tutti.heuristics.tacos.method import METHOD
+from tutti.heuristics.tacos.options import TacosOptions
 
 __all__ = ["METHOD", "TacosOptions"]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from topologies.kernels import intrinsic, kernel
+from tutti.topologies.kernels import intrinsic, kernel
 
 WORD_BITS = 64
 

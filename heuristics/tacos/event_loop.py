@@ -20,10 +20,10 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from heuristics.tacos.bitsets import WORD_BITS, Planes, Words, bit, increment, leaf, shuffle
-from heuristics.tacos.network import Network
-from topologies.exact import BoolArray, Int32Array, Int64Array
-from topologies.kernels import Kernel, kernel
+from tutti.heuristics.tacos.bitsets import WORD_BITS, Planes, Words, bit, increment, leaf, shuffle
+from tutti.heuristics.tacos.network import Network
+from tutti.topologies.exact import BoolArray, Int32Array, Int64Array
+from tutti.topologies.kernels import Kernel, kernel
 
 NEVER = np.int64(2**63 - 1)
 

@@ -17,16 +17,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heuristics.tacos import event_loop
-from heuristics.tacos.bitsets import WORD_BITS, Words, bit, first_element, leaf, random_below
-from heuristics.tacos.event_loop import Synthesis, Transfers, matches, order_by_cost, send, starve
-from heuristics.tacos.network import Network
-from schedules.collective import EVERYONE, Collective
-from schedules.schedule import Chunks
-from topologies.exact import BoolArray, Int32Array, Int64Array, offsets_of
-from topologies.graphs.shortest_paths import length_distances
-from topologies.kernels import kernel
-from topologies.topology import Topology
+from tutti.heuristics.tacos import event_loop
+from tutti.heuristics.tacos.bitsets import WORD_BITS, Words, bit, first_element, leaf, random_below
+from tutti.heuristics.tacos.event_loop import Synthesis, Transfers, matches, order_by_cost, send, starve
+from tutti.heuristics.tacos.network import Network
+from tutti.schedules.collective import EVERYONE, Collective
+from tutti.schedules.schedule import Chunks
+from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, offsets_of
+from tutti.topologies.graphs.shortest_paths import length_distances
+from tutti.topologies.kernels import kernel
+from tutti.topologies.topology import Topology
 
 NOTHING = np.int64(-1)
 

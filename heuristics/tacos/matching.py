@@ -28,8 +28,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heuristics.tacos import event_loop
-from heuristics.tacos.bitsets import (
+from tutti.heuristics.tacos import event_loop
+from tutti.heuristics.tacos.bitsets import (
     WORD_BITS,
     Planes,
     add_saturating,
@@ -43,11 +43,19 @@ from heuristics.tacos.bitsets import (
     shuffle,
     size,
 )
-from heuristics.tacos.event_loop import NEVER, Synthesis, Transfers, matches, order_by_cost, send, starve
-from heuristics.tacos.network import Network
-from heuristics.tacos.options import MAXIMUM, PAPER
-from topologies.exact import Int64Array
-from topologies.kernels import kernel
+from tutti.heuristics.tacos.event_loop import (
+    NEVER,
+    Synthesis,
+    Transfers,
+    matches,
+    order_by_cost,
+    send,
+    starve,
+)
+from tutti.heuristics.tacos.network import Network
+from tutti.heuristics.tacos.options import MAXIMUM, PAPER
+from tutti.topologies.exact import Int64Array
+from tutti.topologies.kernels import kernel
 
 UNIFORM, RAREST, SCARCEST = range(3)
 ORDERS = {"uniform": UNIFORM, "rarest": RAREST, "scarcest": SCARCEST}

@@ -26,9 +26,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heuristics.tacos import guided, matching, rounds
-from heuristics.tacos.event_loop import Transfers
-from heuristics.tacos.network import (
+from tutti.heuristics.tacos import guided, matching, rounds
+from tutti.heuristics.tacos.event_loop import Transfers
+from tutti.heuristics.tacos.network import (
     Network,
     check_degree,
     check_unwinding,
@@ -37,22 +37,22 @@ from heuristics.tacos.network import (
     time_expanded,
     unwind,
 )
-from heuristics.tacos.options import AUTO, SAMPLED, SCARCEST, TUNING, TacosOptions, check_table
-from schedules.capabilities import Capabilities
-from schedules.collective import EVERYONE, Collective, Kind
-from schedules.compose import BY_ALLGATHER, compose_allreduce, from_allgather
-from schedules.estimates import shard_seconds
-from schedules.message_durations import sizes_of, tick_of
-from schedules.method import Method, Problem
-from schedules.retiming import ends, retimed
-from schedules.reversal import reverse
-from schedules.schedule import Chunks, Clock, Routes, Schedule
-from schedules.together import together
-from topologies.errors import InputError
-from topologies.exact import Int64Array
-from topologies.kernels import now
-from topologies.topology import Topology
-from topologies.transforms import transpose
+from tutti.heuristics.tacos.options import AUTO, SAMPLED, SCARCEST, TUNING, TacosOptions, check_table
+from tutti.schedules.capabilities import Capabilities
+from tutti.schedules.collective import EVERYONE, Collective, Kind
+from tutti.schedules.compose import BY_ALLGATHER, compose_allreduce, from_allgather
+from tutti.schedules.estimates import shard_seconds
+from tutti.schedules.message_durations import sizes_of, tick_of
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.retiming import ends, retimed
+from tutti.schedules.reversal import reverse
+from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
+from tutti.schedules.together import together
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import Int64Array
+from tutti.topologies.kernels import now
+from tutti.topologies.topology import Topology
+from tutti.topologies.transforms import transpose
 
 COPYING = (Kind.ALLGATHER, Kind.BROADCAST, Kind.GATHER, Kind.ALL_TO_ALL)
 """What is made as it is; the rest is their reverses, and allreduce."""

@@ -20,15 +20,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heuristics.tacos.options import TUNING
-from schedules.collective import Collective
-from schedules.message_durations import exact_tick
-from schedules.schedule import MOST_CHUNKS, Chunks, Routes
-from topologies.errors import InputError, Unsupported
-from topologies.exact import INT64_MAX, Int64Array
-from topologies.graphs.grid_structure import placed
-from topologies.graphs.shortest_paths import shortest_routes
-from topologies.topology import Link, Topology
+from tutti.heuristics.tacos.options import TUNING
+from tutti.schedules.collective import Collective
+from tutti.schedules.message_durations import exact_tick
+from tutti.schedules.schedule import MOST_CHUNKS, Chunks, Routes
+from tutti.topologies.errors import InputError, Unsupported
+from tutti.topologies.exact import INT64_MAX, Int64Array
+from tutti.topologies.graphs.grid_structure import placed
+from tutti.topologies.graphs.shortest_paths import shortest_routes
+from tutti.topologies.topology import Link, Topology
 
 
 class Network(NamedTuple):

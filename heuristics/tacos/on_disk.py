@@ -13,19 +13,27 @@ from typing import Any
 
 import numpy as np
 
-from heuristics.tacos import rounds
-from heuristics.tacos.bitsets import unlocked
-from heuristics.tacos.network import time_expanded
-from heuristics.tacos.options import SAMPLED, TacosOptions, check_state
-from heuristics.tacos.round_state import RoundState, deliver, starting_state
-from schedules.collective import Kind
-from schedules.files.rounds import Cells, RoundTable, RoundWriter, nothing, parts_of, read_rounds, width_of
-from schedules.method import Problem
-from schedules.schedule import Chunks
-from topologies.errors import Unsupported
-from topologies.exact import Int32Array, Int64Array
-from topologies.kernels import kernel
-from topologies.transforms import transpose
+from tutti.heuristics.tacos import rounds
+from tutti.heuristics.tacos.bitsets import unlocked
+from tutti.heuristics.tacos.network import time_expanded
+from tutti.heuristics.tacos.options import SAMPLED, TacosOptions, check_state
+from tutti.heuristics.tacos.round_state import RoundState, deliver, starting_state
+from tutti.schedules.collective import Kind
+from tutti.schedules.files.rounds import (
+    Cells,
+    RoundTable,
+    RoundWriter,
+    nothing,
+    parts_of,
+    read_rounds,
+    width_of,
+)
+from tutti.schedules.method import Problem
+from tutti.schedules.schedule import Chunks
+from tutti.topologies.errors import Unsupported
+from tutti.topologies.exact import Int32Array, Int64Array
+from tutti.topologies.kernels import kernel
+from tutti.topologies.transforms import transpose
 
 Progress = Callable[[int, float], None]
 

@@ -8,12 +8,12 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from schedules.collective import EVERYONE
-from schedules.method import Problem
-from topologies.errors import InputError
-from topologies.ranges import SECONDS, Choice, Options, Whole
-from topologies.topology import Topology
-from topologies.units import parse_size
+from tutti.schedules.collective import EVERYONE
+from tutti.schedules.method import Problem
+from tutti.topologies.errors import InputError
+from tutti.topologies.ranges import SECONDS, Choice, Options, Whole
+from tutti.topologies.topology import Topology
+from tutti.topologies.units import parse_size
 
 AUTO, UNIFORM, RAREST, SCARCEST = "auto", "uniform", "rarest", "scarcest"
 PAPER, MAXIMUM, SAMPLED = "paper", "maximum", "sampled"

@@ -14,8 +14,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heuristics.tacos.bitsets import WORD_BITS, Words, bit, first_element, hashed, inlined, leaf, unlocked
-from heuristics.tacos.round_state import (
+from tutti.heuristics.tacos.bitsets import (
+    WORD_BITS,
+    Words,
+    bit,
+    first_element,
+    hashed,
+    inlined,
+    leaf,
+    unlocked,
+)
+from tutti.heuristics.tacos.round_state import (
     BLOCK_SHIFT,
     LISTED,
     NOTHING,

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from heuristics.tacos.bitsets import WORD_BITS, Words, bit, inlined, unlocked
-from heuristics.tacos.network import Network
-from topologies.exact import Int32Array, Int64Array
-from topologies.kernels import kernel
+from tutti.heuristics.tacos.bitsets import WORD_BITS, Words, bit, inlined, unlocked
+from tutti.heuristics.tacos.network import Network
+from tutti.topologies.exact import Int32Array, Int64Array
+from tutti.topologies.kernels import kernel
 
 Blocks = npt.NDArray[np.uint64]
 

@@ -25,10 +25,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from heuristics.tacos.bitsets import leaf, unlocked
-from heuristics.tacos.network import Network
-from heuristics.tacos.round_matching import CAREFUL_CHUNKS, match_nodes
-from heuristics.tacos.round_state import (
+from tutti.heuristics.tacos.bitsets import leaf, unlocked
+from tutti.heuristics.tacos.network import Network
+from tutti.heuristics.tacos.round_matching import CAREFUL_CHUNKS, match_nodes
+from tutti.heuristics.tacos.round_state import (
     NodeScratch,
     RoundState,
     deliver,
@@ -36,8 +36,8 @@ from heuristics.tacos.round_state import (
     scratch_for,
     starting_state,
 )
-from topologies.exact import Int32Array, Int64Array
-from topologies.kernels import intrinsic
+from tutti.topologies.exact import Int32Array, Int64Array
+from tutti.topologies.kernels import intrinsic
 
 LOGGED = 256
 """Rounds after which a thread comes back to the interpreter, where it can be interrupted."""

@@ -25,22 +25,22 @@ from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
-from schedules.capabilities import Capabilities, Groups, Switches
-from schedules.collective import Collective, Kind
-from schedules.compose import BY_ALLGATHER, from_allgather
-from schedules.intervals import CutLine, IntervalTransfers, joined_routes, line_width, tree_transfers
-from schedules.method import Method, Problem
-from schedules.schedule import Clock, Schedule
-from topologies.errors import InputError, NoSchedule
-from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, offsets_of
-from topologies.graphs.max_flow import DinicNetwork
-from topologies.ranges import Options, Whole
-from topologies.topology import Topology
-from topologies.transforms import transpose
-from topologies.trees.forest import LogicalNetwork, largest_height, mean_height
-from topologies.trees.packing import pack_trees
-from topologies.trees.switch_removal import remove_switches
-from topologies.trees.tree_counts import tree_capacities
+from tutti.schedules.capabilities import Capabilities, Groups, Switches
+from tutti.schedules.collective import Collective, Kind
+from tutti.schedules.compose import BY_ALLGATHER, from_allgather
+from tutti.schedules.intervals import CutLine, IntervalTransfers, joined_routes, line_width, tree_transfers
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Clock, Schedule
+from tutti.topologies.errors import InputError, NoSchedule
+from tutti.topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, offsets_of
+from tutti.topologies.graphs.max_flow import DinicNetwork
+from tutti.topologies.ranges import Options, Whole
+from tutti.topologies.topology import Topology
+from tutti.topologies.transforms import transpose
+from tutti.topologies.trees.forest import LogicalNetwork, largest_height, mean_height
+from tutti.topologies.trees.packing import pack_trees
+from tutti.topologies.trees.switch_removal import remove_switches
+from tutti.topologies.trees.tree_counts import tree_capacities
 
 
 def broadcast_rate(topology: Topology, root: int) -> Fraction:
@@ -51,7 +51,7 @@ def broadcast_rate(topology: Topology, root: int) -> Fraction:
 
     Examples
     --------
-    >>> from topologies.families.grids import ring
+    >>> from tutti.topologies.families.grids import ring
     >>> int(broadcast_rate(ring(4), 0)) // 10**9  # both links of 50 GB/s
     100
     """

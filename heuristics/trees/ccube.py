@@ -13,14 +13,14 @@ from itertools import combinations
 
 import numpy as np
 
-from heuristics.trees.double_binary_tree import PipelineOptions
-from heuristics.trees.pipelined_trees import pipelined_trees
-from schedules.capabilities import Capabilities, Groups, Shape
-from schedules.collective import Kind
-from schedules.method import Method, Problem
-from schedules.schedule import Schedule
-from topologies.exact import Int32Array
-from topologies.topology import Topology
+from tutti.heuristics.trees.double_binary_tree import PipelineOptions
+from tutti.heuristics.trees.pipelined_trees import pipelined_trees
+from tutti.schedules.capabilities import Capabilities, Groups, Shape
+from tutti.schedules.collective import Kind
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Schedule
+from tutti.topologies.exact import Int32Array
+from tutti.topologies.topology import Topology
 
 RANKS = 8
 MOST_PAIRS = 16

@@ -36,13 +36,13 @@ from typing import Annotated
 
 import numpy as np
 
-from heuristics.trees.pipelined_trees import MOST_SLICES, check_pipeline, fastest_trees
-from schedules.capabilities import Capabilities, Groups
-from schedules.collective import Kind
-from schedules.method import Method, Problem
-from schedules.schedule import Schedule
-from topologies.exact import Int32Array
-from topologies.ranges import Options, Whole
+from tutti.heuristics.trees.pipelined_trees import MOST_SLICES, check_pipeline, fastest_trees
+from tutti.schedules.capabilities import Capabilities, Groups
+from tutti.schedules.collective import Kind
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Schedule
+from tutti.topologies.exact import Int32Array
+from tutti.topologies.ranges import Options, Whole
 
 KINDS = (Kind.ALLREDUCE, Kind.BROADCAST, Kind.REDUCE)
 

@@ -31,16 +31,16 @@ from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
-from heuristics.classic.steps import check_allgathers
-from schedules.capabilities import Capabilities, Groups
-from schedules.compose import BY_ALLGATHER, from_allgather
-from schedules.estimates import shard_seconds
-from schedules.method import Method, Problem
-from schedules.schedule import Chunks, Clock, Routes, Schedule
-from topologies.exact import BoolArray, Int32Array, Int64Array
-from topologies.kernels import kernel
-from topologies.ranges import Flag, Options
-from topologies.topology import Topology
+from tutti.heuristics.classic.steps import check_allgathers
+from tutti.schedules.capabilities import Capabilities, Groups
+from tutti.schedules.compose import BY_ALLGATHER, from_allgather
+from tutti.schedules.estimates import shard_seconds
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
+from tutti.topologies.exact import BoolArray, Int32Array, Int64Array
+from tutti.topologies.kernels import kernel
+from tutti.topologies.ranges import Flag, Options
+from tutti.topologies.topology import Topology
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def grow_multitree(
 
     Examples
     --------
-    >>> from topologies.families.grids import uniring
+    >>> from tutti.topologies.families.grids import uniring
     >>> root, _, links = grow_multitree(uniring(3))  # a step moves every shard on by one
     >>> root.tolist(), links.tolist()
     ([0, 1, 2, 0, 1, 2], [0, 1, 2, 1, 2, 0])

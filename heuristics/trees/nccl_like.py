@@ -16,21 +16,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from heuristics.classic.ring import RING, rings_allgather
-from heuristics.classic.steps import check_allgathers
-from heuristics.hosts import HostOptions, with_note_on_hosts
-from heuristics.trees.double_binary_tree import double_binary_trees
-from heuristics.trees.pipelined_trees import fastest_trees
-from schedules.capabilities import Capabilities, Groups
-from schedules.collective import Kind
-from schedules.compose import BY_ALLGATHER, from_allgather
-from schedules.cost import congestion
-from schedules.method import Method, Problem
-from schedules.schedule import Schedule
-from schedules.simulation.simulate import simulate
-from topologies.exact import Int32Array, Int64Array
-from topologies.graphs.grid_structure import hosts_of, members_of, uneven_hosts
-from topologies.topology import Topology
+from tutti.heuristics.classic.ring import RING, rings_allgather
+from tutti.heuristics.classic.steps import check_allgathers
+from tutti.heuristics.hosts import HostOptions, with_note_on_hosts
+from tutti.heuristics.trees.double_binary_tree import double_binary_trees
+from tutti.heuristics.trees.pipelined_trees import fastest_trees
+from tutti.schedules.capabilities import Capabilities, Groups
+from tutti.schedules.collective import Kind
+from tutti.schedules.compose import BY_ALLGATHER, from_allgather
+from tutti.schedules.cost import congestion
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Schedule
+from tutti.schedules.simulation.simulate import simulate
+from tutti.topologies.exact import Int32Array, Int64Array
+from tutti.topologies.graphs.grid_structure import hosts_of, members_of, uneven_hosts
+from tutti.topologies.topology import Topology
 
 AUTOMATIC = 0
 

@@ -14,16 +14,16 @@ from fractions import Fraction
 
 import numpy as np
 
-from heuristics.classic.steps import StepTransfers, check_rows, step_schedule
-from schedules.collective import Collective, Kind
-from schedules.cost import congestion
-from schedules.intervals import CutLine, line_width
-from schedules.method import Method, Problem
-from schedules.schedule import Chunks, Schedule
-from schedules.simulation.pipelining import PATIENCE
-from schedules.simulation.simulate import simulate
-from topologies.exact import Int32Array, Int64Array
-from topologies.trees.forest import depths
+from tutti.heuristics.classic.steps import StepTransfers, check_rows, step_schedule
+from tutti.schedules.collective import Collective, Kind
+from tutti.schedules.cost import congestion
+from tutti.schedules.intervals import CutLine, line_width
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Chunks, Schedule
+from tutti.schedules.simulation.pipelining import PATIENCE
+from tutti.schedules.simulation.simulate import simulate
+from tutti.topologies.exact import Int32Array, Int64Array
+from tutti.topologies.trees.forest import depths
 
 MOST_SLICES = 1024
 MOST_TRIED = 2**24

@@ -29,20 +29,20 @@ from functools import partial
 
 import numpy as np
 
-from heuristics.classic.steps import StepTransfers, check_rows, step_schedule
-from heuristics.trees.double_binary_tree import PipelineOptions, double_binary_trees
-from heuristics.trees.pipelined_trees import fastest_trees
-from schedules.capabilities import Capabilities, Groups, Shape
-from schedules.collective import Kind
-from schedules.compose import from_allgather
-from schedules.cost import congestion
-from schedules.method import Method, Problem
-from schedules.schedule import Chunks, Schedule
-from schedules.simulation.simulate import simulate
-from topologies.exact import Int32Array, Int64Array
-from topologies.graphs.grid_structure import Hosts, hosts_of
-from topologies.topology import Topology
-from topologies.trees.forest import depths
+from tutti.heuristics.classic.steps import StepTransfers, check_rows, step_schedule
+from tutti.heuristics.trees.double_binary_tree import PipelineOptions, double_binary_trees
+from tutti.heuristics.trees.pipelined_trees import fastest_trees
+from tutti.schedules.capabilities import Capabilities, Groups, Shape
+from tutti.schedules.collective import Kind
+from tutti.schedules.compose import from_allgather
+from tutti.schedules.cost import congestion
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Chunks, Schedule
+from tutti.schedules.simulation.simulate import simulate
+from tutti.topologies.exact import Int32Array, Int64Array
+from tutti.topologies.graphs.grid_structure import Hosts, hosts_of
+from tutti.topologies.topology import Topology
+from tutti.topologies.trees.forest import depths
 
 SPREADING = (Kind.ALLGATHER, Kind.REDUCE_SCATTER)
 MOST_SHARD_SLICES = 64
@@ -103,7 +103,7 @@ def switch_trees(topology: Topology, able: AbstractSet[int], members: Int64Array
 
     Examples
     --------
-    >>> from topologies.text import parse_topology
+    >>> from tutti.topologies.text import parse_topology
     >>> [tree.tolist() for tree in switch_trees(parse_topology("dgx_h100:1"), {8}, np.arange(8))]
     [[8, 8, 8, 8, 8, 8, 8, 8, -1]]
     """

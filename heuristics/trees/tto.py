@@ -12,16 +12,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from heuristics.trees.double_binary_tree import PipelineOptions
-from heuristics.trees.pipelined_trees import check_pipeline, pipelined_trees
-from schedules.capabilities import Capabilities, Groups, Shape
-from schedules.collective import Kind
-from schedules.method import Method, Problem
-from schedules.schedule import Schedule
-from topologies.exact import Int32Array
-from topologies.topology import Topology
-from topologies.trees.forest import LogicalNetwork
-from topologies.trees.packing import pack_counts
+from tutti.heuristics.trees.double_binary_tree import PipelineOptions
+from tutti.heuristics.trees.pipelined_trees import check_pipeline, pipelined_trees
+from tutti.schedules.capabilities import Capabilities, Groups, Shape
+from tutti.schedules.collective import Kind
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Schedule
+from tutti.topologies.exact import Int32Array
+from tutti.topologies.topology import Topology
+from tutti.topologies.trees.forest import LogicalNetwork
+from tutti.topologies.trees.packing import pack_counts
 
 TREES = 3
 COPIES = 2

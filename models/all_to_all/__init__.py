@@ -8,11 +8,11 @@ a flow and a schedule of paths. `method` is what a user runs, `bound` what every
 against, and `relays` that with α. The folder `message_flow` has a second method, of flows that pay α.
 """
 
-from models.all_to_all.certificate import FlowError, Interval, SourceFlow, lower_bound, upper_bound
-from models.all_to_all.demand import Demand
-from models.all_to_all.method import METHOD, McfOptions
-from models.all_to_all.orbits import OrbitOptimum, paths_by_orbits, solve_by_orbits
-from models.all_to_all.paths import PathFlow
+from tutti.models.all_to_all.certificate import FlowError, Interval, SourceFlow, lower_bound, upper_bound
+from tutti.models.all_to_all.demand import Demand
+from tutti.models.all_to_all.method import METHOD, McfOptions
+from tutti.models.all_to_all.orbits import OrbitOptimum, paths_by_orbits, solve_by_orbits
+from tutti.models.all_to_all.paths import PathFlow
 
 __all__ = [
     "METHOD",

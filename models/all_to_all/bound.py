@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from models.all_to_all.certificate import lower_bound
-from models.all_to_all.demand import Demand
-from models.all_to_all.optimum import best_lengths, capped, uncapped_lengths
-from models.all_to_all.orbits import quick_lengths, solve_by_orbits
-from models.bounds.bound import ASKED_SECONDS, SECONDS_PER_BYTE, Bound
-from schedules.collective import EVERYONE, Collective
-from topologies.errors import InputError, NoSchedule
-from topologies.exact import BoolArray, Int64Array, json_number
-from topologies.graphs.shortest_paths import length_distances
-from topologies.topology import Topology
+from tutti.models.all_to_all.certificate import lower_bound
+from tutti.models.all_to_all.demand import Demand
+from tutti.models.all_to_all.optimum import best_lengths, capped, uncapped_lengths
+from tutti.models.all_to_all.orbits import quick_lengths, solve_by_orbits
+from tutti.models.bounds.bound import ASKED_SECONDS, SECONDS_PER_BYTE, Bound
+from tutti.schedules.collective import EVERYONE, Collective
+from tutti.topologies.errors import InputError, NoSchedule
+from tutti.topologies.exact import BoolArray, Int64Array, json_number
+from tutti.topologies.graphs.shortest_paths import length_distances
+from tutti.topologies.topology import Topology
 
 BOUND_VARIABLES = 20_000
 """Of the largest reduced program that is solved for a bound without many symmetries: about a second."""

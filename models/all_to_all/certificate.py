@@ -23,11 +23,11 @@ from typing import Protocol
 
 import numpy as np
 
-from models.all_to_all.demand import Demand
-from topologies.errors import InputError, TuttiError
-from topologies.exact import INT64_MAX, Int64Array, frozen
-from topologies.graphs.shortest_paths import length_distances
-from topologies.topology import Topology
+from tutti.models.all_to_all.demand import Demand
+from tutti.topologies.errors import InputError, TuttiError
+from tutti.topologies.exact import INT64_MAX, Int64Array, frozen
+from tutti.topologies.graphs.shortest_paths import length_distances
+from tutti.topologies.topology import Topology
 
 SOURCES_AT_ONCE = 256
 """Rows of distances held at a time."""

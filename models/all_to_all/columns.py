@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from models.all_to_all.certificate import Interval, SourceFlow
-from models.all_to_all.reduction import ReducedProblem
-from models.all_to_all.rounding import rational_lengths, rounded_shares
-from topologies.errors import NoSchedule, TuttiError
-from topologies.exact import FloatArray, Int64Array
-from topologies.kernels import now
+from tutti.models.all_to_all.certificate import Interval, SourceFlow
+from tutti.models.all_to_all.reduction import ReducedProblem
+from tutti.models.all_to_all.rounding import rational_lengths, rounded_shares
+from tutti.topologies.errors import NoSchedule, TuttiError
+from tutti.topologies.exact import FloatArray, Int64Array
+from tutti.topologies.kernels import now
 
 SMOOTHING = 0.5
 """How much of the best lengths so far stays in the next ones (Wentges), which then jump about less."""

@@ -13,11 +13,11 @@ from functools import cached_property
 
 import numpy as np
 
-from schedules.collective import EVERYONE, Collective
-from topologies.errors import InputError
-from topologies.exact import INT64_MAX, Int64Array, frozen
-from topologies.topology import Topology
-from topologies.transforms import transpose
+from tutti.schedules.collective import EVERYONE, Collective
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import INT64_MAX, Int64Array, frozen
+from tutti.topologies.topology import Topology
+from tutti.topologies.transforms import transpose
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,14 +24,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.all_to_all.certificate import Interval, SourceFlow
-from models.all_to_all.reduction import ReducedProblem
-from models.all_to_all.rounding import exact_flow
-from topologies.errors import NoSchedule
-from topologies.exact import FloatArray, Int32Array, Int64Array
-from topologies.graphs.shortest_paths import Adjacency, ShortestTree, shortest_tree
-from topologies.kernels import kernel, now
-from topologies.topology import Topology
+from tutti.models.all_to_all.certificate import Interval, SourceFlow
+from tutti.models.all_to_all.reduction import ReducedProblem
+from tutti.models.all_to_all.rounding import exact_flow
+from tutti.topologies.errors import NoSchedule
+from tutti.topologies.exact import FloatArray, Int32Array, Int64Array
+from tutti.topologies.graphs.shortest_paths import Adjacency, ShortestTree, shortest_tree
+from tutti.topologies.kernels import kernel, now
+from tutti.topologies.topology import Topology
 
 FIRST_CHECK = 200
 """Iterations before the first proofs; each next check is a fourth as many later again."""

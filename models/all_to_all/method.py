@@ -14,10 +14,10 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from models.all_to_all.bound import bound_of
-from models.all_to_all.certificate import Interval, lower_bound, upper_bound
-from models.all_to_all.demand import Demand
-from models.all_to_all.optimum import (
+from tutti.models.all_to_all.bound import bound_of
+from tutti.models.all_to_all.certificate import Interval, lower_bound, upper_bound
+from tutti.models.all_to_all.demand import Demand
+from tutti.models.all_to_all.optimum import (
     GAP,
     Optimum,
     capped,
@@ -26,19 +26,19 @@ from models.all_to_all.optimum import (
     solve_by_model,
     uncapped_lengths,
 )
-from models.all_to_all.orbits import paths_by_orbits
-from models.all_to_all.paths import PathFlow, path_schedule
-from models.solvers import Feature, find_backend, known_solvers
-from models.solvers.highs import METHODS
-from models.solvers.registry import refuse_too_large
-from schedules.capabilities import Capabilities
-from schedules.collective import Kind
-from schedules.method import Method, Problem
-from schedules.pacing import hop_by_hop, paced
-from schedules.schedule import Schedule
-from topologies.errors import InputError, TuttiError, suggestion
-from topologies.kernels import now
-from topologies.ranges import Choice, Number, Options
+from tutti.models.all_to_all.orbits import paths_by_orbits
+from tutti.models.all_to_all.paths import PathFlow, path_schedule
+from tutti.models.solvers import Feature, find_backend, known_solvers
+from tutti.models.solvers.highs import METHODS
+from tutti.models.solvers.registry import refuse_too_large
+from tutti.schedules.capabilities import Capabilities
+from tutti.schedules.collective import Kind
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.pacing import hop_by_hop, paced
+from tutti.schedules.schedule import Schedule
+from tutti.topologies.errors import InputError, TuttiError, suggestion
+from tutti.topologies.kernels import now
+from tutti.topologies.ranges import Choice, Number, Options
 
 KINDS = (Kind.ALL_TO_ALL, Kind.SCATTER, Kind.GATHER)
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import pyomo.environ as pyo
 
-from models.all_to_all.demand import Demand
+from tutti.models.all_to_all.demand import Demand
 
 
 def flow_model(demand: Demand) -> pyo.ConcreteModel:

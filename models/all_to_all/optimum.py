@@ -15,16 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from models.all_to_all.certificate import Interval, SourceFlow, lower_bound, upper_bound
-from models.all_to_all.demand import Demand
-from models.all_to_all.paths import PathFlow, decompose
-from models.all_to_all.rounding import MOST_COMMON, PARTS, common_parts, exact_flow, rational_lengths
-from models.solvers import CompiledModel, Feature, SolverResult, compile_model, solve
-from models.solvers.registry import find_backend
-from topologies.errors import NoSchedule
-from topologies.exact import INT64_MAX, FloatArray, Int64Array, Rationals
-from topologies.kernels import now
-from topologies.topology import Topology
+from tutti.models.all_to_all.certificate import Interval, SourceFlow, lower_bound, upper_bound
+from tutti.models.all_to_all.demand import Demand
+from tutti.models.all_to_all.paths import PathFlow, decompose
+from tutti.models.all_to_all.rounding import MOST_COMMON, PARTS, common_parts, exact_flow, rational_lengths
+from tutti.models.solvers import CompiledModel, Feature, SolverResult, compile_model, solve
+from tutti.models.solvers.registry import find_backend
+from tutti.topologies.errors import NoSchedule
+from tutti.topologies.exact import INT64_MAX, FloatArray, Int64Array, Rationals
+from tutti.topologies.kernels import now
+from tutti.topologies.topology import Topology
 
 BASIC_VARIABLES = 20_000
 """Up to here HiGHS ends in a basic solution, whose values are simple; above, PDLP is much faster."""
@@ -97,7 +97,7 @@ class FlowProgram:
     @classmethod
     def of(cls, demand: Demand) -> FlowProgram:
         """Build and compile the model of these demands."""
-        from models.all_to_all.model import flow_model  # Pyomo is slow to import
+        from tutti.models.all_to_all.model import flow_model  # Pyomo is slow to import
 
         begin = now()
         compiled = compile_model(flow_model(demand), declared_order=True)

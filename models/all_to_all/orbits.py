@@ -34,12 +34,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from models.all_to_all.certificate import Interval, SourceFlow, upper_bound
-from models.all_to_all.columns import ColumnGeneration
-from models.all_to_all.demand import Demand
-from models.all_to_all.first_order import PrimalDual
-from models.all_to_all.paths import PathFlow, decompose
-from models.all_to_all.reduction import (
+from tutti.models.all_to_all.certificate import Interval, SourceFlow, upper_bound
+from tutti.models.all_to_all.columns import ColumnGeneration
+from tutti.models.all_to_all.demand import Demand
+from tutti.models.all_to_all.first_order import PrimalDual
+from tutti.models.all_to_all.paths import PathFlow, decompose
+from tutti.models.all_to_all.reduction import (
     MOST_ELEMENTS,
     ReducedProblem,
     averaged,
@@ -47,11 +47,11 @@ from models.all_to_all.reduction import (
     symmetries,
     without_cycles,
 )
-from models.all_to_all.rounding import rounded_shares
-from models.solvers import CompiledModel, HighsOptions, solve
-from topologies.exact import FloatArray, Int32Array, Int64Array, frozen, offsets_of
-from topologies.graphs.symmetry import Group, orbits_of
-from topologies.kernels import now
+from tutti.models.all_to_all.rounding import rounded_shares
+from tutti.models.solvers import CompiledModel, HighsOptions, solve
+from tutti.topologies.exact import FloatArray, Int32Array, Int64Array, frozen, offsets_of
+from tutti.topologies.graphs.symmetry import Group, orbits_of
+from tutti.topologies.kernels import now
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -132,7 +132,7 @@ def solve_by_orbits(
 
     Examples
     --------
-    >>> from topologies import torus
+    >>> from tutti.topologies import torus
     >>> solved = solve_by_orbits(Demand.uniform(torus(4, 4, bandwidth=1)))
     >>> str(solved.interval.upper), solved.interval.exact
     ('1/2', True)

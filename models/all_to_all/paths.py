@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.all_to_all.certificate import FlowError, SourceFlow
-from models.all_to_all.demand import Demand
-from schedules.collective import Collective
-from schedules.schedule import MOST_CHUNKS, Chunks, Clock, Routes, Schedule
-from topologies.errors import NoSchedule
-from topologies.exact import INT64_MAX, Int32Array, Int64Array, frozen, offsets_of
-from topologies.graphs.shortest_paths import Adjacency, shortest_routes
-from topologies.kernels import kernel
+from tutti.models.all_to_all.certificate import FlowError, SourceFlow
+from tutti.models.all_to_all.demand import Demand
+from tutti.schedules.collective import Collective
+from tutti.schedules.schedule import MOST_CHUNKS, Chunks, Clock, Routes, Schedule
+from tutti.topologies.errors import NoSchedule
+from tutti.topologies.exact import INT64_MAX, Int32Array, Int64Array, frozen, offsets_of
+from tutti.topologies.graphs.shortest_paths import Adjacency, shortest_routes
+from tutti.topologies.kernels import kernel
 
 
 @dataclass(frozen=True, eq=False)

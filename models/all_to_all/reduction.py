@@ -22,14 +22,14 @@ from functools import cached_property
 
 import numpy as np
 
-from models.all_to_all.certificate import SourceFlow
-from models.all_to_all.demand import Demand
-from models.all_to_all.rounding import cancel_cycles
-from topologies.exact import INT64_MAX, FloatArray, Int32Array, Int64Array, frozen
-from topologies.graphs.shortest_paths import Adjacency, ShortestTree, shortest_tree
-from topologies.graphs.symmetry import DEFAULT_EFFORT, Group, automorphisms, twin_permutation
-from topologies.kernels import kernel
-from topologies.topology import Topology
+from tutti.models.all_to_all.certificate import SourceFlow
+from tutti.models.all_to_all.demand import Demand
+from tutti.models.all_to_all.rounding import cancel_cycles
+from tutti.topologies.exact import INT64_MAX, FloatArray, Int32Array, Int64Array, frozen
+from tutti.topologies.graphs.shortest_paths import Adjacency, ShortestTree, shortest_tree
+from tutti.topologies.graphs.symmetry import DEFAULT_EFFORT, Group, automorphisms, twin_permutation
+from tutti.topologies.kernels import kernel
+from tutti.topologies.topology import Topology
 
 MOST_ELEMENTS = 4096
 """The largest group that is listed: seconds, at a thousand ranks."""

@@ -24,18 +24,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.all_to_all.demand import Demand
-from models.all_to_all.orbits import SHORT_SEARCH
-from models.all_to_all.reduction import ReducedProblem, reduce_by, symmetries
-from models.bounds.bound import SECONDS, Bound
-from models.solvers import CompiledModel, HighsOptions, solve
-from models.solvers.rows import NONE, Rows, normalized
-from models.solvers.secant import secant
-from schedules.collective import EVERYONE, Collective, Items
-from topologies.errors import InputError
-from topologies.exact import INT64_MAX, FloatArray, Int64Array, json_number
-from topologies.graphs.shortest_paths import alpha_distances
-from topologies.topology import Topology
+from tutti.models.all_to_all.demand import Demand
+from tutti.models.all_to_all.orbits import SHORT_SEARCH
+from tutti.models.all_to_all.reduction import ReducedProblem, reduce_by, symmetries
+from tutti.models.bounds.bound import SECONDS, Bound
+from tutti.models.solvers import CompiledModel, HighsOptions, solve
+from tutti.models.solvers.rows import NONE, Rows, normalized
+from tutti.models.solvers.secant import secant
+from tutti.schedules.collective import EVERYONE, Collective, Items
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import INT64_MAX, FloatArray, Int64Array, json_number
+from tutti.topologies.graphs.shortest_paths import alpha_distances
+from tutti.topologies.topology import Topology
 
 MOST_ROWS = 20_000
 """Sources times links times distances: about a second a program."""

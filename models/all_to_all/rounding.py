@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from models.all_to_all.certificate import SourceFlow
-from models.all_to_all.demand import Demand
-from topologies.exact import INT64_MAX, FloatArray, Int64Array, IntArray
-from topologies.graphs.shortest_paths import Adjacency, ShortestTree, shortest_tree
-from topologies.kernels import kernel
+from tutti.models.all_to_all.certificate import SourceFlow
+from tutti.models.all_to_all.demand import Demand
+from tutti.topologies.exact import INT64_MAX, FloatArray, Int64Array, IntArray
+from tutti.topologies.graphs.shortest_paths import Adjacency, ShortestTree, shortest_tree
+from tutti.topologies.kernels import kernel
 
 FINE_LENGTH = 2**30
 """The largest length, where lengths are rounded to a grid."""

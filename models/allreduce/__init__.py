@@ -17,15 +17,15 @@ in few steps. The buffer as a line is `schedules.intervals`; allgathers over tre
 `models.forestcoll`.
 """
 
-from models.allreduce.certificate import CutProof, Optimum
-from models.allreduce.epochs import METHOD as ALLREDUCE_EPOCHS
-from models.allreduce.epochs import AllreduceEpochsOptions
-from models.allreduce.lp_method import METHOD as ALLREDUCE_LP
-from models.allreduce.lp_method import AllreduceLpOptions
-from models.allreduce.optimum import allreduce_optimum
-from models.allreduce.spanning_trees import Packing, TreeNetwork, pack, tree_network
-from models.allreduce.trees_method import METHOD as ALLREDUCE_TREES
-from models.allreduce.trees_method import AllreduceTreesOptions
+from tutti.models.allreduce.certificate import CutProof, Optimum
+from tutti.models.allreduce.epochs import METHOD as ALLREDUCE_EPOCHS
+from tutti.models.allreduce.epochs import AllreduceEpochsOptions
+from tutti.models.allreduce.lp_method import METHOD as ALLREDUCE_LP
+from tutti.models.allreduce.lp_method import AllreduceLpOptions
+from tutti.models.allreduce.optimum import allreduce_optimum
+from tutti.models.allreduce.spanning_trees import Packing, TreeNetwork, pack, tree_network
+from tutti.models.allreduce.trees_method import METHOD as ALLREDUCE_TREES
+from tutti.models.allreduce.trees_method import AllreduceTreesOptions
 
 __all__ = [
     "ALLREDUCE_EPOCHS",

@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from models.allreduce.certificate import FINE, Optimum, Shares, halves_of, on_grid, shares_of
-from models.allreduce.cuts import Cuts, broken_cuts, master, whole_bandwidths
-from models.allreduce.optimum import TOLERANCE
-from models.allreduce.vertex import basic_solution
-from models.solvers import SolverResult, find_backend, solve
-from models.solvers.compiled import CompiledModel
-from models.solvers.options import Feature
-from topologies.errors import InputError
-from topologies.exact import FloatArray
+from tutti.models.allreduce.certificate import FINE, Optimum, Shares, halves_of, on_grid, shares_of
+from tutti.models.allreduce.cuts import Cuts, broken_cuts, master, whole_bandwidths
+from tutti.models.allreduce.optimum import TOLERANCE
+from tutti.models.allreduce.vertex import basic_solution
+from tutti.models.solvers import SolverResult, find_backend, solve
+from tutti.models.solvers.compiled import CompiledModel
+from tutti.models.solvers.options import Feature
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import FloatArray
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -51,8 +51,8 @@ def balanced_shares(optimum: Optimum, solver: str) -> Shares | None:
 
     Examples
     --------
-    >>> from models.allreduce.optimum import allreduce_optimum
-    >>> from topologies.families.grids import ring
+    >>> from tutti.models.allreduce.optimum import allreduce_optimum
+    >>> from tutti.topologies.families.grids import ring
     >>> found = balanced_shares(allreduce_optimum(ring(4)), "highs")
     >>> bool((found.capacity[0] == found.capacity[1]).all())
     True

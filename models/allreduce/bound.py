@@ -10,13 +10,13 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from models.allreduce.cuts import Arcs
-from models.allreduce.optimum import allreduce_optimum
-from models.bounds.bound import ASKED_SECONDS, SECONDS_PER_BYTE, Bound
-from schedules.collective import Collective, Kind
-from topologies.errors import InputError, NoSchedule
-from topologies.exact import json_number
-from topologies.topology import Topology
+from tutti.models.allreduce.cuts import Arcs
+from tutti.models.allreduce.optimum import allreduce_optimum
+from tutti.models.bounds.bound import ASKED_SECONDS, SECONDS_PER_BYTE, Bound
+from tutti.schedules.collective import Collective, Kind
+from tutti.topologies.errors import InputError, NoSchedule
+from tutti.topologies.exact import json_number
+from tutti.topologies.topology import Topology
 
 TREES, ANY = "tree schedules", "any schedule"
 """What the bound is a bound on: ``scope`` in its certificate."""

@@ -24,11 +24,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from models.all_to_all.rounding import common_parts
-from models.allreduce.cuts import BROADCAST, REDUCE, Arcs, Cuts, Half, routes_over_switches, throughput
-from topologies.errors import InputError, NoSchedule
-from topologies.exact import INT64_MAX, BoolArray, FloatArray, Int32Array, Int64Array
-from topologies.topology import Topology
+from tutti.models.all_to_all.rounding import common_parts
+from tutti.models.allreduce.cuts import BROADCAST, REDUCE, Arcs, Cuts, Half, routes_over_switches, throughput
+from tutti.topologies.errors import InputError, NoSchedule
+from tutti.topologies.exact import INT64_MAX, BoolArray, FloatArray, Int32Array, Int64Array
+from tutti.topologies.topology import Topology
 
 NAMES = {BROADCAST: "out", REDUCE: "in"}
 """Of the halves, in a certificate."""

@@ -34,13 +34,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.solvers.compiled import CompiledModel
-from models.solvers.outcome import Basis, Place
-from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array
-from topologies.graphs.max_flow import DinicNetwork
-from topologies.graphs.shortest_paths import Length, Route, nearest_first
-from topologies.kernels import now
-from topologies.topology import Topology
+from tutti.models.solvers.compiled import CompiledModel
+from tutti.models.solvers.outcome import Basis, Place
+from tutti.topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array
+from tutti.topologies.graphs.max_flow import DinicNetwork
+from tutti.topologies.graphs.shortest_paths import Length, Route, nearest_first
+from tutti.topologies.kernels import now
+from tutti.topologies.topology import Topology
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

@@ -28,24 +28,24 @@ from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
-from models.forestcoll.epochs.column_generation import EpochOptimum, EpochProgram, EpochTrees
-from models.forestcoll.epochs.epoch_links import links_between
-from models.forestcoll.epochs.pricing import improve_all, new_trees
-from models.forestcoll.epochs.schedule import PARTS, Edges, laid, whole_units
-from schedules.capabilities import Capabilities, Groups, Switches
-from schedules.collective import Kind
-from schedules.intervals import IntervalTransfers, interval_schedule, line_width
-from schedules.list_scheduling import in_messages
-from schedules.method import Method, Problem
-from schedules.schedule import Schedule
-from topologies.errors import InputError, NoSchedule
-from topologies.exact import FloatArray, Int64Array, offsets_of
-from topologies.graphs.shortest_paths import hop_distances
-from topologies.graphs.symmetry import automorphisms
-from topologies.kernels import now
-from topologies.ranges import Duration, Options
-from topologies.topology import Topology
-from topologies.units import parse_time
+from tutti.models.forestcoll.epochs.column_generation import EpochOptimum, EpochProgram, EpochTrees
+from tutti.models.forestcoll.epochs.epoch_links import links_between
+from tutti.models.forestcoll.epochs.pricing import improve_all, new_trees
+from tutti.models.forestcoll.epochs.schedule import PARTS, Edges, laid, whole_units
+from tutti.schedules.capabilities import Capabilities, Groups, Switches
+from tutti.schedules.collective import Kind
+from tutti.schedules.intervals import IntervalTransfers, interval_schedule, line_width
+from tutti.schedules.list_scheduling import in_messages
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Schedule
+from tutti.topologies.errors import InputError, NoSchedule
+from tutti.topologies.exact import FloatArray, Int64Array, offsets_of
+from tutti.topologies.graphs.shortest_paths import hop_distances
+from tutti.topologies.graphs.symmetry import automorphisms
+from tutti.topologies.kernels import now
+from tutti.topologies.ranges import Duration, Options
+from tutti.topologies.topology import Topology
+from tutti.topologies.units import parse_time
 
 MOST_RANKS = 128
 """Prices are looked at for every two ranks in every epoch."""

@@ -35,21 +35,21 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from models.all_to_all.rounding import rounded_shares
-from schedules.capabilities import Capabilities, Groups, Switches
-from schedules.collective import Kind
-from schedules.intervals import PartTransfers, in_parts, sums_sent
-from schedules.method import Method, Problem
-from schedules.schedule import Schedule
-from topologies.errors import NoSchedule
-from topologies.exact import FloatArray, Int32Array, Int64Array
-from topologies.graphs.shortest_paths import diameter, hop_distances
-from topologies.graphs.symmetry import automorphisms, drawn_subgroup
-from topologies.kernels import now
-from topologies.progress import tell
-from topologies.ranges import Duration, Options, Whole
-from topologies.topology import Topology
-from topologies.units import parse_time
+from tutti.models.all_to_all.rounding import rounded_shares
+from tutti.schedules.capabilities import Capabilities, Groups, Switches
+from tutti.schedules.collective import Kind
+from tutti.schedules.intervals import PartTransfers, in_parts, sums_sent
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Schedule
+from tutti.topologies.errors import NoSchedule
+from tutti.topologies.exact import FloatArray, Int32Array, Int64Array
+from tutti.topologies.graphs.shortest_paths import diameter, hop_distances
+from tutti.topologies.graphs.symmetry import automorphisms, drawn_subgroup
+from tutti.topologies.kernels import now
+from tutti.topologies.progress import tell
+from tutti.topologies.ranges import Duration, Options, Whole
+from tutti.topologies.topology import Topology
+from tutti.topologies.units import parse_time
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model

@@ -32,14 +32,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.allreduce.products import rooted_at
-from models.allreduce.spanning_trees import Packing, centred, load_ratio
-from models.solvers.compiled import CompiledModel
-from models.solvers.highs import HighsOptions
-from models.solvers.solving import solve
-from topologies.exact import Int32Array, Int64Array
-from topologies.graphs.strength import Graph, strength
-from topologies.trees.forest import Forest, heights
+from tutti.models.allreduce.products import rooted_at
+from tutti.models.allreduce.spanning_trees import Packing, centred, load_ratio
+from tutti.models.solvers.compiled import CompiledModel
+from tutti.models.solvers.highs import HighsOptions
+from tutti.models.solvers.solving import solve
+from tutti.topologies.exact import Int32Array, Int64Array
+from tutti.topologies.graphs.strength import Graph, strength
+from tutti.topologies.trees.forest import Forest, heights
 
 FEWEST_TREES = 840
 """So many trees at least, images counted: fewer cannot load all edges alike on some grids."""
@@ -83,7 +83,7 @@ def cube_of(graph: Graph) -> tuple[int, int] | None:
 
     Examples
     --------
-    >>> from topologies.graphs.strength import undirected
+    >>> from tutti.topologies.graphs.strength import undirected
     >>> cube_of(undirected(4, [0, 2, 0, 1], [1, 3, 2, 3], [5, 5, 5, 5]))
     (2, 2)
     """
@@ -108,7 +108,7 @@ def grid_packing(graph: Graph) -> Packing | None:
 
     Examples
     --------
-    >>> from topologies.graphs.strength import undirected
+    >>> from tutti.topologies.graphs.strength import undirected
     >>> mesh = undirected(4, [0, 2, 0, 1], [1, 3, 2, 3], [1, 1, 1, 1])
     >>> grid_packing(mesh).ratio
     Fraction(3, 4)

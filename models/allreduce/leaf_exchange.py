@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.allreduce.trees import HalfTrees
-from topologies.exact import Int32Array, Int64Array, offsets_of
-from topologies.kernels import kernel
-from topologies.trees.tree_local_search import UInt64Array, draw
+from tutti.models.allreduce.trees import HalfTrees
+from tutti.topologies.exact import Int32Array, Int64Array, offsets_of
+from tutti.topologies.kernels import kernel
+from tutti.topologies.trees.tree_local_search import UInt64Array, draw
 
 PRICE = 24
 """Hops that a leaf more is worth, where one is missing."""

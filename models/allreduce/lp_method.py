@@ -20,11 +20,11 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from models.allreduce.balanced_optimum import balanced_shares
-from models.allreduce.certificate import PROGRAM, Optimum
-from models.allreduce.lp_timed import can_be_timed, timed_schedule
-from models.allreduce.optimum import WAYS, allreduce_optimum
-from models.allreduce.trees import (
+from tutti.models.allreduce.balanced_optimum import balanced_shares
+from tutti.models.allreduce.certificate import PROGRAM, Optimum
+from tutti.models.allreduce.lp_timed import can_be_timed, timed_schedule
+from tutti.models.allreduce.optimum import WAYS, allreduce_optimum
+from tutti.models.allreduce.trees import (
     FEW,
     HalfTrees,
     TreePlan,
@@ -35,18 +35,18 @@ from models.allreduce.trees import (
     rounded_plan,
     schedule_height,
 )
-from schedules.capabilities import Capabilities, Groups
-from schedules.collective import Kind
-from schedules.cost import congestion
-from schedules.list_scheduling.piece_counts import sliced_seconds
-from schedules.method import Method, Problem
-from schedules.schedule import Schedule
-from schedules.simulation.simulate import simulate
-from topologies.errors import NoSchedule
-from topologies.kernels import now
-from topologies.ranges import SECONDS, Choice, Options, Whole
-from topologies.topology import Topology
-from topologies.trees.forest import largest_height, mean_height
+from tutti.schedules.capabilities import Capabilities, Groups
+from tutti.schedules.collective import Kind
+from tutti.schedules.cost import congestion
+from tutti.schedules.list_scheduling.piece_counts import sliced_seconds
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Schedule
+from tutti.schedules.simulation.simulate import simulate
+from tutti.topologies.errors import NoSchedule
+from tutti.topologies.kernels import now
+from tutti.topologies.ranges import SECONDS, Choice, Options, Whole
+from tutti.topologies.topology import Topology
+from tutti.topologies.trees.forest import largest_height, mean_height
 
 MOST_TREES = 10**9
 """That may be asked for."""

@@ -21,19 +21,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.allreduce.cuts import Arcs
-from models.allreduce.leaf_exchange import ArcTrees, arc_trees, levels, with_leaves
-from models.allreduce.trees import HalfTrees
-from schedules.intervals import IntervalTransfers, interval_schedule
-from schedules.list_scheduling.forward_backward import forward_backward
-from schedules.list_scheduling.kernel import TimedRoutes
-from schedules.list_scheduling.piece_counts import FINE, Pieces, cut, improved
-from schedules.list_scheduling.trees import TreePairs, tree_transfers
-from schedules.message_durations import FarApartError, check_reach, link_ticks
-from schedules.method import Problem
-from schedules.schedule import Clock, Schedule
-from topologies.exact import INT64_MAX, FloatArray, Int32Array, Int64Array, offsets_of
-from topologies.topology import Topology
+from tutti.models.allreduce.cuts import Arcs
+from tutti.models.allreduce.leaf_exchange import ArcTrees, arc_trees, levels, with_leaves
+from tutti.models.allreduce.trees import HalfTrees
+from tutti.schedules.intervals import IntervalTransfers, interval_schedule
+from tutti.schedules.list_scheduling.forward_backward import forward_backward
+from tutti.schedules.list_scheduling.kernel import TimedRoutes
+from tutti.schedules.list_scheduling.piece_counts import FINE, Pieces, cut, improved
+from tutti.schedules.list_scheduling.trees import TreePairs, tree_transfers
+from tutti.schedules.message_durations import FarApartError, check_reach, link_ticks
+from tutti.schedules.method import Problem
+from tutti.schedules.schedule import Clock, Schedule
+from tutti.topologies.exact import INT64_MAX, FloatArray, Int32Array, Int64Array, offsets_of
+from tutti.topologies.topology import Topology
 
 MOST_TRANSFERS = 2**17
 """Transfers of the largest schedule that is tried: a few tenths of a second's worth."""
@@ -62,7 +62,7 @@ def can_be_timed(topology: Topology) -> bool:
 
     Examples
     --------
-    >>> from topologies.families.grids import ring
+    >>> from tutti.topologies.families.grids import ring
     >>> can_be_timed(ring(4))
     True
     """

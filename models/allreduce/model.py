@@ -37,15 +37,22 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyomo.environ as pyo
 
-from models.allreduce.certificate import PROGRAM, Effort, Optimum, proven_optimum, tightest, whole_solutions
-from models.allreduce.cuts import BROADCAST, REDUCE, Arcs, Cuts
-from models.allreduce.vertex import basic_solution
-from models.solvers import CompiledModel, SolverResult, compile_model, solve
-from topologies.errors import InputError, NoSchedule
-from topologies.exact import Int64Array
-from topologies.graphs.shortest_paths import Route
-from topologies.kernels import now
-from topologies.topology import Topology
+from tutti.models.allreduce.certificate import (
+    PROGRAM,
+    Effort,
+    Optimum,
+    proven_optimum,
+    tightest,
+    whole_solutions,
+)
+from tutti.models.allreduce.cuts import BROADCAST, REDUCE, Arcs, Cuts
+from tutti.models.allreduce.vertex import basic_solution
+from tutti.models.solvers import CompiledModel, SolverResult, compile_model, solve
+from tutti.topologies.errors import InputError, NoSchedule
+from tutti.topologies.exact import Int64Array
+from tutti.topologies.graphs.shortest_paths import Route
+from tutti.topologies.kernels import now
+from tutti.topologies.topology import Topology
 
 NOISE = 20
 """Without an exact vertex, a cut of 2^-NOISE of the largest weight is a solver's rounding: left out."""

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from models.allreduce.certificate import (
+from tutti.models.allreduce.certificate import (
     FINE,
     PROGRAM,
     Effort,
@@ -32,15 +32,15 @@ from models.allreduce.certificate import (
     tightest,
     whole_solutions,
 )
-from models.allreduce.cuts import Arcs, Cuts, Master, broken_cuts, grown, master, routes_over_switches
-from models.allreduce.vertex import basic_solution
-from models.solvers import SolverResult, Start, find_backend, solve
-from models.solvers.options import Feature
-from models.solvers.registry import refuse_too_large
-from topologies.errors import InputError, NoSchedule, Unsupported
-from topologies.exact import FloatArray
-from topologies.kernels import now
-from topologies.topology import Topology
+from tutti.models.allreduce.cuts import Arcs, Cuts, Master, broken_cuts, grown, master, routes_over_switches
+from tutti.models.allreduce.vertex import basic_solution
+from tutti.models.solvers import SolverResult, Start, find_backend, solve
+from tutti.models.solvers.options import Feature
+from tutti.models.solvers.registry import refuse_too_large
+from tutti.topologies.errors import InputError, NoSchedule, Unsupported
+from tutti.topologies.exact import FloatArray
+from tutti.topologies.kernels import now
+from tutti.topologies.topology import Topology
 
 SECONDS, VARIABLES = 0.3, 5_000
 """Seconds to build and solve the model of so many variables on one core; they grow with the cube.
@@ -102,7 +102,7 @@ def allreduce_optimum(
 
     Examples
     --------
-    >>> from topologies.families.grids import mesh
+    >>> from tutti.topologies.families.grids import mesh
     >>> found = allreduce_optimum(mesh(3, 3))
     >>> found.exact, found.upper * 50 * 10**9
     (True, Fraction(2, 3))
@@ -126,7 +126,7 @@ def num_variables(topology: Topology) -> int:
 
     Examples
     --------
-    >>> from topologies.families.grids import ring
+    >>> from tutti.topologies.families.grids import ring
     >>> num_variables(ring(4))
     116
     """
@@ -138,7 +138,7 @@ def num_variables(topology: Topology) -> int:
 
 def _optimum_by_model(topology: Topology, solver: str, options: Any, time_limit: float | None) -> Optimum:
     """Return the optimum that the Pyomo model has, unless it is too large for its time."""
-    from models.allreduce.model import model_optimum  # Pyomo is slow to import
+    from tutti.models.allreduce.model import model_optimum  # Pyomo is slow to import
 
     variables = num_variables(topology)
     seconds = SECONDS * (variables / VARIABLES) ** 3

@@ -53,9 +53,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from topologies.exact import INT64_MAX, Int32Array, Int64Array
-from topologies.graphs.strength import Graph
-from topologies.trees.forest import Forest
+from tutti.topologies.exact import INT64_MAX, Int32Array, Int64Array
+from tutti.topologies.graphs.strength import Graph
+from tutti.topologies.trees.forest import Forest
 
 Factors = tuple[Graph, Graph]
 
@@ -65,7 +65,7 @@ def factors(graph: Graph) -> Factors | None:
 
     Examples
     --------
-    >>> from topologies.graphs.strength import undirected
+    >>> from tutti.topologies.graphs.strength import undirected
     >>> mesh = undirected(4, [0, 2, 0, 1], [1, 3, 2, 3], [5, 5, 7, 7])
     >>> [factor.capacity.tolist() for factor in factors(mesh)]
     [[7], [5]]
@@ -217,7 +217,7 @@ def spine_forest(split: Factors) -> Forest | None:
 
     Examples
     --------
-    >>> from topologies.graphs.strength import undirected
+    >>> from tutti.topologies.graphs.strength import undirected
     >>> path = undirected(3, [0, 1], [1, 2], [1, 1])
     >>> len(spine_forest((path, path)))
     16

@@ -30,19 +30,19 @@ from fractions import Fraction
 
 import numpy as np
 
-from models.allreduce.products import factors, is_even_path, product_forest, spine_forest
-from models.bounds.bottleneck_cut import bottleneck_cut
-from topologies.errors import InputError, NoSchedule
-from topologies.exact import Int32Array, Int64Array, frozen
-from topologies.graphs.shortest_paths import Neighbours, hops_from_each
-from topologies.graphs.strength import Graph, connected, orient, strength, undirected
-from topologies.kernels import kernel
-from topologies.topology import Topology
-from topologies.trees.forest import Forest, LogicalNetwork, depths, mean_height
-from topologies.trees.packing import pack_counts, pair_capacities
-from topologies.trees.switch_removal import remove_switches
-from topologies.trees.switch_removal_heuristic import spread_switches
-from topologies.trees.tree_counts import tree_capacities
+from tutti.models.allreduce.products import factors, is_even_path, product_forest, spine_forest
+from tutti.models.bounds.bottleneck_cut import bottleneck_cut
+from tutti.topologies.errors import InputError, NoSchedule
+from tutti.topologies.exact import Int32Array, Int64Array, frozen
+from tutti.topologies.graphs.shortest_paths import Neighbours, hops_from_each
+from tutti.topologies.graphs.strength import Graph, connected, orient, strength, undirected
+from tutti.topologies.kernels import kernel
+from tutti.topologies.topology import Topology
+from tutti.topologies.trees.forest import Forest, LogicalNetwork, depths, mean_height
+from tutti.topologies.trees.packing import pack_counts, pair_capacities
+from tutti.topologies.trees.switch_removal import remove_switches
+from tutti.topologies.trees.switch_removal_heuristic import spread_switches
+from tutti.topologies.trees.tree_counts import tree_capacities
 
 MOST_EXACT = 3 * 10**8
 """Nodes squared times trees that are packed exactly unasked; a 40x40 mesh has 2 x 10^8 and takes 12 s."""
@@ -89,7 +89,7 @@ def tree_network(topology: Topology) -> TreeNetwork | None:
 
     Examples
     --------
-    >>> from topologies.families.grids import ring
+    >>> from tutti.topologies.families.grids import ring
     >>> tree_network(ring(4)).graph.capacity
     array([1, 1, 1, 1])
     """
@@ -178,7 +178,7 @@ def pack(graph: Graph, epsilon: Fraction | None = None, *, products: bool = True
 
     Examples
     --------
-    >>> from topologies.graphs.strength import undirected
+    >>> from tutti.topologies.graphs.strength import undirected
     >>> triangle = undirected(3, [0, 1, 2], [1, 2, 0], [1, 1, 1])
     >>> found = pack(triangle)  # three paths, each half of an edge's capacity
     >>> found.ratio, len(found.forest)
@@ -223,7 +223,7 @@ def spine_packing(graph: Graph) -> Packing | None:
 
     Examples
     --------
-    >>> from topologies.graphs.strength import undirected
+    >>> from tutti.topologies.graphs.strength import undirected
     >>> mesh = undirected(4, [0, 2, 0, 1], [1, 3, 2, 3], [1, 1, 1, 1])
     >>> spine_packing(mesh).ratio
     Fraction(3, 4)
@@ -346,7 +346,7 @@ def greedy_trees(graph: Graph, bound: Fraction, epsilon: Fraction) -> Forest:
 
     Examples
     --------
-    >>> from topologies.graphs.strength import undirected
+    >>> from tutti.topologies.graphs.strength import undirected
     >>> triangle = undirected(3, [0, 1, 2], [1, 2, 0], [1, 1, 1])
     >>> len(greedy_trees(triangle, Fraction(2, 3), Fraction(1, 100)))
     3

@@ -24,29 +24,29 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from models.allreduce.certificate import Shares, halves
-from models.allreduce.cuts import BROADCAST, REDUCE, Arcs, Half
-from models.allreduce.trees_method import METHOD as ALLREDUCE_TREES
-from models.allreduce.trees_method import AllreduceTreesOptions
-from models.forestcoll import METHOD as FORESTCOLL
-from models.forestcoll import ForestcollOptions
-from schedules.collective import Collective
-from schedules.cost import congestion
-from schedules.intervals import (
+from tutti.models.allreduce.certificate import Shares, halves
+from tutti.models.allreduce.cuts import BROADCAST, REDUCE, Arcs, Half
+from tutti.models.allreduce.trees_method import METHOD as ALLREDUCE_TREES
+from tutti.models.allreduce.trees_method import AllreduceTreesOptions
+from tutti.models.forestcoll import METHOD as FORESTCOLL
+from tutti.models.forestcoll import ForestcollOptions
+from tutti.schedules.collective import Collective
+from tutti.schedules.cost import congestion
+from tutti.schedules.intervals import (
     IntervalTransfers,
     interval_schedule,
     joined_routes,
     line_width,
     tree_transfers,
 )
-from schedules.method import Method, Problem
-from schedules.schedule import Schedule
-from topologies.errors import InputError, NoSchedule, Unsupported
-from topologies.exact import INT64_MAX, BoolArray, Int64Array, offsets_of
-from topologies.topology import Topology
-from topologies.trees.forest import Forest, LogicalNetwork, largest_height, mean_height
-from topologies.trees.packing import pack_counts
-from topologies.trees.packing_heuristic import grow_trees
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Schedule
+from tutti.topologies.errors import InputError, NoSchedule, Unsupported
+from tutti.topologies.exact import INT64_MAX, BoolArray, Int64Array, offsets_of
+from tutti.topologies.topology import Topology
+from tutti.topologies.trees.forest import Forest, LogicalNetwork, largest_height, mean_height
+from tutti.topologies.trees.packing import pack_counts
+from tutti.topologies.trees.packing_heuristic import grow_trees
 
 FEW = 1000
 """Trees, where none are asked for and the optimum is not known exactly or needs too many."""

@@ -16,23 +16,23 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from models.allreduce.grids import cube_of, grid_packing
-from models.allreduce.spanning_trees import Packing, TreeNetwork, pack, spine_packing, tree_network
-from models.allreduce.trees_timed import can_be_timed, rounds_are_worth_it, timed_schedule
-from schedules.capabilities import Capabilities, Groups, Switches
-from schedules.collective import Collective, Kind
-from schedules.intervals import interval_schedule, line_width, tree_transfers
-from schedules.list_scheduling.piece_counts import sliced_seconds
-from schedules.message_durations import FarApartError
-from schedules.method import Method, Problem
-from schedules.schedule import Routes, Schedule
-from schedules.simulation.simulate import simulate
-from topologies.errors import InputError, NoSchedule
-from topologies.exact import INT64_MAX
-from topologies.kernels import now
-from topologies.ranges import Number, Options
-from topologies.topology import Topology
-from topologies.trees.forest import LogicalNetwork, largest_height, mean_height
+from tutti.models.allreduce.grids import cube_of, grid_packing
+from tutti.models.allreduce.spanning_trees import Packing, TreeNetwork, pack, spine_packing, tree_network
+from tutti.models.allreduce.trees_timed import can_be_timed, rounds_are_worth_it, timed_schedule
+from tutti.schedules.capabilities import Capabilities, Groups, Switches
+from tutti.schedules.collective import Collective, Kind
+from tutti.schedules.intervals import interval_schedule, line_width, tree_transfers
+from tutti.schedules.list_scheduling.piece_counts import sliced_seconds
+from tutti.schedules.message_durations import FarApartError
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Routes, Schedule
+from tutti.schedules.simulation.simulate import simulate
+from tutti.topologies.errors import InputError, NoSchedule
+from tutti.topologies.exact import INT64_MAX
+from tutti.topologies.kernels import now
+from tutti.topologies.ranges import Number, Options
+from tutti.topologies.topology import Topology
+from tutti.topologies.trees.forest import LogicalNetwork, largest_height, mean_height
 
 CLOSE = 1e-3
 """A flow so near to its congestion, relatively, is not tried to be shortened."""

@@ -36,18 +36,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.allreduce.spanning_trees import Packing, TreeNetwork
-from schedules.intervals import IntervalTransfers, interval_schedule
-from schedules.list_scheduling.forward_backward import forward_backward
-from schedules.list_scheduling.kernel import Sending, TimedRoutes, earliest_starts
-from schedules.list_scheduling.piece_counts import FINE, Pieces, cut, improved
-from schedules.list_scheduling.trees import TreePairs, tree_transfers
-from schedules.message_durations import Durations, check_reach, link_ticks
-from schedules.method import Problem
-from schedules.schedule import Clock, Schedule
-from topologies.exact import INT64_MAX, Int32Array, Int64Array
-from topologies.topology import Topology
-from topologies.trees.forest import Forest, depths, largest_height, mean_height
+from tutti.models.allreduce.spanning_trees import Packing, TreeNetwork
+from tutti.schedules.intervals import IntervalTransfers, interval_schedule
+from tutti.schedules.list_scheduling.forward_backward import forward_backward
+from tutti.schedules.list_scheduling.kernel import Sending, TimedRoutes, earliest_starts
+from tutti.schedules.list_scheduling.piece_counts import FINE, Pieces, cut, improved
+from tutti.schedules.list_scheduling.trees import TreePairs, tree_transfers
+from tutti.schedules.message_durations import Durations, check_reach, link_ticks
+from tutti.schedules.method import Problem
+from tutti.schedules.schedule import Clock, Schedule
+from tutti.topologies.exact import INT64_MAX, Int32Array, Int64Array
+from tutti.topologies.topology import Topology
+from tutti.topologies.trees.forest import Forest, depths, largest_height, mean_height
 
 MOST_TRANSFERS = 2**21
 """Pieces times ranks of the largest list schedule that is tried, a few seconds' worth."""
@@ -124,7 +124,7 @@ def can_be_timed(topology: Topology) -> bool:
 
     Examples
     --------
-    >>> from topologies.families.grids import ring
+    >>> from tutti.topologies.families.grids import ring
     >>> can_be_timed(ring(4))
     True
     """

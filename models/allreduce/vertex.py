@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from models.solvers.outcome import Basis, Place
+from tutti.models.solvers.outcome import Basis, Place
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

@@ -7,7 +7,7 @@ come. `model` has the linear programs that balance the links, as Pyomo models; `
 large symmetric networks without any schedule, for the expansions and their finder.
 """
 
-from models.bfb.counting import Workloads, workloads
-from models.bfb.method import METHOD, BfbOptions
+from tutti.models.bfb.counting import Workloads, workloads
+from tutti.models.bfb.method import METHOD, BfbOptions
 
 __all__ = ["METHOD", "BfbOptions", "Workloads", "workloads"]

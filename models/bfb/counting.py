@@ -18,12 +18,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from models.bfb.frontiers import Patterns, distinct_patterns, frontiers
-from models.bfb.sharing import share
-from topologies.errors import InputError
-from topologies.exact import BoolArray, Int32Array, Int64Array
-from topologies.kernels import kernel
-from topologies.topology import Topology
+from tutti.models.bfb.frontiers import Patterns, distinct_patterns, frontiers
+from tutti.models.bfb.sharing import share
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import BoolArray, Int32Array, Int64Array
+from tutti.topologies.kernels import kernel
+from tutti.topologies.topology import Topology
 
 SUBSET_LINKS = 10
 """Up to this in-degree the maximum is taken over all subsets of in-links."""
@@ -82,7 +82,7 @@ def workloads(topology: Topology) -> Workloads:
 
     Examples
     --------
-    >>> from topologies.text import parse_topology
+    >>> from tutti.topologies.text import parse_topology
     >>> work = workloads(parse_topology("torus:4x4"))
     >>> [str(u) for u in work.peaks], str(work.tb)
     (['1', '3/2', '1', '1/4'], '15/16')

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from topologies.errors import NoSchedule
-from topologies.exact import Int32Array, Int64Array, offsets_of
-from topologies.graphs.heaps import stable_pass
-from topologies.graphs.shortest_paths import hop_distances
-from topologies.kernels import kernel
-from topologies.topology import Topology
+from tutti.topologies.errors import NoSchedule
+from tutti.topologies.exact import Int32Array, Int64Array, offsets_of
+from tutti.topologies.graphs.heaps import stable_pass
+from tutti.topologies.graphs.shortest_paths import hop_distances
+from tutti.topologies.kernels import kernel
+from tutti.topologies.topology import Topology
 
 UInt8Array = npt.NDArray[np.uint8]
 

@@ -20,9 +20,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from topologies.errors import InputError
-from topologies.exact import Int32Array
-from topologies.kernels import kernel
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import Int32Array
+from tutti.topologies.kernels import kernel
 
 
 def has_intervals(degree: int, nodes: int) -> bool:

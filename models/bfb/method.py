@@ -15,25 +15,25 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
-from models.bfb.counting import Workloads, solve_patterns
-from models.bfb.frontiers import Frontiers, Patterns, count_variables, distinct_patterns, frontiers
-from models.bfb.schedule import build_schedule, schedule_of_shares
-from models.bfb.unequal import Times, times
-from models.solvers import Feature, find_backend, known_solvers
-from models.solvers.registry import refuse_too_large
-from schedules.capabilities import Capabilities, Groups, Switches
-from schedules.collective import Kind
-from schedules.compose import BY_ALLGATHER, from_allgather
-from schedules.estimates import seconds_by_allgathers
-from schedules.method import Method, Problem
-from schedules.schedule import Schedule
-from topologies.errors import InputError, NoSchedule, suggestion
-from topologies.graphs.shortest_paths import hop_distances
-from topologies.kernels import now
-from topologies.ranges import SECONDS, Choice, Options, Whole
+from tutti.models.bfb.counting import Workloads, solve_patterns
+from tutti.models.bfb.frontiers import Frontiers, Patterns, count_variables, distinct_patterns, frontiers
+from tutti.models.bfb.schedule import build_schedule, schedule_of_shares
+from tutti.models.bfb.unequal import Times, times
+from tutti.models.solvers import Feature, find_backend, known_solvers
+from tutti.models.solvers.registry import refuse_too_large
+from tutti.schedules.capabilities import Capabilities, Groups, Switches
+from tutti.schedules.collective import Kind
+from tutti.schedules.compose import BY_ALLGATHER, from_allgather
+from tutti.schedules.estimates import seconds_by_allgathers
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Schedule
+from tutti.topologies.errors import InputError, NoSchedule, suggestion
+from tutti.topologies.graphs.shortest_paths import hop_distances
+from tutti.topologies.kernels import now
+from tutti.topologies.ranges import SECONDS, Choice, Options, Whole
 
 if TYPE_CHECKING:
-    from models.bfb.model import Programs
+    from tutti.models.bfb.model import Programs
 
 AUTO, MODEL, COUNTING = "auto", "model", "counting"
 
@@ -174,7 +174,7 @@ def _programs(work: Frontiers, options: BfbOptions) -> Programs | None:
     limit, seconds = options.time_limit, variables / VARIABLES_A_SECOND
     if options.way == AUTO and (variables > MODEL_VARIABLES or (limit is not None and seconds > limit)):
         return None
-    from models.bfb.model import Programs  # Pyomo is slow to import
+    from tutti.models.bfb.model import Programs  # Pyomo is slow to import
 
     refuse_too_large(f"bfb by=model on {work.topology.name}", variables, limit, seconds)
     return Programs(work, options.solver or "highs", limit)
@@ -221,7 +221,7 @@ def _compared(programs: Programs, work: Frontiers, found: Times, options: BfbOpt
     None where there is nothing to hold to, or a solver's tolerances are too coarse for the network's times,
     and nobody asked for the model.
     """
-    from models.bfb.model import agree  # Pyomo is slow to import
+    from tutti.models.bfb.model import agree  # Pyomo is slow to import
 
     try:
         exact = found if options.chunks is None else times(work, found.size)

@@ -30,11 +30,11 @@ from typing import Any
 import numpy as np
 import pyomo.environ as pyo
 
-from models.bfb.frontiers import Frontiers
-from models.solvers import SolutionStatus, SolverResult, solve
-from topologies.errors import NoSchedule
-from topologies.kernels import now
-from topologies.topology import Topology
+from tutti.models.bfb.frontiers import Frontiers
+from tutti.models.solvers import SolutionStatus, SolverResult, solve
+from tutti.topologies.errors import NoSchedule
+from tutti.topologies.kernels import now
+from tutti.topologies.topology import Topology
 
 ROUNDING = 1e-6
 """How far a solver's U may be from the exact one: absolutely in (3.1), of U in (A.12)."""

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from models.bfb.frontiers import Frontiers, Patterns
-from models.bfb.sharing import Shares, share_all
-from schedules.collective import Collective
-from schedules.schedule import Chunks, Clock, Schedule, step_numbers
-from topologies.errors import NoSchedule
-from topologies.exact import INT64_MAX, Int32Array, Int64Array, offsets_of
-from topologies.kernels import kernel
+from tutti.models.bfb.frontiers import Frontiers, Patterns
+from tutti.models.bfb.sharing import Shares, share_all
+from tutti.schedules.collective import Collective
+from tutti.schedules.schedule import Chunks, Clock, Schedule, step_numbers
+from tutti.topologies.errors import NoSchedule
+from tutti.topologies.exact import INT64_MAX, Int32Array, Int64Array, offsets_of
+from tutti.topologies.kernels import kernel
 
 
 class Layout(NamedTuple):

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from models.bfb.frontiers import Patterns
-from topologies.exact import BoolArray, Int32Array, Int64Array
-from topologies.graphs.heaps import stable_pass
-from topologies.kernels import kernel
+from tutti.models.bfb.frontiers import Patterns
+from tutti.topologies.exact import BoolArray, Int32Array, Int64Array
+from tutti.topologies.graphs.heaps import stable_pass
+from tutti.topologies.kernels import kernel
 
 
 class Shares(NamedTuple):

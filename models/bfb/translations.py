@@ -33,14 +33,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.bfb.counting import solve_patterns
-from models.bfb.frontiers import Patterns
-from topologies.errors import InputError
-from topologies.exact import Int32Array, Int64Array, offsets_of
-from topologies.graphs.shortest_paths import hop_distances
-from topologies.kernels import kernel
-from topologies.topology import Topology
-from topologies.transforms import transpose
+from tutti.models.bfb.counting import solve_patterns
+from tutti.models.bfb.frontiers import Patterns
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import Int32Array, Int64Array, offsets_of
+from tutti.topologies.graphs.shortest_paths import hop_distances
+from tutti.topologies.kernels import kernel
+from tutti.topologies.topology import Topology
+from tutti.topologies.transforms import transpose
 
 MOST_STEPS = 16
 """Links a node: a table of all their sets is kept."""
@@ -72,7 +72,7 @@ def moves_of(topology: Topology) -> Int32Array | None:
 
     Examples
     --------
-    >>> from topologies.families.grids import ring
+    >>> from tutti.topologies.families.grids import ring
     >>> moves_of(ring(3)).tolist()
     [[1, 2, 0], [2, 0, 1]]
     """
@@ -97,7 +97,7 @@ def balance(moves: Int32Array) -> Balance:
 
     Examples
     --------
-    >>> from topologies.families.grids import torus
+    >>> from tutti.topologies.families.grids import torus
     >>> balance(moves_of(torus(4, 4)))
     Balance(reached=16, steps=4, optimal=True)
     """
@@ -226,7 +226,7 @@ def transitive_cost(topology: Topology) -> tuple[int, Fraction]:
 
     Examples
     --------
-    >>> from topologies.text import parse_topology
+    >>> from tutti.topologies.text import parse_topology
     >>> transitive_cost(parse_topology("torus:4x4"))
     (4, Fraction(15, 16))
     """

@@ -27,14 +27,14 @@ from fractions import Fraction
 
 import numpy as np
 
-from models.bfb.counting import largest_by_step
-from models.bfb.frontiers import Frontiers, Patterns, distinct_patterns
-from models.bfb.schedule import TOO_FINE
-from models.bfb.sharing import Shares, share
-from topologies.errors import NoSchedule
-from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, offsets_of
-from topologies.graphs.symmetry import link_kinds
-from topologies.topology import Topology
+from tutti.models.bfb.counting import largest_by_step
+from tutti.models.bfb.frontiers import Frontiers, Patterns, distinct_patterns
+from tutti.models.bfb.schedule import TOO_FINE
+from tutti.models.bfb.sharing import Shares, share
+from tutti.topologies.errors import NoSchedule
+from tutti.topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, offsets_of
+from tutti.topologies.graphs.symmetry import link_kinds
+from tutti.topologies.topology import Topology
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,8 @@ def times(work: Frontiers, size: Fraction, chunks: int | None = None) -> Times:
 
     Examples
     --------
-    >>> from models.bfb.frontiers import frontiers
-    >>> from topologies.text import parse_topology
+    >>> from tutti.models.bfb.frontiers import frontiers
+    >>> from tutti.topologies.text import parse_topology
     >>> uneven = frontiers(parse_topology("torus:3x3?bandwidth=2GB/s,1GB/s&alpha=0us"))
     >>> [str(u * 10**6) for u in times(uneven, Fraction(9000)).peaks]  # in step 2, 4 KB at 2 · (2 + 1) GB/s
     ['1', '2/3']

@@ -30,8 +30,8 @@ them. The methods `models.all_to_all` and `models.allreduce` find ``mcf``, ``rel
 cut. A `BoundKind` from outside brings a proof of its own.
 """
 
-from models.bounds.bound import Bound, BoundError, BoundKind, own_bounds
-from models.bounds.report import best_bound, bound_document, each_bound, lower_bounds, program_bounds
+from tutti.models.bounds.bound import Bound, BoundError, BoundKind, own_bounds
+from tutti.models.bounds.report import best_bound, bound_document, each_bound, lower_bounds, program_bounds
 
 __all__ = [
     "Bound",

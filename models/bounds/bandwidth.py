@@ -7,15 +7,15 @@ from fractions import Fraction
 
 import numpy as np
 
-from models.bounds.bottleneck_cut import bottleneck_cut
-from models.bounds.bound import SECONDS_PER_BYTE, Bound
-from models.bounds.traffic import Traffic
-from topologies.errors import InputError
-from topologies.exact import BoolArray, FloatArray, Int64Array, json_number
-from topologies.graphs.grid_structure import placed
-from topologies.graphs.shortest_paths import hop_distances
-from topologies.topology import Topology
-from topologies.transforms import transpose
+from tutti.models.bounds.bottleneck_cut import bottleneck_cut
+from tutti.models.bounds.bound import SECONDS_PER_BYTE, Bound
+from tutti.models.bounds.traffic import Traffic
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import BoolArray, FloatArray, Int64Array, json_number
+from tutti.topologies.graphs.grid_structure import placed
+from tutti.topologies.graphs.shortest_paths import hop_distances
+from tutti.topologies.topology import Topology
+from tutti.topologies.transforms import transpose
 
 KEPT = 64
 """Cuts that are evaluated exactly, after a rating by ranks and bandwidth."""

@@ -27,10 +27,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from topologies.errors import InputError
-from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, Rationals, frozen
-from topologies.graphs.max_flow import DinicNetwork, FlowNetwork, MaxFlow
-from topologies.topology import Topology
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, Rationals, frozen
+from tutti.topologies.graphs.max_flow import DinicNetwork, FlowNetwork, MaxFlow
+from tutti.topologies.topology import Topology
 
 Network = TypeVar("Network", bound=MaxFlow)
 
@@ -93,7 +93,7 @@ def bottleneck_cut(
 
     Examples
     --------
-    >>> from topologies import Link
+    >>> from tutti.topologies import Link
     >>> path = Topology.from_links("path", 3, [Link(0, 1), Link(1, 2), Link(2, 1), Link(1, 0)])
     >>> bottleneck_cut(path).ratio * 50 * 10**9
     Fraction(2, 1)

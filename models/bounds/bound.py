@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from models.bounds.check import Proof, proven
-from schedules.collective import Collective
-from schedules.schedule import Schedule
-from topologies.errors import InputError, TuttiError
-from topologies.topology import Topology
+from tutti.models.bounds.check import Proof, proven
+from tutti.schedules.collective import Collective
+from tutti.schedules.schedule import Schedule
+from tutti.topologies.errors import InputError, TuttiError
+from tutti.topologies.topology import Topology
 
 SECONDS = "s"
 SECONDS_PER_BYTE = "s/B"

@@ -257,19 +257,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from models.bounds.crossing import MOST_RANKS, Crossing
-from models.bounds.delivery import Clock, Delivery, earned
-from models.bounds.itinerary import Datum, Itineraries, taken
-from models.bounds.reachability import Reachability
-from models.bounds.receipt import Demand, Receipt
-from models.bounds.relaying import Relaying
-from models.bounds.windows import Windows
-from schedules.collective import EVERYONE, Collective
-from topologies.errors import InputError
-from topologies.exact import INT64_MAX, IntArray
-from topologies.topology import Topology
-from topologies.transforms import transpose
-from topologies.units import exact_number
+from tutti.models.bounds.crossing import MOST_RANKS, Crossing
+from tutti.models.bounds.delivery import Clock, Delivery, earned
+from tutti.models.bounds.itinerary import Datum, Itineraries, taken
+from tutti.models.bounds.reachability import Reachability
+from tutti.models.bounds.receipt import Demand, Receipt
+from tutti.models.bounds.relaying import Relaying
+from tutti.models.bounds.windows import Windows
+from tutti.schedules.collective import EVERYONE, Collective
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import INT64_MAX, IntArray
+from tutti.topologies.topology import Topology
+from tutti.topologies.transforms import transpose
+from tutti.topologies.units import exact_number
 
 Certificate = Mapping[str, Any]
 """Keys by kind; see the functions below."""

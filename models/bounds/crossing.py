@@ -15,8 +15,8 @@ from math import ceil, lcm
 import numpy as np
 import numpy.typing as npt
 
-from topologies.exact import Int64Array
-from topologies.topology import Topology
+from tutti.topologies.exact import Int64Array
+from tutti.topologies.topology import Topology
 
 PARTS = 2**42
 """M is counted in so many parts: what can be served upwards, what must be downwards."""

@@ -30,16 +30,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.bounds.bandwidth import cut_nodes
-from models.bounds.bound import SECONDS, Bound
-from models.bounds.growth import MOST_TICKS as MOST_WHOLE  # after these all have heard of all
-from models.bounds.growth import Growth, forwarding, tick_of
-from models.bounds.latency import AlphaDistances
-from models.bounds.traffic import Traffic
-from topologies.exact import BoolArray, Int32Array, Int64Array, json_number
-from topologies.kernels import kernel
-from topologies.topology import Topology
-from topologies.transforms import transpose
+from tutti.models.bounds.bandwidth import cut_nodes
+from tutti.models.bounds.bound import SECONDS, Bound
+from tutti.models.bounds.growth import MOST_TICKS as MOST_WHOLE  # after these all have heard of all
+from tutti.models.bounds.growth import Growth, forwarding, tick_of
+from tutti.models.bounds.latency import AlphaDistances
+from tutti.models.bounds.traffic import Traffic
+from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, json_number
+from tutti.topologies.kernels import kernel
+from tutti.topologies.topology import Topology
+from tutti.topologies.transforms import transpose
 
 UNITS = 2**40
 """M in the unit that bytes are counted in; upwards, where they are no whole number of it."""

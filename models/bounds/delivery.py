@@ -12,9 +12,9 @@ from functools import cached_property
 
 import numpy as np
 
-from models.bounds.windows import Windows
-from topologies.exact import BoolArray, Int64Array
-from topologies.topology import Topology
+from tutti.models.bounds.windows import Windows
+from tutti.topologies.exact import BoolArray, Int64Array
+from tutti.topologies.topology import Topology
 
 
 @dataclass(frozen=True, eq=False)

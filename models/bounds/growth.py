@@ -29,12 +29,12 @@ from functools import cached_property
 
 import numpy as np
 
-from models.bounds.bound import SECONDS, Bound
-from models.bounds.latency import AlphaDistances
-from models.bounds.traffic import Traffic
-from topologies.components import components
-from topologies.exact import BoolArray, Int32Array, Int64Array, json_number
-from topologies.topology import Topology
+from tutti.models.bounds.bound import SECONDS, Bound
+from tutti.models.bounds.latency import AlphaDistances
+from tutti.models.bounds.traffic import Traffic
+from tutti.topologies.components import components
+from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, json_number
+from tutti.topologies.topology import Topology
 
 MOST_NODES = 2048
 """Larger networks are left out: every pair of nodes counts here."""

@@ -14,9 +14,9 @@ from math import ceil, gcd, lcm
 
 import numpy as np
 
-from topologies.exact import INT64_MAX, Int64Array
-from topologies.kernels import kernel
-from topologies.topology import Topology
+from tutti.topologies.exact import INT64_MAX, Int64Array
+from tutti.topologies.kernels import kernel
+from tutti.topologies.topology import Topology
 
 _NEVER = INT64_MAX // 4
 """More than any sum of rents."""

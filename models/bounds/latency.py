@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.bounds.bandwidth import cut_nodes, exit_bandwidth
-from models.bounds.bound import SECONDS, Bound
-from models.bounds.check import shortest_path
-from models.bounds.traffic import Pairs, Traffic
-from topologies.exact import BoolArray, Int64Array, json_number
-from topologies.graphs.shortest_paths import alpha_distances
-from topologies.topology import Topology
-from topologies.transforms import transpose
+from tutti.models.bounds.bandwidth import cut_nodes, exit_bandwidth
+from tutti.models.bounds.bound import SECONDS, Bound
+from tutti.models.bounds.check import shortest_path
+from tutti.models.bounds.traffic import Pairs, Traffic
+from tutti.topologies.exact import BoolArray, Int64Array, json_number
+from tutti.topologies.graphs.shortest_paths import alpha_distances
+from tutti.topologies.topology import Topology
+from tutti.topologies.transforms import transpose
 
 BLOCK_CELLS = 2**24
 """Distances that are held at a time."""

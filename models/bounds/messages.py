@@ -29,13 +29,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.bounds.bandwidth import cut_nodes
-from models.bounds.bound import SECONDS, Bound
-from models.bounds.latency import AlphaDistances
-from models.bounds.traffic import Traffic
-from topologies.exact import INT64_MAX, BoolArray, Int64Array, json_number, offsets_of
-from topologies.topology import Topology
-from topologies.transforms import transpose
+from tutti.models.bounds.bandwidth import cut_nodes
+from tutti.models.bounds.bound import SECONDS, Bound
+from tutti.models.bounds.latency import AlphaDistances
+from tutti.models.bounds.traffic import Traffic
+from tutti.topologies.exact import INT64_MAX, BoolArray, Int64Array, json_number, offsets_of
+from tutti.topologies.topology import Topology
+from tutti.topologies.transforms import transpose
 
 UNITS = 2**40
 """M in the unit that bytes are counted in; upwards, where they are no whole number of it."""

@@ -13,11 +13,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from models.bounds.bound import SECONDS, Bound
-from models.bounds.traffic import Traffic
-from topologies.exact import INT64_MAX, FloatArray, Int64Array, json_number
-from topologies.topology import Topology
-from topologies.transforms import transpose
+from tutti.models.bounds.bound import SECONDS, Bound
+from tutti.models.bounds.traffic import Traffic
+from tutti.topologies.exact import INT64_MAX, FloatArray, Int64Array, json_number
+from tutti.topologies.topology import Topology
+from tutti.topologies.transforms import transpose
 
 HALVINGS = 40
 """Of an interval of times: enough to tell who is last."""

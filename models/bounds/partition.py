@@ -18,13 +18,13 @@ from itertools import chain
 
 import numpy as np
 
-from models.bounds.bound import SECONDS, SECONDS_PER_BYTE, Bound
-from models.bounds.traffic import Traffic
-from topologies.errors import InputError
-from topologies.exact import Int32Array, json_number
-from topologies.graphs.strength import strength, undirected
-from topologies.topology import Topology
-from topologies.units import exact_number
+from tutti.models.bounds.bound import SECONDS, SECONDS_PER_BYTE, Bound
+from tutti.models.bounds.traffic import Traffic
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import Int32Array, json_number
+from tutti.topologies.graphs.strength import strength, undirected
+from tutti.topologies.topology import Topology
+from tutti.topologies.units import exact_number
 
 MOST_WORK = 2 * 10**9
 """Nodes times pairs of neighbours of a network whose strength is asked for: a flow for each pair."""

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from topologies.topology import Topology
+from tutti.topologies.topology import Topology
 
 
 @dataclass(eq=False)

@@ -15,8 +15,8 @@ from itertools import accumulate
 
 import numpy as np
 
-from topologies.exact import Int64Array
-from topologies.topology import Topology
+from tutti.topologies.exact import Int64Array
+from tutti.topologies.topology import Topology
 
 PARTS = 2**44
 """M is counted in so many parts: what can come upwards, what must come downwards."""

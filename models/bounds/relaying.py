@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from topologies.topology import Topology
+from tutti.topologies.topology import Topology
 
 Prices = Sequence[Sequence[int]]
 """Of a byte on a link: by the distance that it came from (row), and by the one that it still has to go."""

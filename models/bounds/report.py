@@ -16,33 +16,33 @@ from typing import Any
 
 import numpy as np
 
-from models.bounds.bandwidth import cut_bound, degree_bound, told_hosts
-from models.bounds.bound import ASKED_SECONDS, SECONDS_PER_BYTE, Bound, BoundKind
-from models.bounds.check import PROOFS, strengthened
-from models.bounds.crossings import crossings_bound
-from models.bounds.growth import forwarding, growth_bound
-from models.bounds.latency import AlphaDistances, combined_bound, distance_bound
-from models.bounds.messages import messages_bound
-from models.bounds.neighbours import neighbours_bound
-from models.bounds.partition import partition_bounds, transfers_bound
-from models.bounds.traffic import Traffic
-from schedules.collective import Collective, Kind
-from schedules.files.document import collective_document
-from topologies.errors import InputError
-from topologies.exact import BoolArray, json_number
-from topologies.progress import tell
-from topologies.topology import Topology
-from topologies.units import duration
+from tutti.models.bounds.bandwidth import cut_bound, degree_bound, told_hosts
+from tutti.models.bounds.bound import ASKED_SECONDS, SECONDS_PER_BYTE, Bound, BoundKind
+from tutti.models.bounds.check import PROOFS, strengthened
+from tutti.models.bounds.crossings import crossings_bound
+from tutti.models.bounds.growth import forwarding, growth_bound
+from tutti.models.bounds.latency import AlphaDistances, combined_bound, distance_bound
+from tutti.models.bounds.messages import messages_bound
+from tutti.models.bounds.neighbours import neighbours_bound
+from tutti.models.bounds.partition import partition_bounds, transfers_bound
+from tutti.models.bounds.traffic import Traffic
+from tutti.schedules.collective import Collective, Kind
+from tutti.schedules.files.document import collective_document
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import BoolArray, json_number
+from tutti.topologies.progress import tell
+from tutti.topologies.topology import Topology
+from tutti.topologies.units import duration
 
 GIGABYTE = 10**9
 MICROSECONDS = 10**6
 
 ELSEWHERE = {
-    "mcf": "models.all_to_all.bound:mcf_bound",
-    "lp": "models.allreduce.bound:lp_bound",
-    "relays": "models.all_to_all.relays:relays_bound",
-    "deliveries": "models.deliveries.bound:deliveries_bound",
-    "itineraries": "models.itineraries.bound:itineraries_bound",
+    "mcf": "tutti.models.all_to_all.bound:mcf_bound",
+    "lp": "tutti.models.allreduce.bound:lp_bound",
+    "relays": "tutti.models.all_to_all.relays:relays_bound",
+    "deliveries": "tutti.models.deliveries.bound:deliveries_bound",
+    "itineraries": "tutti.models.itineraries.bound:itineraries_bound",
 }
 """Kinds of bounds that are found by a method's own folder: the module, and the function in it that returns
 the bound or None. A new one is a line here, its proof in `models.bounds.check`."""

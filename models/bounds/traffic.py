@@ -16,9 +16,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from schedules.collective import EVERYONE, Collective
-from topologies.errors import InputError
-from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array
+from tutti.schedules.collective import EVERYONE, Collective
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from topologies.exact import Int64Array
+from tutti.topologies.exact import Int64Array
 
 
 @dataclass(frozen=True, eq=False)

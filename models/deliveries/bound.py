@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from models.bounds.bound import SECONDS, Bound
-from models.deliveries.program import DeliveryProgram
-from models.deliveries.search import largest_time
-from models.deliveries.views import Views
-from models.deliveries.windows import graded
-from schedules.collective import Collective
-from topologies.exact import json_number
-from topologies.topology import Topology
+from tutti.models.bounds.bound import SECONDS, Bound
+from tutti.models.deliveries.program import DeliveryProgram
+from tutti.models.deliveries.search import largest_time
+from tutti.models.deliveries.views import Views
+from tutti.models.deliveries.windows import graded
+from tutti.schedules.collective import Collective
+from tutti.topologies.exact import json_number
+from tutti.topologies.topology import Topology
 
 MOST_BINS = 128
 """From the beginning to the end."""

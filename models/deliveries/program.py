@@ -26,11 +26,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.deliveries.views import Views
-from models.deliveries.windows import Moments
-from models.solvers import HighsOptions, solve
-from models.solvers.rows import Rows, normalized
-from topologies.exact import FloatArray, Int64Array
+from tutti.models.deliveries.views import Views
+from tutti.models.deliveries.windows import Moments
+from tutti.models.solvers import HighsOptions, solve
+from tutti.models.solvers.rows import Rows, normalized
+from tutti.topologies.exact import FloatArray, Int64Array
 
 GREATEST_PRICE = 2**30
 FLOAT_SLACK = 1e-7

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
-from models.bounds.bound import ASKED_SECONDS
-from models.deliveries.program import FLOAT_SLACK, DeliveryProgram, Prices
-from models.deliveries.windows import Moments
-from models.solvers.secant import STEP, secant
-from topologies.kernels import now
-from topologies.progress import tell
+from tutti.models.bounds.bound import ASKED_SECONDS
+from tutti.models.deliveries.program import FLOAT_SLACK, DeliveryProgram, Prices
+from tutti.models.deliveries.windows import Moments
+from tutti.models.solvers.secant import STEP, secant
+from tutti.topologies.kernels import now
+from tutti.topologies.progress import tell
 
 MOST_PROGRAMS, CLOSE = 6, 1e-3
 """When the search ends: after so many, or so near to what is proven (relatively)."""

@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schedules.collective import EVERYONE, Collective
-from topologies.exact import BoolArray, Int64Array
-from topologies.graphs.shortest_paths import alpha_distances
-from topologies.graphs.symmetry import UInt64Array, link_kinds, mixed, refine
-from topologies.topology import Topology
-from topologies.transforms import transpose
+from tutti.schedules.collective import EVERYONE, Collective
+from tutti.topologies.exact import BoolArray, Int64Array
+from tutti.topologies.graphs.shortest_paths import alpha_distances
+from tutti.topologies.graphs.symmetry import UInt64Array, link_kinds, mixed, refine
+from tutti.topologies.topology import Topology
+from tutti.topologies.transforms import transpose
 
 _TAIL, _HEAD = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 """Odd factors, by which colours are hashed."""

@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from topologies.exact import FloatArray, Int64Array
+from tutti.topologies.exact import FloatArray, Int64Array
 
 GROWTH = 0.01
 """By which the ratio of steps is too large at most."""

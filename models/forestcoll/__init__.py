@@ -6,8 +6,8 @@ takes away what a switch can copy or add. The bottleneck cut is in `models.bound
 packing in `topologies`. The folder `epochs` makes trees together with the times of their edges.
 """
 
-from models.forestcoll.method import METHOD, ForestcollOptions
-from models.forestcoll.multicast import multicast
-from models.forestcoll.schedule import forest_schedule
+from tutti.models.forestcoll.method import METHOD, ForestcollOptions
+from tutti.models.forestcoll.multicast import multicast
+from tutti.models.forestcoll.schedule import forest_schedule
 
 __all__ = ["METHOD", "ForestcollOptions", "forest_schedule", "multicast"]

@@ -28,12 +28,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from models.bounds.bottleneck_cut import node_cut
-from topologies.errors import NoSchedule
-from topologies.exact import INT64_MAX, BoolArray, Int64Array, Rationals
-from topologies.graphs.max_flow import DinicNetwork
-from topologies.topology import Topology
-from topologies.trees.tree_counts import MOST_TREES, sustains, trees_by_root
+from tutti.models.bounds.bottleneck_cut import node_cut
+from tutti.topologies.errors import NoSchedule
+from tutti.topologies.exact import INT64_MAX, BoolArray, Int64Array, Rationals
+from tutti.topologies.graphs.max_flow import DinicNetwork
+from tutti.topologies.topology import Topology
+from tutti.topologies.trees.tree_counts import MOST_TREES, sustains, trees_by_root
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +98,7 @@ def fixed_k_capacities(topology: Topology, k: int, weights: Iterable[Fraction | 
 
     Examples
     --------
-    >>> from topologies.families.machines import mi250
+    >>> from tutti.topologies.families.machines import mi250
     >>> [str(32 / fixed_k_capacities(mi250(2), k).ratio / 10**9) for k in (1, 2, 3)]
     ['320', '1024/3', '2400/7']
     """

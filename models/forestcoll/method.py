@@ -22,32 +22,32 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from models.bounds.bottleneck_cut import Cut, binary_search_cut, bottleneck_cut
-from models.forestcoll.fixed_k import fixed_k_capacities
-from models.forestcoll.multicast import TrafficTotals, multicast
-from models.forestcoll.schedule import forest_schedule
-from schedules.capabilities import Capabilities, Groups, Switches
-from schedules.collective import Collective, Kind
-from schedules.compose import compose_allreduce
-from schedules.estimates import shard_seconds
-from schedules.method import Method, Problem
-from schedules.reversal import reverse
-from schedules.schedule import Schedule
-from topologies.components import components
-from topologies.errors import InputError, NoSchedule
-from topologies.exact import Int64Array, Rationals
-from topologies.graphs.shortest_paths import shortest_routes
-from topologies.kernels import now
-from topologies.ranges import Choice, Options, Whole
-from topologies.topology import Topology
-from topologies.transforms import among, transpose
-from topologies.trees.align_trees import align_trees
-from topologies.trees.forest import Forest, LogicalNetwork, largest_height, mean_height
-from topologies.trees.packing import pack_trees
-from topologies.trees.packing_heuristic import grow_trees
-from topologies.trees.switch_removal import remove_switches
-from topologies.trees.switch_removal_heuristic import spread_switches
-from topologies.trees.tree_counts import tree_capacities
+from tutti.models.bounds.bottleneck_cut import Cut, binary_search_cut, bottleneck_cut
+from tutti.models.forestcoll.fixed_k import fixed_k_capacities
+from tutti.models.forestcoll.multicast import TrafficTotals, multicast
+from tutti.models.forestcoll.schedule import forest_schedule
+from tutti.schedules.capabilities import Capabilities, Groups, Switches
+from tutti.schedules.collective import Collective, Kind
+from tutti.schedules.compose import compose_allreduce
+from tutti.schedules.estimates import shard_seconds
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.reversal import reverse
+from tutti.schedules.schedule import Schedule
+from tutti.topologies.components import components
+from tutti.topologies.errors import InputError, NoSchedule
+from tutti.topologies.exact import Int64Array, Rationals
+from tutti.topologies.graphs.shortest_paths import shortest_routes
+from tutti.topologies.kernels import now
+from tutti.topologies.ranges import Choice, Options, Whole
+from tutti.topologies.topology import Topology
+from tutti.topologies.transforms import among, transpose
+from tutti.topologies.trees.align_trees import align_trees
+from tutti.topologies.trees.forest import Forest, LogicalNetwork, largest_height, mean_height
+from tutti.topologies.trees.packing import pack_trees
+from tutti.topologies.trees.packing_heuristic import grow_trees
+from tutti.topologies.trees.switch_removal import remove_switches
+from tutti.topologies.trees.switch_removal_heuristic import spread_switches
+from tutti.topologies.trees.tree_counts import tree_capacities
 
 KINDS = (Kind.ALLGATHER, Kind.REDUCE_SCATTER, Kind.ALLREDUCE, Kind.BROADCAST, Kind.REDUCE)
 _SMALL = 1 << 15

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from schedules.cost import link_loads
-from schedules.schedule import Clock, Routes, Schedule
-from topologies.errors import InputError
-from topologies.exact import FloatArray, Int32Array, Int64Array, frozen
-from topologies.kernels import kernel
+from tutti.schedules.cost import link_loads
+from tutti.schedules.schedule import Clock, Routes, Schedule
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import FloatArray, Int32Array, Int64Array, frozen
+from tutti.topologies.kernels import kernel
 
 _MOST_CUTS = 62
 """Switches of one route that can be cut at, those of more hops being merely passed: bits of a mask."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from topologies.exact import Int32Array, Int64Array
-from topologies.kernels import kernel
+from tutti.topologies.exact import Int32Array, Int64Array
+from tutti.topologies.kernels import kernel
 
 _MOST_ENTRIES = 1 << 12
 """Trees of a root times ranks: larger items have runs of one depth only."""

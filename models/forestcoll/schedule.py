@@ -17,15 +17,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from models.forestcoll.runs import levels, runs
-from schedules.collective import Collective, Kind
-from schedules.schedule import Chunks, Clock, Routes, Schedule
-from topologies.errors import InputError, NoSchedule
-from topologies.exact import INT64_MAX, Int32Array, Int64Array, frozen
-from topologies.graphs.heaps import stable_pass
-from topologies.kernels import kernel
-from topologies.topology import Topology
-from topologies.trees.forest import Forest, LogicalNetwork
+from tutti.models.forestcoll.runs import levels, runs
+from tutti.schedules.collective import Collective, Kind
+from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
+from tutti.topologies.errors import InputError, NoSchedule
+from tutti.topologies.exact import INT64_MAX, Int32Array, Int64Array, frozen
+from tutti.topologies.graphs.heaps import stable_pass
+from tutti.topologies.kernels import kernel
+from tutti.topologies.topology import Topology
+from tutti.topologies.trees.forest import Forest, LogicalNetwork
 
 MOST_TRANSFERS = 2**31 - 1
 """Row numbers are int32."""

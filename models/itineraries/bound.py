@@ -7,15 +7,15 @@ from fractions import Fraction
 
 import numpy as np
 
-from models.bounds.bound import ASKED_SECONDS, SECONDS, Bound
-from models.itineraries.pairs import Pairs
-from models.itineraries.program import UNIT, Messages, Prices, Program, Start
-from models.solvers.secant import secant
-from schedules.collective import Collective
-from topologies.exact import json_number
-from topologies.kernels import now
-from topologies.progress import tell
-from topologies.topology import Topology
+from tutti.models.bounds.bound import ASKED_SECONDS, SECONDS, Bound
+from tutti.models.itineraries.pairs import Pairs
+from tutti.models.itineraries.program import UNIT, Messages, Prices, Program, Start
+from tutti.models.solvers.secant import secant
+from tutti.schedules.collective import Collective
+from tutti.topologies.exact import json_number
+from tutti.topologies.kernels import now
+from tutti.topologies.progress import tell
+from tutti.topologies.topology import Topology
 
 MOST_COLUMNS, MOST_TICKS, MOST_PARTS = 2**13, 256, 64
 """Of prices; of a time; and of the least α."""

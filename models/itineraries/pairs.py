@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.solvers.rows import NONE
-from schedules.collective import EVERYONE, Collective
-from topologies.exact import Int32Array, Int64Array, offsets_of
-from topologies.graphs.shortest_paths import alpha_distances
-from topologies.graphs.symmetry import Group, automorphisms, orbits_of
-from topologies.topology import Topology
-from topologies.transforms import transpose
+from tutti.models.solvers.rows import NONE
+from tutti.schedules.collective import EVERYONE, Collective
+from tutti.topologies.exact import Int32Array, Int64Array, offsets_of
+from tutti.topologies.graphs.shortest_paths import alpha_distances
+from tutti.topologies.graphs.symmetry import Group, automorphisms, orbits_of
+from tutti.topologies.topology import Topology
+from tutti.topologies.transforms import transpose
 
 Datum = tuple[frozenset[int], frozenset[int]]
 """What starts at some ranks, of which each adds to it if they are several, and must come to others."""

@@ -27,13 +27,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from models.itineraries.pairs import Pairs
-from models.itineraries.travel import Asked, Most, Network, broken, terms
-from models.solvers import HighsOptions, solve
-from models.solvers.rows import NONE, Rows, normalized
-from topologies.exact import BoolArray, FloatArray, Int64Array, offsets_of
-from topologies.graphs.shortest_paths import length_distances
-from topologies.kernels import now
+from tutti.models.itineraries.pairs import Pairs
+from tutti.models.itineraries.travel import Asked, Most, Network, broken, terms
+from tutti.models.solvers import HighsOptions, solve
+from tutti.models.solvers.rows import NONE, Rows, normalized
+from tutti.topologies.exact import BoolArray, FloatArray, Int64Array, offsets_of
+from tutti.topologies.graphs.shortest_paths import length_distances
+from tutti.topologies.kernels import now
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topologies.exact import BoolArray, FloatArray, Int64Array
-from topologies.kernels import kernel
+from tutti.topologies.exact import BoolArray, FloatArray, Int64Array
+from tutti.topologies.kernels import kernel
 
 FAR = 1e300
 MOST_FARES = 2**25

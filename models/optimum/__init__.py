@@ -4,8 +4,8 @@ Read `instance` (an SCCL instance in ticks), then `program` (the constraint prog
 schedules, and what CP-SAT is asked) and `method`. SCCL and TE-CCL, beside it, ask about steps and epochs.
 """
 
-from models.optimum.instance import TimedInstance
-from models.optimum.method import METHOD, OptimumOptions, optimum
-from models.optimum.search import Optimum, TickLimits, least_time
+from tutti.models.optimum.instance import TimedInstance
+from tutti.models.optimum.method import METHOD, OptimumOptions, optimum
+from tutti.models.optimum.search import Optimum, TickLimits, least_time
 
 __all__ = ["METHOD", "Optimum", "OptimumOptions", "TickLimits", "TimedInstance", "least_time", "optimum"]

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.bounds import lower_bounds
-from models.sccl.instance import Instance
-from topologies.exact import Int64Array, common_divisor
+from tutti.models.bounds import lower_bounds
+from tutti.models.sccl.instance import Instance
+from tutti.topologies.exact import Int64Array, common_divisor
 
 
 class TickRow(NamedTuple):

@@ -15,11 +15,11 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from models.bfb import METHOD as BFB
-from models.bounds import lower_bounds
-from models.forestcoll import METHOD as FORESTCOLL
-from models.optimum.instance import TickRow, TimedInstance
-from models.optimum.search import (
+from tutti.models.bfb import METHOD as BFB
+from tutti.models.bounds import lower_bounds
+from tutti.models.forestcoll import METHOD as FORESTCOLL
+from tutti.models.optimum.instance import TickRow, TimedInstance
+from tutti.models.optimum.search import (
     FirstSchedule,
     MakeFirst,
     TickLimits,
@@ -27,21 +27,21 @@ from models.optimum.search import (
     least_time,
     replayed,
 )
-from models.sccl.instance import Instance
-from models.teccl import METHOD as TECCL
-from models.teccl import Epochs, TecclOptions
-from models.teccl.starts import NO_START, StartSchedule, check_start
-from schedules.capabilities import Capabilities
-from schedules.collective import Kind
-from schedules.method import Method, Problem, chunks_a_shard
-from schedules.retiming import ends, retimed
-from schedules.reversal import reverse
-from schedules.schedule import Chunks, Clock, Routes, Schedule
-from topologies.errors import InputError, NoSchedule, Unsupported
-from topologies.exact import Int64Array
-from topologies.ranges import Duration, Number, Options, Whole
-from topologies.transforms import transpose
-from topologies.units import parse_time
+from tutti.models.sccl.instance import Instance
+from tutti.models.teccl import METHOD as TECCL
+from tutti.models.teccl import Epochs, TecclOptions
+from tutti.models.teccl.starts import NO_START, StartSchedule, check_start
+from tutti.schedules.capabilities import Capabilities
+from tutti.schedules.collective import Kind
+from tutti.schedules.method import Method, Problem, chunks_a_shard
+from tutti.schedules.retiming import ends, retimed
+from tutti.schedules.reversal import reverse
+from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
+from tutti.topologies.errors import InputError, NoSchedule, Unsupported
+from tutti.topologies.exact import Int64Array
+from tutti.topologies.ranges import Duration, Number, Options, Whole
+from tutti.topologies.transforms import transpose
+from tutti.topologies.units import parse_time
 
 REVERSED = (Kind.REDUCE_SCATTER, Kind.REDUCE)
 KINDS = (Kind.ALLGATHER, Kind.BROADCAST, Kind.SCATTER, Kind.GATHER, Kind.ALL_TO_ALL, *REVERSED)

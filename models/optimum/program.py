@@ -52,7 +52,7 @@ from typing import Any
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.optimum.instance import TickRow, TimedInstance
+from tutti.models.optimum.instance import TickRow, TimedInstance
 
 
 class TickProgram:

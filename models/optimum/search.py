@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.optimum.instance import TickRow, TimedInstance
-from models.solvers.outcome import least_whole
-from topologies.errors import NoSchedule
-from topologies.exact import BoolArray, Int64Array
+from tutti.models.optimum.instance import TickRow, TimedInstance
+from tutti.models.solvers.outcome import least_whole
+from tutti.topologies.errors import NoSchedule
+from tutti.topologies.exact import BoolArray, Int64Array
 
 MOST_TICKS = 2**40
 """CP-SAT adds in 64 bits; longer horizons are refused."""
@@ -104,7 +104,7 @@ def least_time(
     """
     from ortools.sat.python import cp_model  # slow to import
 
-    from models.optimum.program import TickProgram
+    from tutti.models.optimum.program import TickProgram
 
     begin, name = time.perf_counter(), timed.instance.topology.name
     if timed.horizon > MOST_TICKS:

@@ -9,13 +9,13 @@ from functools import cached_property
 
 import numpy as np
 
-from models.bounds import lower_bounds
-from schedules.collective import EVERYONE, Collective
-from schedules.pruning import useful_transfers
-from topologies.errors import Unsupported
-from topologies.exact import BoolArray, Int32Array, Int64Array, IntArray
-from topologies.graphs.shortest_paths import hop_distances
-from topologies.topology import Topology
+from tutti.models.bounds import lower_bounds
+from tutti.schedules.collective import EVERYONE, Collective
+from tutti.schedules.pruning import useful_transfers
+from tutti.topologies.errors import Unsupported
+from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, IntArray
+from tutti.topologies.graphs.shortest_paths import hop_distances
+from tutti.topologies.topology import Topology
 
 MOST_CHUNKS = 2**20
 """Of all items together: each is a variable a link and more."""

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
-from models.sccl.instance import Instance
-from models.solvers import Feature, find_backend
-from schedules.capabilities import Capabilities, Switches
-from schedules.collective import Kind
-from schedules.compose import BY_ALLGATHER, from_allgather
-from schedules.method import Method, Problem, chunks_a_shard
-from schedules.reversal import reverse
-from schedules.schedule import Chunks, Clock, Schedule, step_numbers
-from topologies.errors import InputError
-from topologies.ranges import Duration, Options, Whole
-from topologies.transforms import transpose
-from topologies.units import parse_time
+from tutti.models.sccl.instance import Instance
+from tutti.models.solvers import Feature, find_backend
+from tutti.schedules.capabilities import Capabilities, Switches
+from tutti.schedules.collective import Kind
+from tutti.schedules.compose import BY_ALLGATHER, from_allgather
+from tutti.schedules.method import Method, Problem, chunks_a_shard
+from tutti.schedules.reversal import reverse
+from tutti.schedules.schedule import Chunks, Clock, Schedule, step_numbers
+from tutti.topologies.errors import InputError
+from tutti.topologies.ranges import Duration, Options, Whole
+from tutti.topologies.transforms import transpose
+from tutti.topologies.units import parse_time
 
 if TYPE_CHECKING:
-    from models.sccl.search import Answer, FrontierPoint
+    from tutti.models.sccl.search import Answer, FrontierPoint
 
 FORWARD = (Kind.ALLGATHER, Kind.BROADCAST, Kind.SCATTER, Kind.GATHER, Kind.ALL_TO_ALL)
 KINDS = (*BY_ALLGATHER, Kind.BROADCAST, Kind.REDUCE, Kind.SCATTER, Kind.GATHER, Kind.ALL_TO_ALL)
@@ -97,7 +97,7 @@ def synthesize(problem: Problem, options: ScclOptions, rng: np.random.Generator)
 
 def _forward(problem: Problem, options: ScclOptions, seed: int) -> Schedule:
     """Return the schedule of a collective that does not combine."""
-    from models.sccl.search import FrontierPoint, StepLimits, fewest_rounds, frontier, in_rounds
+    from tutti.models.sccl.search import FrontierPoint, StepLimits, fewest_rounds, frontier, in_rounds
 
     instance = Instance(problem.topology, problem.collective, options.chunks)
     limits = StepLimits(options.solver, float(parse_time(options.time_limit)), seed, options.start)

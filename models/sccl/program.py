@@ -34,8 +34,8 @@ from typing import Any
 import numpy as np
 import pyomo.environ as pyo
 
-from models.sccl.instance import Instance
-from topologies.errors import NoSchedule
+from tutti.models.sccl.instance import Instance
+from tutti.topologies.errors import NoSchedule
 
 MOST_PLACES = 10**7
 """Steps times chunks times links: a program of more would take gigabytes."""

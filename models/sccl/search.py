@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 import pyomo.environ as pyo
 
-from models.sccl.instance import Instance
-from models.sccl.program import MOST_PLACES, build, crossings, places
-from models.solvers import Feature, SolutionStatus, SolverResult, Termination, find_backend, solve
-from models.solvers.outcome import least_whole
-from topologies.errors import InputError, NoSchedule
-from topologies.exact import Int64Array
-from topologies.kernels import now
+from tutti.models.sccl.instance import Instance
+from tutti.models.sccl.program import MOST_PLACES, build, crossings, places
+from tutti.models.solvers import Feature, SolutionStatus, SolverResult, Termination, find_backend, solve
+from tutti.models.solvers.outcome import least_whole
+from tutti.topologies.errors import InputError, NoSchedule
+from tutti.topologies.exact import Int64Array
+from tutti.topologies.kernels import now
 
 BREADTH_FIRST = "none: breadth first meets the bound"
 """Stands for the solver where nothing had to be solved."""

@@ -6,16 +6,24 @@ come out), `backend` (what a solver is to this project), a back-end such as `pdl
 which is the way in. A new solver is a module like `pdlp` and its place in `registry`.
 """
 
-from models.solvers.backend import Backend
-from models.solvers.compiled import CompiledModel, compile_model
-from models.solvers.gurobi import GurobiOptions
-from models.solvers.highs import HighsOptions, write_model
-from models.solvers.options import Feature, SolverOptions
-from models.solvers.ortools import CpsatOptions, GlopOptions, ScipOptions
-from models.solvers.outcome import Basis, Outcome, Progress, SolutionStatus, SolverResult, Start, Termination
-from models.solvers.pdlp import PdlpOptions
-from models.solvers.registry import SolverInfo, find_backend, known_solvers
-from models.solvers.solving import solve
+from tutti.models.solvers.backend import Backend
+from tutti.models.solvers.compiled import CompiledModel, compile_model
+from tutti.models.solvers.gurobi import GurobiOptions
+from tutti.models.solvers.highs import HighsOptions, write_model
+from tutti.models.solvers.options import Feature, SolverOptions
+from tutti.models.solvers.ortools import CpsatOptions, GlopOptions, ScipOptions
+from tutti.models.solvers.outcome import (
+    Basis,
+    Outcome,
+    Progress,
+    SolutionStatus,
+    SolverResult,
+    Start,
+    Termination,
+)
+from tutti.models.solvers.pdlp import PdlpOptions
+from tutti.models.solvers.registry import SolverInfo, find_backend, known_solvers
+from tutti.models.solvers.solving import solve
 
 __all__ = [
     "Backend",

@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from models.solvers.compiled import CompiledModel
-from models.solvers.options import Feature, SolverOptions
-from models.solvers.outcome import Extras, Outcome
-from topologies.kernels import COMPILATION
+from tutti.models.solvers.compiled import CompiledModel
+from tutti.models.solvers.options import Feature, SolverOptions
+from tutti.models.solvers.outcome import Extras, Outcome
+from tutti.topologies.kernels import COMPILATION
 
 STREAMS = (1, 2)
 

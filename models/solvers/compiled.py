@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from models.solvers.options import Feature
-from topologies.errors import InputError, Unsupported
-from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, frozen
-from topologies.kernels import now
+from tutti.models.solvers.options import Feature
+from tutti.topologies.errors import InputError, Unsupported
+from tutti.topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, frozen
+from tutti.topologies.kernels import now
 
 if TYPE_CHECKING:
     import pyomo.environ as pyo

@@ -11,10 +11,10 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from models.solvers.backend import Backend
-from models.solvers.compiled import CompiledModel
-from models.solvers.options import Feature, Positive, Seed, SolverOptions, Threads
-from models.solvers.outcome import (
+from tutti.models.solvers.backend import Backend
+from tutti.models.solvers.compiled import CompiledModel
+from tutti.models.solvers.options import Feature, Positive, Seed, SolverOptions, Threads
+from tutti.models.solvers.outcome import (
     NOTHING,
     Extras,
     Outcome,
@@ -24,8 +24,8 @@ from models.solvers.outcome import (
     Termination,
     Trace,
 )
-from topologies.exact import FloatArray
-from topologies.ranges import Choice
+from tutti.topologies.exact import FloatArray
+from tutti.topologies.ranges import Choice
 
 METHODS = {"choose": -1, "primal": 0, "dual": 1, "ipm": 2, "pdlp": 6}
 """Parameter ``Method``."""

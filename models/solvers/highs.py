@@ -8,10 +8,10 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from models.solvers.backend import Backend, Extra, printing_to, tiny
-from models.solvers.compiled import CompiledModel
-from models.solvers.options import Feature, Positive, Seed, SolverOptions, Threads
-from models.solvers.outcome import (
+from tutti.models.solvers.backend import Backend, Extra, printing_to, tiny
+from tutti.models.solvers.compiled import CompiledModel
+from tutti.models.solvers.options import Feature, Positive, Seed, SolverOptions, Threads
+from tutti.models.solvers.outcome import (
     NOTHING,
     Basis,
     Extras,
@@ -23,8 +23,8 @@ from models.solvers.outcome import (
     Termination,
     Trace,
 )
-from topologies.errors import InputError
-from topologies.ranges import Choice
+from tutti.topologies.errors import InputError
+from tutti.topologies.ranges import Choice
 
 METHODS = {
     "choose": None,

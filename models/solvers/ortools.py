@@ -38,12 +38,12 @@ from typing import Annotated, Any, ClassVar, TypeVar
 
 import numpy as np
 
-from models.solvers.backend import Backend, printing_to, tiny
-from models.solvers.compiled import CompiledModel
-from models.solvers.options import Feature, Positive, Seed, SolverOptions, Threads
-from models.solvers.outcome import NOTHING, Extras, Outcome, Progress, SolutionStatus, Termination
-from topologies.errors import InputError
-from topologies.ranges import Choice, Whole
+from tutti.models.solvers.backend import Backend, printing_to, tiny
+from tutti.models.solvers.compiled import CompiledModel
+from tutti.models.solvers.options import Feature, Positive, Seed, SolverOptions, Threads
+from tutti.models.solvers.outcome import NOTHING, Extras, Outcome, Progress, SolutionStatus, Termination
+from tutti.topologies.errors import InputError
+from tutti.topologies.ranges import Choice, Whole
 
 # ortools/linear_solver/python/model_builder_helper: SolveStatus. FEASIBLE and NOT_SOLVED mean some limit.
 TERMINATIONS = {

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from models.solvers.compiled import CompiledModel
-from models.solvers.options import Feature
-from topologies.errors import InputError
-from topologies.exact import FloatArray
+from tutti.models.solvers.compiled import CompiledModel
+from tutti.models.solvers.options import Feature
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import FloatArray
 
 ROUNDING = 1e-6
 """Of a solver's bound, a float."""

@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from models.solvers.backend import Backend, printing_to, tiny
-from models.solvers.compiled import CompiledModel
-from models.solvers.options import Feature, SolverOptions, Threads
-from models.solvers.outcome import NOTHING, Extras, Outcome, SolutionStatus, Start, Termination
-from topologies.errors import InputError
+from tutti.models.solvers.backend import Backend, printing_to, tiny
+from tutti.models.solvers.compiled import CompiledModel
+from tutti.models.solvers.options import Feature, SolverOptions, Threads
+from tutti.models.solvers.outcome import NOTHING, Extras, Outcome, SolutionStatus, Start, Termination
+from tutti.topologies.errors import InputError
 
 ITERATION_LOG = 2
 """``verbosity_level`` of one line an iteration."""

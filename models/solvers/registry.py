@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from models.solvers import gurobi, highs, ortools, pdlp
-from models.solvers.backend import Backend
-from models.solvers.options import Feature
-from topologies.errors import InputError, Unsupported, suggestion
+from tutti.models.solvers import gurobi, highs, ortools, pdlp
+from tutti.models.solvers.backend import Backend
+from tutti.models.solvers.options import Feature
+from tutti.topologies.errors import InputError, Unsupported, suggestion
 
 BACKENDS = {
     backend.name: backend

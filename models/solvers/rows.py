@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from models.solvers.compiled import CompiledModel
-from topologies.exact import FloatArray, Int64Array
+from tutti.models.solvers.compiled import CompiledModel
+from tutti.topologies.exact import FloatArray, Int64Array
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

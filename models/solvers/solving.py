@@ -18,14 +18,22 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from models.solvers.backend import Backend
-from models.solvers.compiled import CompiledModel, compile_model, required_features
-from models.solvers.options import Feature, SolverOptions
-from models.solvers.outcome import Extras, Outcome, SolutionStatus, SolverResult, Start, Termination, Trace
-from models.solvers.registry import find_backend
-from topologies.errors import InputError, TuttiError, raised
-from topologies.kernels import COMPILATION
-from topologies.processes import MEGABYTE, Caller, End, Ended, Worker, peak_memory, reset_peak_memory
+from tutti.models.solvers.backend import Backend
+from tutti.models.solvers.compiled import CompiledModel, compile_model, required_features
+from tutti.models.solvers.options import Feature, SolverOptions
+from tutti.models.solvers.outcome import (
+    Extras,
+    Outcome,
+    SolutionStatus,
+    SolverResult,
+    Start,
+    Termination,
+    Trace,
+)
+from tutti.models.solvers.registry import find_backend
+from tutti.topologies.errors import InputError, TuttiError, raised
+from tutti.topologies.kernels import COMPILATION
+from tutti.topologies.processes import MEGABYTE, Caller, End, Ended, Worker, peak_memory, reset_peak_memory
 
 if TYPE_CHECKING:
     import pyomo.environ as pyo
@@ -184,7 +192,7 @@ def _helper() -> Worker:
     if helper is not None:
         return helper
     with COMPILATION:
-        return Worker.fresh("models.solvers.solving:help_solving")
+        return Worker.fresh("tutti.models.solvers.solving:help_solving")
 
 
 def _solve_apart(model: CompiledModel, backend: Backend, options: SolverOptions, extras: Extras) -> _Measured:

@@ -7,7 +7,7 @@ chunk), `transfers` and `ordering` (which goes first), `scheduling` (which trave
 it one after the other.
 """
 
-from models.taccl.method import METHOD
-from models.taccl.sketch import Sketch, read_sketch, shipped_sketches
+from tutti.models.taccl.method import METHOD
+from tutti.models.taccl.sketch import Sketch, read_sketch, shipped_sketches
 
 __all__ = ["METHOD", "Sketch", "read_sketch", "shipped_sketches"]

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from models.taccl.demand import Demand
-from models.taccl.solving import NEVER, Deadline
-from topologies.exact import BoolArray, FloatArray
-from topologies.graphs.shortest_paths import nearest_first
+from tutti.models.taccl.demand import Demand
+from tutti.models.taccl.solving import NEVER, Deadline
+from tutti.topologies.exact import BoolArray, FloatArray
+from tutti.topologies.graphs.shortest_paths import nearest_first
 
 ROUNDING = 1e-12
 """Relative error of numbers that are equal."""

@@ -32,14 +32,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.taccl.logical import LogicalTopology
-from models.taccl.sketch import Sketch
-from schedules.collective import EVERYONE, Collective
-from schedules.schedule import Chunks
-from topologies.errors import InputError, NoSchedule
-from topologies.exact import BoolArray, Int32Array, Int64Array, IntArray
-from topologies.graphs.symmetry import Group, automorphisms
-from topologies.topology import Topology
+from tutti.models.taccl.logical import LogicalTopology
+from tutti.models.taccl.sketch import Sketch
+from tutti.schedules.collective import EVERYONE, Collective
+from tutti.schedules.schedule import Chunks
+from tutti.topologies.errors import InputError, NoSchedule
+from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, IntArray
+from tutti.topologies.graphs.symmetry import Group, automorphisms
+from tutti.topologies.topology import Topology
 
 MOST_ELEMENTS = 512
 """Of a larger group of automorphisms only generators are looked at."""

@@ -22,11 +22,11 @@ from functools import cached_property
 
 import numpy as np
 
-from models.taccl.sketch import Connection, Policy, Sketch
-from topologies.errors import InputError, Unsupported
-from topologies.exact import BoolArray, Int32Array, Int64Array
-from topologies.graphs.shortest_paths import UNREACHABLE, Neighbours, hops_from_each
-from topologies.topology import Topology
+from tutti.models.taccl.sketch import Connection, Policy, Sketch
+from tutti.topologies.errors import InputError, Unsupported
+from tutti.topologies.exact import BoolArray, Int32Array, Int64Array
+from tutti.topologies.graphs.shortest_paths import UNREACHABLE, Neighbours, hops_from_each
+from tutti.topologies.topology import Topology
 
 NO_HYPEREDGE = Policy.FREE
 

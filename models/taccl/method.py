@@ -10,13 +10,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from models.taccl.options import TacclOptions
-from schedules.capabilities import Capabilities
-from schedules.collective import KINDS, Kind
-from schedules.method import Method, Problem
-from schedules.schedule import Schedule
-from topologies.errors import InputError
-from topologies.graphs.grid_structure import note_on_hosts, placed
+from tutti.models.taccl.options import TacclOptions
+from tutti.schedules.capabilities import Capabilities
+from tutti.schedules.collective import KINDS, Kind
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Schedule
+from tutti.topologies.errors import InputError
+from tutti.topologies.graphs.grid_structure import note_on_hosts, placed
 
 DEFAULT_SIZE = Fraction(2**20)
 """M where none is given and none matters: between like links a transfer is a transfer."""
@@ -34,7 +34,7 @@ def synthesize(problem: Problem, options: TacclOptions, rng: np.random.Generator
     NoSchedule
         If the sketch leaves a chunk no path, or the solver stops without a routing.
     """
-    from models.taccl.stages import synthesized  # Pyomo is slow to import
+    from tutti.models.taccl.stages import synthesized  # Pyomo is slow to import
 
     METHOD.supports(problem, options)
     where, infer = problem.topology, options.infer_hosts

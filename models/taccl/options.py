@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, ClassVar
 
-from models.taccl.demand import Paths
-from models.taccl.sketch import Sketch, read_sketch
-from models.taccl.solving import StageLimits, mip_options
-from models.taccl.transfers import Contiguity
-from topologies.errors import InputError
-from topologies.ranges import Choice, Number, Options, Whole
-from topologies.units import parse_size
+from tutti.models.taccl.demand import Paths
+from tutti.models.taccl.sketch import Sketch, read_sketch
+from tutti.models.taccl.solving import StageLimits, mip_options
+from tutti.models.taccl.transfers import Contiguity
+from tutti.topologies.errors import InputError
+from tutti.topologies.ranges import Choice, Number, Options, Whole
+from tutti.topologies.units import parse_size
 
 PATHS = Choice(tuple(Paths), words=f"allowed: {', '.join(Paths)}")
 CONTIGUITIES = Choice(tuple(Contiguity), words=f"allowed: {', '.join(Contiguity)}")

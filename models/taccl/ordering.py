@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from models.taccl.solving import NEVER, Deadline
-from models.taccl.transfers import Transfers
-from topologies.exact import FloatArray, Int64Array, offsets_of
-from topologies.kernels import kernel
+from tutti.models.taccl.solving import NEVER, Deadline
+from tutti.models.taccl.transfers import Transfers
+from tutti.topologies.exact import FloatArray, Int64Array, offsets_of
+from tutti.topologies.kernels import kernel
 
 NOISE = (0.25, 1.0, 4.0)
 """Spread of disturbances, in lengths of a transfer; taken in turn."""

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyomo.environ as pyo
 
-from models.solvers import CompiledModel, SolverResult, Start, Termination, compile_model, solve
-from models.taccl.costs import Costs, PortCost
-from models.taccl.demand import Demand
-from models.taccl.routing_model import WEIGHT, Orbits, RoutingModel
-from models.taccl.sketch import Policy
-from models.taccl.solving import (
+from tutti.models.solvers import CompiledModel, SolverResult, Start, Termination, compile_model, solve
+from tutti.models.taccl.costs import Costs, PortCost
+from tutti.models.taccl.demand import Demand
+from tutti.models.taccl.routing_model import WEIGHT, Orbits, RoutingModel
+from tutti.models.taccl.sketch import Policy
+from tutti.models.taccl.solving import (
     NEVER,
     Deadline,
     StageLimits,
@@ -30,10 +30,10 @@ from models.taccl.solving import (
     takes_start,
     unsolved,
 )
-from topologies.errors import NoSchedule
-from topologies.exact import BoolArray, FloatArray, Int64Array
-from topologies.graphs.shortest_paths import nearest_first
-from topologies.kernels import now
+from tutti.topologies.errors import NoSchedule
+from tutti.topologies.exact import BoolArray, FloatArray, Int64Array
+from tutti.topologies.graphs.shortest_paths import nearest_first
+from tutti.topologies.kernels import now
 
 ROUNDS = 3
 """How often each chunk is routed again."""

@@ -66,12 +66,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyomo.environ as pyo
 
-from models.taccl.costs import Costs
-from models.taccl.demand import Demand
-from models.taccl.sketch import Policy
-from models.taccl.solving import Deadline
-from topologies.exact import BoolArray, FloatArray, Int64Array
-from topologies.graphs.symmetry import orbits_of
+from tutti.models.taccl.costs import Costs
+from tutti.models.taccl.demand import Demand
+from tutti.models.taccl.sketch import Policy
+from tutti.models.taccl.solving import Deadline
+from tutti.topologies.exact import BoolArray, FloatArray, Int64Array
+from tutti.topologies.graphs.symmetry import orbits_of
 
 SECONDS_A_TRANSFER = 2e-4
 """To build the model and hand it over, for each of its transfers (measured on two DGX-2 with dgx2-sk-2)."""

@@ -65,11 +65,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyomo.environ as pyo
 
-from models.solvers import CompiledModel, SolverResult, Start, compile_model, solve
-from models.taccl.ordering import TimedMessages, timed
-from models.taccl.solving import StageLimits, mip_options, slack, stats_of, takes_start, unsolved
-from models.taccl.transfers import Contiguity, PortUse, Transfers
-from topologies.kernels import now
+from tutti.models.solvers import CompiledModel, SolverResult, Start, compile_model, solve
+from tutti.models.taccl.ordering import TimedMessages, timed
+from tutti.models.taccl.solving import StageLimits, mip_options, slack, stats_of, takes_start, unsolved
+from tutti.models.taccl.transfers import Contiguity, PortUse, Transfers
+from tutti.topologies.kernels import now
 
 SECONDS_A_TRANSFER = 4e-4
 """To build the model and hand it over, for each transfer (measured on tori and DGX-2: 3e-4 to 6e-4)."""

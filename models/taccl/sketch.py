@@ -36,9 +36,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from topologies.errors import InputError, suggestion
-from topologies.files import read_text
-from topologies.units import parse_size
+from tutti.topologies.errors import InputError, suggestion
+from tutti.topologies.files import read_text
+from tutti.topologies.units import parse_size
 
 SHIPPED = Path(__file__).parent / "sketches"
 """Where the sketches of the paper's section 7.1 are."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
-from models.solvers import Feature, SolverResult, find_backend
-from topologies.errors import NoSchedule
+from tutti.models.solvers import Feature, SolverResult, find_backend
+from tutti.topologies.errors import NoSchedule
 
 SLACK = 1e-4
 """More than rounding, and less than solvers' gaps."""

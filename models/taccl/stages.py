@@ -23,23 +23,30 @@ from typing import Any
 
 import numpy as np
 
-from models.taccl.costs import Costs
-from models.taccl.demand import Demand, PathRules, demand_of, found_symmetry, sketched_symmetry, with_symmetry
-from models.taccl.logical import LogicalTopology, direct_links, sketched_links
-from models.taccl.options import TacclOptions
-from models.taccl.ordering import TimedMessages, ordered, timed
-from models.taccl.routing import Routing, reroute, route
-from models.taccl.scheduling import exactly_scheduled
-from models.taccl.solving import Deadline, StageLimits, joined
-from models.taccl.transfers import Transfers
-from schedules.collective import Kind
-from schedules.method import Problem
-from schedules.reversal import normal_order
-from schedules.schedule import Chunks, Clock, Routes, Schedule
-from topologies.errors import NoSchedule
-from topologies.exact import BoolArray, Int64Array, offsets_of
-from topologies.topology import Topology
-from topologies.transforms import transpose
+from tutti.models.taccl.costs import Costs
+from tutti.models.taccl.demand import (
+    Demand,
+    PathRules,
+    demand_of,
+    found_symmetry,
+    sketched_symmetry,
+    with_symmetry,
+)
+from tutti.models.taccl.logical import LogicalTopology, direct_links, sketched_links
+from tutti.models.taccl.options import TacclOptions
+from tutti.models.taccl.ordering import TimedMessages, ordered, timed
+from tutti.models.taccl.routing import Routing, reroute, route
+from tutti.models.taccl.scheduling import exactly_scheduled
+from tutti.models.taccl.solving import Deadline, StageLimits, joined
+from tutti.models.taccl.transfers import Transfers
+from tutti.schedules.collective import Kind
+from tutti.schedules.method import Problem
+from tutti.schedules.reversal import normal_order
+from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
+from tutti.topologies.errors import NoSchedule
+from tutti.topologies.exact import BoolArray, Int64Array, offsets_of
+from tutti.topologies.topology import Topology
+from tutti.topologies.transforms import transpose
 
 ROUNDING = Fraction(1, 10**9)
 """By how much a solver's time may be below an exact one, relatively."""

@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.taccl.demand import Demand
-from models.taccl.logical import LogicalTopology
-from topologies.exact import BoolArray, common_divisor
+from tutti.models.taccl.demand import Demand
+from tutti.models.taccl.logical import LogicalTopology
+from tutti.topologies.exact import BoolArray, common_divisor
 
 MOST_TICKS = 2**53
 """What a float holds exactly, as solvers are given ticks."""

@@ -6,7 +6,7 @@ valid inequalities that are added), `search` (the earliest finish, the most rewa
 is imported from its file.
 """
 
-from models.teccl.epochs import Epochs, Transfer
-from models.teccl.method import METHOD, TecclOptions, teccl
+from tutti.models.teccl.epochs import Epochs, Transfer
+from tutti.models.teccl.method import METHOD, TecclOptions, teccl
 
 __all__ = ["METHOD", "Epochs", "TecclOptions", "Transfer", "teccl"]

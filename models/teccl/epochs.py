@@ -35,11 +35,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.bounds import Bound, lower_bounds
-from models.sccl.instance import Instance
-from topologies.errors import InputError, Unsupported
-from topologies.exact import Int64Array
-from topologies.topology import Topology
+from tutti.models.bounds import Bound, lower_bounds
+from tutti.models.sccl.instance import Instance
+from tutti.topologies.errors import InputError, Unsupported
+from tutti.topologies.exact import Int64Array
+from tutti.topologies.topology import Topology
 
 MOST_ROUTES = 2**14
 """Through switches: 128 ranks on one switch have 16,256."""

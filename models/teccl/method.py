@@ -10,26 +10,26 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
-from models.bfb import METHOD as BFB
-from models.forestcoll import METHOD as FORESTCOLL
-from models.sccl.instance import Instance
-from models.solvers import Feature, find_backend
-from models.teccl.epochs import BEST, FASTEST, SLOWEST, Epochs, finish_of, routes_of
-from models.teccl.starts import NO_START, StartSchedule, check_start
-from schedules.capabilities import Capabilities
-from schedules.collective import Kind
-from schedules.compose import BY_ALLGATHER, from_allgather
-from schedules.method import Method, Problem, chunks_a_shard
-from schedules.reversal import reverse
-from schedules.schedule import Chunks, Clock, Routes, Schedule
-from topologies.errors import InputError, NoSchedule
-from topologies.kernels import now
-from topologies.ranges import Choice, Duration, Number, Options, Whole
-from topologies.transforms import transpose
-from topologies.units import parse_time
+from tutti.models.bfb import METHOD as BFB
+from tutti.models.forestcoll import METHOD as FORESTCOLL
+from tutti.models.sccl.instance import Instance
+from tutti.models.solvers import Feature, find_backend
+from tutti.models.teccl.epochs import BEST, FASTEST, SLOWEST, Epochs, finish_of, routes_of
+from tutti.models.teccl.starts import NO_START, StartSchedule, check_start
+from tutti.schedules.capabilities import Capabilities
+from tutti.schedules.collective import Kind
+from tutti.schedules.compose import BY_ALLGATHER, from_allgather
+from tutti.schedules.method import Method, Problem, chunks_a_shard
+from tutti.schedules.reversal import reverse
+from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
+from tutti.topologies.errors import InputError, NoSchedule
+from tutti.topologies.kernels import now
+from tutti.topologies.ranges import Choice, Duration, Number, Options, Whole
+from tutti.topologies.transforms import transpose
+from tutti.topologies.units import parse_time
 
 if TYPE_CHECKING:
-    from models.teccl.search import EpochLimits, EpochSchedule
+    from tutti.models.teccl.search import EpochLimits, EpochSchedule
 
 KINDS = (*BY_ALLGATHER, Kind.BROADCAST, Kind.REDUCE, Kind.SCATTER, Kind.GATHER, Kind.ALL_TO_ALL)
 DEFAULT_SIZE = Fraction(2**20)
@@ -216,7 +216,7 @@ class _Task:
 
     def forward(self, problem: Problem) -> Schedule:
         """Return the schedule of a collective that does not combine."""
-        from models.teccl.search import EpochLimits  # Pyomo is slow to import
+        from tutti.models.teccl.search import EpochLimits  # Pyomo is slow to import
 
         options = self.options
         instance = Instance(problem.topology, problem.collective, options.chunks, "teccl", switches=True)
@@ -237,7 +237,7 @@ class _Task:
 def _found(
     epochs: Epochs, options: TecclOptions, limits: EpochLimits, known: StartSchedule | None
 ) -> EpochSchedule:
-    from models.teccl.search import by_rounds, earliest_finish, least_finish, most_reward
+    from tutti.models.teccl.search import by_rounds, earliest_finish, least_finish, most_reward
 
     if options.window:
         return by_rounds(epochs, limits, options.window)

@@ -50,8 +50,8 @@ from typing import Any
 import numpy as np
 import pyomo.environ as pyo
 
-from models.teccl.epochs import FAR, Epochs, Transfer
-from topologies.exact import BoolArray, FloatArray, Int64Array
+from tutti.models.teccl.epochs import FAR, Epochs, Transfer
+from tutti.topologies.exact import BoolArray, FloatArray, Int64Array
 
 TERMS = 10
 """Terms of capacity rows that take as long to write as a transfer."""

@@ -24,7 +24,7 @@ from typing import Any
 
 import pyomo.environ as pyo
 
-from models.solvers import (
+from tutti.models.solvers import (
     Feature,
     SolutionStatus,
     SolverResult,
@@ -34,12 +34,12 @@ from models.solvers import (
     find_backend,
     solve,
 )
-from models.solvers.outcome import least_whole
-from models.teccl.epochs import Epochs, Transfer, by_epoch, finish_of, needed
-from models.teccl.program import EpochProgram, EpochState
-from models.teccl.starts import shortest
-from topologies.errors import NoSchedule
-from topologies.kernels import now
+from tutti.models.solvers.outcome import least_whole
+from tutti.models.teccl.epochs import Epochs, Transfer, by_epoch, finish_of, needed
+from tutti.models.teccl.program import EpochProgram, EpochState
+from tutti.models.teccl.starts import shortest
+from tutti.topologies.errors import NoSchedule
+from tutti.topologies.kernels import now
 
 GAP_DIGITS = 12
 """A reward is a sum of floats: beyond these digits is rounding."""

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.teccl.epochs import FAR, Epochs, Transfer, by_epoch, finish_of, needed
-from schedules.method import Method, Problem
-from schedules.schedule import Schedule
-from schedules.verify import verify
-from topologies.errors import InputError, NoSchedule, Unsupported, suggestion
+from tutti.models.teccl.epochs import FAR, Epochs, Transfer, by_epoch, finish_of, needed
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Schedule
+from tutti.schedules.verify import verify
+from tutti.topologies.errors import InputError, NoSchedule, Unsupported, suggestion
 
 NO_START = "none"
 """The start of a search that begins with no schedule."""

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schedules.collective import EVERYONE
-from schedules.execution.transport import Array, Failure
-from schedules.programs.layout import Layout, Placement
-from schedules.programs.program import NONE, Buffer, Program, table_of
-from topologies.errors import InputError
+from tutti.schedules.collective import EVERYONE
+from tutti.schedules.execution.transport import Array, Failure
+from tutti.schedules.programs.layout import Layout, Placement
+from tutti.schedules.programs.program import NONE, Buffer, Program, table_of
+from tutti.topologies.errors import InputError
 
 DTYPES = ("float32", "float64", "int32", "int64")
 MOST = 100

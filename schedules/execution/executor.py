@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from schedules.execution.fifos import DEPTH, Fifo, Fifos, fifo_of, name_of
-from schedules.execution.transport import Array, Patience, Transport
-from schedules.programs.layout import Layout
-from schedules.programs.program import NONE, Op, Program
+from tutti.schedules.execution.fifos import DEPTH, Fifo, Fifos, fifo_of, name_of
+from tutti.schedules.execution.transport import Array, Patience, Transport
+from tutti.schedules.programs.layout import Layout
+from tutti.schedules.programs.program import NONE, Op, Program
 
 
 @dataclass(frozen=True, slots=True)

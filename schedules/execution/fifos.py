@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schedules.programs.program import Op, Program, table_of
-from topologies.errors import InputError
+from tutti.schedules.programs.program import Op, Program, table_of
+from tutti.topologies.errors import InputError
 
 DEPTH = 2
 """Passes whose messages a FIFO can hold."""

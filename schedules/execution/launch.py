@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from multiprocessing.connection import wait
 from typing import Any
 
-from schedules.execution.session import Settings, Task, Times, fifo_bytes, play, reaches
-from schedules.execution.shared_memory import Segment, SharedMemory, SharedRings
-from schedules.execution.transport import Failure, Stalled
-from topologies.processes import Caller, End, Worker
+from tutti.schedules.execution.session import Settings, Task, Times, fifo_bytes, play, reaches
+from tutti.schedules.execution.shared_memory import Segment, SharedMemory, SharedRings
+from tutti.schedules.execution.transport import Failure, Stalled
+from tutti.topologies.processes import Caller, End, Worker
 
-ENTRY = "schedules.execution.launch:serve"
-PRELOAD = ("schedules.execution.launch",)
+ENTRY = "tutti.schedules.execution.launch:serve"
+PRELOAD = ("tutti.schedules.execution.launch",)
 GRACE = 1.0
 """Seconds after a rank has stalled in which the others must say so too, or they have hung."""
 

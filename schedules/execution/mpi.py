@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schedules.collective import Kind
-from schedules.execution.fifos import Fifo
-from schedules.execution.transport import Array, Patience, bytes_of
-from schedules.programs.program import Program
-from topologies.errors import InputError, installing
+from tutti.schedules.collective import Kind
+from tutti.schedules.execution.fifos import Fifo
+from tutti.schedules.execution.transport import Array, Patience, bytes_of
+from tutti.schedules.programs.program import Program
+from tutti.topologies.errors import InputError, installing
 
 
 def world() -> Any:

@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from schedules.execution.data import Data
-from schedules.execution.rounds import Round, rounds
-from schedules.execution.session import Settings, Task, Times
-from schedules.programs.layout import Layout
-from schedules.programs.program import Buffer, Op, Program
-from topologies.errors import InputError
+from tutti.schedules.execution.data import Data
+from tutti.schedules.execution.rounds import Round, rounds
+from tutti.schedules.execution.session import Settings, Task, Times
+from tutti.schedules.programs.layout import Layout
+from tutti.schedules.programs.program import Buffer, Op, Program
+from tutti.topologies.errors import InputError
 
 
 def world() -> Any:

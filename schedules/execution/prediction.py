@@ -6,10 +6,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from schedules.schedule import Routes, Schedule
-from schedules.simulation.simulate import simulate
-from topologies.errors import InputError
-from topologies.topology import Topology
+from tutti.schedules.schedule import Routes, Schedule
+from tutti.schedules.simulation.simulate import simulate
+from tutti.topologies.errors import InputError
+from tutti.topologies.topology import Topology
 
 
 def predicted(schedule: Schedule, network: Topology, size: int) -> float:

@@ -15,10 +15,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from schedules.collective import collective
-from schedules.execution.session import Task, Times
-from schedules.programs.program import Address, Buffer, Instruction, Op, Program
-from topologies.topology import Link, Topology
+from tutti.schedules.collective import collective
+from tutti.schedules.execution.session import Task, Times
+from tutti.schedules.programs.program import Address, Buffer, Instruction, Op, Program
+from tutti.topologies.topology import Link, Topology
 
 MESSAGES = 8
 """n."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from schedules.execution.fifos import Fifo, fifo_of
-from schedules.programs.program import Op, Program
-from topologies.errors import InputError
+from tutti.schedules.execution.fifos import Fifo, fifo_of
+from tutti.schedules.programs.program import Op, Program
+from tutti.topologies.errors import InputError
 
 
 @dataclass

@@ -10,12 +10,12 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from schedules.execution.data import Data, elements_of
-from schedules.execution.executor import Executor
-from schedules.execution.fifos import Fifo, Fifos, capacities
-from schedules.execution.transport import Array, Patience, Transport
-from schedules.programs.layout import Layout
-from schedules.programs.program import NONE, Buffer, Op, Program
+from tutti.schedules.execution.data import Data, elements_of
+from tutti.schedules.execution.executor import Executor
+from tutti.schedules.execution.fifos import Fifo, Fifos, capacities
+from tutti.schedules.execution.transport import Array, Patience, Transport
+from tutti.schedules.programs.layout import Layout
+from tutti.schedules.programs.program import NONE, Buffer, Op, Program
 
 
 @dataclass(frozen=True)

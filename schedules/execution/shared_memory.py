@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schedules.execution.fifos import Fifo
-from schedules.execution.transport import Array, Patience
-from topologies.errors import InputError
+from tutti.schedules.execution.fifos import Fifo
+from tutti.schedules.execution.transport import Array, Patience
+from tutti.topologies.errors import InputError
 
 LINE = 64
 """Bytes of a cache line: counters of two writers never share one."""

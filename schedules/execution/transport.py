@@ -16,8 +16,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from schedules.execution.fifos import Fifo
-from topologies.errors import TuttiError
+from tutti.schedules.execution.fifos import Fifo
+from tutti.topologies.errors import TuttiError
 
 Array = npt.NDArray[Any]
 

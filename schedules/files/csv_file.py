@@ -23,11 +23,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from schedules.files.document import FORMAT, KEYS, TRANSFER_COLUMNS, from_document, to_document, within
-from schedules.schedule import Clock, Schedule
-from topologies.errors import InputError, suggestion
-from topologies.files import read_text
-from topologies.units import exact_number
+from tutti.schedules.files.document import FORMAT, KEYS, TRANSFER_COLUMNS, from_document, to_document, within
+from tutti.schedules.schedule import Clock, Schedule
+from tutti.topologies.errors import InputError, suggestion
+from tutti.topologies.files import read_text
+from tutti.topologies.units import exact_number
 
 _DEFAULTS = {"format": FORMAT, "clock": str(Clock.STEP), "chunks": 1}
 _INTEGER = re.compile(r"-?[0-9]{1,20}")

@@ -21,15 +21,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schedules.byte_matrix import ByteMatrix
-from schedules.collective import Collective, Kind, collective, concurrent
-from schedules.schedule import MOST_CHUNKS, NO_COPY, Chunks, Clock, Routes, Schedule
-from topologies.errors import InputError, suggestion
-from topologies.exact import INT64_MAX, Int32Array, json_number
-from topologies.files import from_node_link, to_node_link
-from topologies.text import parse_topology
-from topologies.topology import Topology
-from topologies.units import exact_number, parse_time
+from tutti.schedules.byte_matrix import ByteMatrix
+from tutti.schedules.collective import Collective, Kind, collective, concurrent
+from tutti.schedules.schedule import MOST_CHUNKS, NO_COPY, Chunks, Clock, Routes, Schedule
+from tutti.topologies.errors import InputError, suggestion
+from tutti.topologies.exact import INT64_MAX, Int32Array, json_number
+from tutti.topologies.files import from_node_link, to_node_link
+from tutti.topologies.text import parse_topology
+from tutti.topologies.topology import Topology
+from tutti.topologies.units import exact_number, parse_time
 
 MOST_COUNTED = 2**24
 """The most chunks that a file may have by stating their number, without listing them. With a larger value a

@@ -25,15 +25,15 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from schedules.collective import Collective, Kind
-from schedules.cost import StepCost, link_loads, step_cost
-from schedules.files.document import check_counted, header_of, schedule_of
-from schedules.schedule import Chunks, Clock, Schedule, step_numbers
-from topologies.errors import InputError, Unsupported
-from topologies.exact import Int32Array, Int64Array, frozen
-from topologies.files import MOST_TEXT, check_length, opened
-from topologies.kernels import kernel
-from topologies.topology import Topology
+from tutti.schedules.collective import Collective, Kind
+from tutti.schedules.cost import StepCost, link_loads, step_cost
+from tutti.schedules.files.document import check_counted, header_of, schedule_of
+from tutti.schedules.schedule import Chunks, Clock, Schedule, step_numbers
+from tutti.topologies.errors import InputError, Unsupported
+from tutti.topologies.exact import Int32Array, Int64Array, frozen
+from tutti.topologies.files import MOST_TEXT, check_length, opened
+from tutti.topologies.kernels import kernel
+from tutti.topologies.topology import Topology
 
 CELLS = 2**22
 """Entries of the array that a block of rows is made from."""

@@ -28,8 +28,8 @@ from typing import IO, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from schedules.files.csv_file import read_csv
-from schedules.files.document import (
+from tutti.schedules.files.csv_file import read_csv
+from tutti.schedules.files.document import (
     Columns,
     check_column,
     columns_of,
@@ -38,10 +38,10 @@ from schedules.files.document import (
     schedule_of,
     to_document,
 )
-from schedules.files.rounds import SUFFIX
-from schedules.schedule import Schedule
-from topologies.errors import InputError
-from topologies.files import MOST_TEXT, check_length, exact_json, opened
+from tutti.schedules.files.rounds import SUFFIX
+from tutti.schedules.schedule import Schedule
+from tutti.topologies.errors import InputError
+from tutti.topologies.files import MOST_TEXT, check_length, exact_json, opened
 
 _T = TypeVar("_T")
 _VERSION = "tutti.content/1"

@@ -6,7 +6,7 @@ trees, and `piece_counts` searches into how many pieces M is cut. `flows` makes 
 by the rules that it tries; `pieces` cuts the flow. `schedules.message_durations` counts messages' ticks.
 """
 
-from schedules.list_scheduling.flows import Rules, can_be_listed, list_schedule
-from schedules.list_scheduling.pieces import in_messages
+from tutti.schedules.list_scheduling.flows import Rules, can_be_listed, list_schedule
+from tutti.schedules.list_scheduling.pieces import in_messages
 
 __all__ = ["Rules", "can_be_listed", "in_messages", "list_schedule"]

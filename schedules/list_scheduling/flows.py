@@ -19,16 +19,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schedules.collective import Kind
-from schedules.cost import congestion
-from schedules.list_scheduling.kernel import Limits, Sending, send
-from schedules.list_scheduling.piece_counts import improved
-from schedules.list_scheduling.pieces import Cut, First, edges_of, timed_routes
-from schedules.reversal import reverse
-from schedules.schedule import Clock, Routes, Schedule
-from topologies.errors import Unsupported
-from topologies.exact import FloatArray
-from topologies.kernels import now
+from tutti.schedules.collective import Kind
+from tutti.schedules.cost import congestion
+from tutti.schedules.list_scheduling.kernel import Limits, Sending, send
+from tutti.schedules.list_scheduling.piece_counts import improved
+from tutti.schedules.list_scheduling.pieces import Cut, First, edges_of, timed_routes
+from tutti.schedules.reversal import reverse
+from tutti.schedules.schedule import Clock, Routes, Schedule
+from tutti.topologies.errors import Unsupported
+from tutti.topologies.exact import FloatArray
+from tutti.topologies.kernels import now
 
 MOST_CELLS = 2**24
 """Nodes times chunks, and edges."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from schedules.list_scheduling.kernel import TimedRoutes, Transfers, send
-from topologies.exact import INT64_MAX, Int64Array
+from tutti.schedules.list_scheduling.kernel import TimedRoutes, Transfers, send
+from tutti.topologies.exact import INT64_MAX, Int64Array
 
 
 def forward_backward(

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from schedules.message_durations import Durations
-from topologies.exact import BoolArray, Int32Array, Int64Array
-from topologies.graphs.heaps import pop_event, push_event
-from topologies.kernels import kernel
+from tutti.schedules.message_durations import Durations
+from tutti.topologies.exact import BoolArray, Int32Array, Int64Array
+from tutti.topologies.graphs.heaps import pop_event, push_event
+from tutti.topologies.kernels import kernel
 
 Amounts = npt.NDArray[Any]
 """int64 (ticks, units) or float64 (bytes, seconds), throughout one call."""

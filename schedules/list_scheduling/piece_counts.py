@@ -14,9 +14,9 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from schedules.schedule import Schedule
-from schedules.simulation.simulate import SimulationOptions, simulate
-from topologies.exact import Int64Array, offsets_of
+from tutti.schedules.schedule import Schedule
+from tutti.schedules.simulation.simulate import SimulationOptions, simulate
+from tutti.topologies.exact import Int64Array, offsets_of
 
 
 class Timed(Protocol):

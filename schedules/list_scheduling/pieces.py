@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schedules.cost import congestion
-from schedules.list_scheduling.kernel import Sending, TimedRoutes, Transfers, earliest_starts
-from schedules.message_durations import Messages, transfer_ticks
-from schedules.schedule import Chunks, Clock, Schedule
-from topologies.exact import INT64_MAX, BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
-from topologies.kernels import kernel
+from tutti.schedules.cost import congestion
+from tutti.schedules.list_scheduling.kernel import Sending, TimedRoutes, Transfers, earliest_starts
+from tutti.schedules.message_durations import Messages, transfer_ticks
+from tutti.schedules.schedule import Chunks, Clock, Schedule
+from tutti.topologies.exact import INT64_MAX, BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
+from tutti.topologies.kernels import kernel
 
 RESOLUTION = 10**12
 """Ticks in the whole schedule, at least: rounding messages up to ticks adds next to nothing."""

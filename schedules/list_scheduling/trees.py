@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schedules.list_scheduling.kernel import Amounts, Transfers
-from topologies.exact import Int32Array, Int64Array
-from topologies.kernels import kernel
+from tutti.schedules.list_scheduling.kernel import Amounts, Transfers
+from tutti.topologies.exact import Int32Array, Int64Array
+from tutti.topologies.kernels import kernel
 
 
 class TreePairs(NamedTuple):

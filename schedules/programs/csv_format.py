@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from schedules.files.csv_file import to_csv
-from schedules.files.schedule_file import write_text
-from schedules.method import NoOptions
-from schedules.schedule import Schedule
+from tutti.schedules.files.csv_file import to_csv
+from tutti.schedules.files.schedule_file import write_text
+from tutti.schedules.method import NoOptions
+from tutti.schedules.schedule import Schedule
 
 OPTIONS = NoOptions
 

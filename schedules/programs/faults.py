@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from schedules.fingerprints import EMPTY
-from schedules.programs.machine import (
+from tutti.schedules.fingerprints import EMPTY
+from tutti.schedules.programs.machine import (
     UNEQUAL,
     Ending,
     Machine,
@@ -15,9 +15,9 @@ from schedules.programs.machine import (
     matches,
     origins,
 )
-from schedules.programs.program import NONE, Buffer, Op, Program
-from topologies.errors import TuttiError
-from topologies.exact import Int32Array, Int64Array
+from tutti.schedules.programs.program import NONE, Buffer, Op, Program
+from tutti.topologies.errors import TuttiError
+from tutti.topologies.exact import Int32Array, Int64Array
 
 TWICE = 2
 

@@ -18,9 +18,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from schedules.programs.program import Program
-from schedules.schedule import Schedule
-from topologies.errors import InputError, suggestion
+from tutti.schedules.programs.program import Program
+from tutti.schedules.schedule import Schedule
+from tutti.topologies.errors import InputError, suggestion
 
 
 @dataclass(frozen=True)
@@ -119,19 +119,25 @@ FORMATS: Mapping[str, Format] = {
         Format(
             "msccl",
             "MSCCL XML, for MSCCL and RCCL",
-            "schedules.programs.msccl.files",
+            "tutti.schedules.programs.msccl.files",
             imported=True,
             suffix=".xml",
         ),
-        Format("mscclpp", "execution plans of MSCCL++", "schedules.programs.mscclpp.files", suffix=".json"),
         Format(
-            "chakra", "Chakra traces, for ASTRA-sim's custom collectives", "schedules.programs.chakra.files"
+            "mscclpp", "execution plans of MSCCL++", "tutti.schedules.programs.mscclpp.files", suffix=".json"
         ),
-        Format("goal", "GOAL, for LogGOPSim and ATLAHS", "schedules.programs.goal"),
-        Format("nccl-graph", "NCCL's graph file, of rings", "schedules.programs.nccl_graph"),
-        Format("graphml", "the network and its loads, for Gephi and networkx", "schedules.programs.graphml"),
-        Format("csv", "the schedule as CSV, for spreadsheets", "schedules.programs.csv_format"),
-        Format("listing", "what each rank does, for people", "schedules.programs.listing"),
+        Format(
+            "chakra",
+            "Chakra traces, for ASTRA-sim's custom collectives",
+            "tutti.schedules.programs.chakra.files",
+        ),
+        Format("goal", "GOAL, for LogGOPSim and ATLAHS", "tutti.schedules.programs.goal"),
+        Format("nccl-graph", "NCCL's graph file, of rings", "tutti.schedules.programs.nccl_graph"),
+        Format(
+            "graphml", "the network and its loads, for Gephi and networkx", "tutti.schedules.programs.graphml"
+        ),
+        Format("csv", "the schedule as CSV, for spreadsheets", "tutti.schedules.programs.csv_format"),
+        Format("listing", "what each rank does, for people", "tutti.schedules.programs.listing"),
     )
 }
 

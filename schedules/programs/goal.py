@@ -18,15 +18,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from schedules.files.schedule_file import write_text
-from schedules.programs.moves import ways
-from schedules.programs.rounding import rounded
-from schedules.programs.tasks import Action, Task, Tasks, tasks_of, unit_bytes
-from schedules.schedule import Schedule
-from topologies.errors import InputError
-from topologies.ranges import Options
-from topologies.topology import Topology
-from topologies.units import parse_size
+from tutti.schedules.files.schedule_file import write_text
+from tutti.schedules.programs.moves import ways
+from tutti.schedules.programs.rounding import rounded
+from tutti.schedules.programs.tasks import Action, Task, Tasks, tasks_of, unit_bytes
+from tutti.schedules.schedule import Schedule
+from tutti.topologies.errors import InputError
+from tutti.topologies.ranges import Options
+from tutti.topologies.topology import Topology
+from tutti.topologies.units import parse_size
 
 MOST_NICS = 256
 """Largest number of interfaces of a rank: their numbers have 8 bits."""

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from schedules.cost import link_loads
-from schedules.files.schedule_file import write_whole
-from schedules.method import NoOptions
-from schedules.schedule import Schedule
-from topologies.errors import visible
-from topologies.files import to_networkx
-from topologies.units import format_bandwidth, format_time
+from tutti.schedules.cost import link_loads
+from tutti.schedules.files.schedule_file import write_whole
+from tutti.schedules.method import NoOptions
+from tutti.schedules.schedule import Schedule
+from tutti.topologies.errors import visible
+from tutti.topologies.files import to_networkx
+from tutti.topologies.units import format_bandwidth, format_time
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schedules.programs import faults
-from schedules.programs.faults import ProgramError
-from schedules.programs.machine import (
+from tutti.schedules.programs import faults
+from tutti.schedules.programs.faults import ProgramError
+from tutti.schedules.programs.machine import (
     ALWAYS,
     DEADLOCK,
     FINE,
@@ -30,10 +30,10 @@ from schedules.programs.machine import (
     run,
     state_of,
 )
-from schedules.programs.program import NONE, Code, Program
-from schedules.programs.races import clock_entries, doubtful_pairs, first_race
-from topologies.errors import InputError
-from topologies.exact import Int32Array, Int64Array, offsets_of
+from tutti.schedules.programs.program import NONE, Code, Program
+from tutti.schedules.programs.races import clock_entries, doubtful_pairs, first_race
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import Int32Array, Int64Array, offsets_of
 
 MOST_CLOCKS = 2 * 10**10
 """Entries of vector clocks (some tens of seconds); more are computed only if one asks for it."""

@@ -16,9 +16,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from schedules.collective import EVERYONE, Collective
-from topologies.errors import InputError
-from topologies.exact import Int32Array, Int64Array, offsets_of
+from tutti.schedules.collective import EVERYONE, Collective
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import Int32Array, Int64Array, offsets_of
 
 NUM_BUFFERS = 3
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from schedules.files.schedule_file import write_text
-from schedules.programs.layout import Layout
-from schedules.programs.lowering import LoweringOptions
-from schedules.programs.program import NONE, Address, Buffer, Instruction, Op, Program
-from schedules.programs.serial import serial_order
-from schedules.schedule import Schedule
-from topologies.errors import InputError
-from topologies.ranges import Whole
+from tutti.schedules.files.schedule_file import write_text
+from tutti.schedules.programs.layout import Layout
+from tutti.schedules.programs.lowering import LoweringOptions
+from tutti.schedules.programs.program import NONE, Address, Buffer, Instruction, Op, Program
+from tutti.schedules.programs.serial import serial_order
+from tutti.schedules.schedule import Schedule
+from tutti.topologies.errors import InputError
+from tutti.topologies.ranges import Whole
 
 
 @dataclass(frozen=True)

@@ -15,15 +15,15 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from schedules.programs.moves import MOST_UNITS, Moves, moves_of
-from schedules.programs.ordering import Flow, Listing, Waits, in_order, needed, waits
-from schedules.programs.program import NONE, Buffer, Code, Op, Program
-from schedules.programs.rounding import GRAIN, rounded
-from schedules.schedule import Schedule
-from topologies.errors import InputError
-from topologies.exact import BoolArray, Int64Array, frozen, offsets_of
-from topologies.ranges import Options, Whole
-from topologies.units import parse_size
+from tutti.schedules.programs.moves import MOST_UNITS, Moves, moves_of
+from tutti.schedules.programs.ordering import Flow, Listing, Waits, in_order, needed, waits
+from tutti.schedules.programs.program import NONE, Buffer, Code, Op, Program
+from tutti.schedules.programs.rounding import GRAIN, rounded
+from tutti.schedules.schedule import Schedule
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import BoolArray, Int64Array, frozen, offsets_of
+from tutti.topologies.ranges import Options, Whole
+from tutti.topologies.units import parse_size
 
 DEPTHS = (2, 8)
 """Depths of a FIFO, in messages, that are tried if the format does not fix one. The first for which an order

@@ -15,12 +15,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from schedules.fingerprints import EMPTY, UInt64Array, mix, plus, word_of
-from schedules.programs.layout import Layout, Placement
-from schedules.programs.program import Code, Op, Program, table_of
-from topologies.errors import InputError
-from topologies.exact import BoolArray, Int32Array, Int64Array, IntArray, offsets_of
-from topologies.kernels import kernel
+from tutti.schedules.fingerprints import EMPTY, UInt64Array, mix, plus, word_of
+from tutti.schedules.programs.layout import Layout, Placement
+from tutti.schedules.programs.program import Code, Op, Program, table_of
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, IntArray, offsets_of
+from tutti.topologies.kernels import kernel
 
 NOWHERE = -1
 

@@ -15,16 +15,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schedules.collective import Collective
-from schedules.programs.layout import Layout, Placement
-from schedules.programs.program import NONE, Buffer
-from schedules.schedule import NO_COPY, Clock, Schedule
-from schedules.simulation.simulate import Simulation, SimulationOptions, simulate
-from schedules.verify.replay import kept_copies
-from schedules.verify.timing import timing
-from topologies.errors import InputError, Unsupported
-from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
-from topologies.kernels import kernel
+from tutti.schedules.collective import Collective
+from tutti.schedules.programs.layout import Layout, Placement
+from tutti.schedules.programs.program import NONE, Buffer
+from tutti.schedules.schedule import NO_COPY, Clock, Schedule
+from tutti.schedules.simulation.simulate import Simulation, SimulationOptions, simulate
+from tutti.schedules.verify.replay import kept_copies
+from tutti.schedules.verify.timing import timing
+from tutti.topologies.errors import InputError, Unsupported
+from tutti.topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
+from tutti.topologies.kernels import kernel
 
 MOST_UNITS = 2**31 - 1
 _NO_COPIES = np.empty((0, 0), dtype=np.bool_)

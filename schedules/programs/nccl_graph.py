@@ -20,13 +20,13 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from schedules.files.schedule_file import write_text
-from schedules.schedule import Schedule
-from topologies.errors import InputError
-from topologies.exact import common_divisor
-from topologies.ranges import Choice, Options, Whole
-from topologies.topology import Topology
-from topologies.units import short
+from tutti.schedules.files.schedule_file import write_text
+from tutti.schedules.schedule import Schedule
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import common_divisor
+from tutti.topologies.ranges import Choice, Options, Whole
+from tutti.topologies.topology import Topology
+from tutti.topologies.units import short
 
 Ring = tuple[int, ...]
 """The ranks in a ring's order, from rank 0 on."""

@@ -24,12 +24,21 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from schedules.programs.layout import Layout
-from schedules.programs.machine import Memory
-from schedules.programs.program import NONE, NOWHERE, Address, Buffer, Instruction, Op, Program, table_of
-from schedules.programs.serial import senders, serial_order
-from topologies.errors import InputError
-from topologies.exact import BoolArray
+from tutti.schedules.programs.layout import Layout
+from tutti.schedules.programs.machine import Memory
+from tutti.schedules.programs.program import (
+    NONE,
+    NOWHERE,
+    Address,
+    Buffer,
+    Instruction,
+    Op,
+    Program,
+    table_of,
+)
+from tutti.schedules.programs.serial import senders, serial_order
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import BoolArray
 
 Blocks = list[list[Instruction]]
 

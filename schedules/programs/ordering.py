@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schedules.programs.moves import Moves, Places
-from schedules.programs.program import NONE
-from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
-from topologies.graphs.heaps import pop_event, push_event
-from topologies.kernels import kernel
+from tutti.schedules.programs.moves import Moves, Places
+from tutti.schedules.programs.program import NONE
+from tutti.topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
+from tutti.topologies.graphs.heaps import pop_event, push_event
+from tutti.topologies.kernels import kernel
 
 
 class Waits(NamedTuple):

@@ -34,10 +34,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from schedules.collective import Collective
-from schedules.programs.layout import Layout
-from topologies.errors import InputError
-from topologies.exact import BoolArray, Int32Array, Int64Array, IntArray, frozen, offsets_of
+from tutti.schedules.collective import Collective
+from tutti.schedules.programs.layout import Layout
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, IntArray, frozen, offsets_of
 
 NONE = -1
 """No rank, no buffer, no offset."""

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from schedules.programs.machine import Machine, State
-from topologies.exact import BoolArray, Int32Array, Int64Array
-from topologies.kernels import kernel
+from tutti.schedules.programs.machine import Machine, State
+from tutti.topologies.exact import BoolArray, Int32Array, Int64Array
+from tutti.topologies.kernels import kernel
 
 CLOCK_BYTES = 2**28
 """The clocks are computed for as many blocks at a time as fit."""

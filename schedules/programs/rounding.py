@@ -7,9 +7,9 @@ from math import gcd
 
 import numpy as np
 
-from schedules.retiming import retimed
-from schedules.schedule import NO_COPY, Chunks, Clock, Schedule
-from topologies.exact import offsets_of
+from tutti.schedules.retiming import retimed
+from tutti.schedules.schedule import NO_COPY, Chunks, Clock, Schedule
+from tutti.topologies.exact import offsets_of
 
 GRAIN = 1024
 """Units of the largest item, at most, unless another number is asked for."""

@@ -6,9 +6,9 @@ from collections import deque
 
 import numpy as np
 
-from schedules.programs.program import NONE, Program, table_of
-from topologies.errors import InputError
-from topologies.exact import Int64Array, IntArray, offsets_of
+from tutti.schedules.programs.program import NONE, Program, table_of
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import Int64Array, IntArray, offsets_of
 
 
 def senders(program: Program) -> Int64Array:

@@ -23,15 +23,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schedules.message_durations import messages
-from schedules.programs.moves import Moves, moves_of, ways
-from schedules.programs.ordering import waits
-from schedules.programs.program import NONE
-from schedules.programs.rounding import rounded
-from schedules.schedule import Schedule
-from schedules.simulation.simulate import SimulationOptions
-from topologies.errors import InputError
-from topologies.units import format_size
+from tutti.schedules.message_durations import messages
+from tutti.schedules.programs.moves import Moves, moves_of, ways
+from tutti.schedules.programs.ordering import waits
+from tutti.schedules.programs.program import NONE
+from tutti.schedules.programs.rounding import rounded
+from tutti.schedules.schedule import Schedule
+from tutti.schedules.simulation.simulate import SimulationOptions
+from tutti.topologies.errors import InputError
+from tutti.topologies.units import format_size
 
 
 class Action(StrEnum):

@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schedules.message_durations import Messages, transfer_ticks
-from schedules.schedule import Clock, Schedule, TransferColumns
-from topologies.exact import Int32Array, Int64Array
-from topologies.kernels import kernel
+from tutti.schedules.message_durations import Messages, transfer_ticks
+from tutti.schedules.schedule import Clock, Schedule, TransferColumns
+from tutti.topologies.exact import Int32Array, Int64Array
+from tutti.topologies.kernels import kernel
 
 _NONE = -1
 _FIRST_EDGES = 1024

@@ -28,9 +28,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from schedules.schedule import Clock, Schedule, TransferColumns
-from topologies.exact import FloatArray, Int32Array, Int64Array
-from topologies.kernels import kernel
+from tutti.schedules.schedule import Clock, Schedule, TransferColumns
+from tutti.topologies.exact import FloatArray, Int32Array, Int64Array
+from tutti.topologies.kernels import kernel
 
 Table = npt.NDArray[Any]
 

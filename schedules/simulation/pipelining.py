@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from schedules.schedule import Clock, Schedule
-from schedules.simulation.simulate import SimulationOptions, simulate
+from tutti.schedules.schedule import Clock, Schedule
+from tutti.schedules.simulation.simulate import SimulationOptions, simulate
 
 MOST_HOPS = 2**22
 """Hops (transfers times links times slices) of the largest simulation tried, a few seconds' worth."""

@@ -32,11 +32,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schedules.cost import link_loads
-from schedules.message_durations import Messages, exact_tick, messages, transfer_ticks
-from schedules.schedule import Clock, Schedule
-from schedules.simulation.dependencies import dependencies
-from schedules.simulation.events import (
+from tutti.schedules.cost import link_loads
+from tutti.schedules.message_durations import Messages, exact_tick, messages, transfer_ticks
+from tutti.schedules.schedule import Clock, Schedule
+from tutti.schedules.simulation.dependencies import dependencies
+from tutti.schedules.simulation.events import (
     EDGE,
     HOP,
     LINK,
@@ -50,9 +50,9 @@ from schedules.simulation.events import (
     link_turns,
     run,
 )
-from topologies.errors import InputError
-from topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of
-from topologies.ranges import Flag
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of
+from tutti.topologies.ranges import Flag
 
 MOST_HOPS = 2**31 - 1
 

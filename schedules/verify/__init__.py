@@ -30,11 +30,11 @@ from typing import Any
 
 import numpy as np
 
-from schedules.cost import congestion, step_cost
-from schedules.files.rounds import RoundTable
-from schedules.method import Problem
-from schedules.schedule import Clock, Schedule
-from schedules.verify.replay import (
+from tutti.schedules.cost import congestion, step_cost
+from tutti.schedules.files.rounds import RoundTable
+from tutti.schedules.method import Problem
+from tutti.schedules.schedule import Clock, Schedule
+from tutti.schedules.verify.replay import (
     MISSING,
     NOT_HELD,
     TWICE,
@@ -45,10 +45,10 @@ from schedules.verify.replay import (
     parts_of_state,
     reduction_error,
 )
-from schedules.verify.table import VerificationError, check_table, chunk_name, wrong_transfer
-from schedules.verify.timing import Clash, Spans, first_clash, spans, timing
-from topologies.errors import TuttiError, suggestion
-from topologies.exact import Int64Array
+from tutti.schedules.verify.table import VerificationError, check_table, chunk_name, wrong_transfer
+from tutti.schedules.verify.timing import Clash, Spans, first_clash, spans, timing
+from tutti.topologies.errors import TuttiError, suggestion
+from tutti.topologies.exact import Int64Array
 
 __all__ = ["VerificationError", "verify", "verify_answer"]
 

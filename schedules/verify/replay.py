@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from schedules.collective import EVERYONE
-from schedules.files.rounds import RoundTable
-from schedules.fingerprints import EMPTY, UInt64Array, plus, word_of
-from schedules.schedule import NO_COPY, Clock, Schedule
-from schedules.verify.table import VerificationError, chunk_name, wrong_transfer
-from schedules.verify.timing import Spans, spans, timing, unit_at, units_of
-from topologies.exact import BoolArray, Int32Array, Int64Array, frozen
-from topologies.kernels import kernel
+from tutti.schedules.collective import EVERYONE
+from tutti.schedules.files.rounds import RoundTable
+from tutti.schedules.fingerprints import EMPTY, UInt64Array, plus, word_of
+from tutti.schedules.schedule import NO_COPY, Clock, Schedule
+from tutti.schedules.verify.table import VerificationError, chunk_name, wrong_transfer
+from tutti.schedules.verify.timing import Spans, spans, timing, unit_at, units_of
+from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, frozen
+from tutti.topologies.kernels import kernel
 
 ByteArray = npt.NDArray[np.uint8]
 

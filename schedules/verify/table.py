@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from schedules.collective import EVERYONE
-from schedules.files.rounds import RoundTable
-from schedules.schedule import COLUMNS, NO_COPY, Clock, Schedule, TransferColumns
-from topologies.errors import TuttiError
-from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, frozen
-from topologies.kernels import kernel
+from tutti.schedules.collective import EVERYONE
+from tutti.schedules.files.rounds import RoundTable
+from tutti.schedules.schedule import COLUMNS, NO_COPY, Clock, Schedule, TransferColumns
+from tutti.topologies.errors import TuttiError
+from tutti.topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, frozen
+from tutti.topologies.kernels import kernel
 
 MOST_ROWS = 2**31 - 1
 """Row numbers are int32."""

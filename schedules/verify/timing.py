@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schedules.message_durations import Messages, transfer_ticks
-from schedules.schedule import Clock, Schedule, TransferColumns
-from schedules.verify.table import VerificationError
-from topologies.errors import InputError
-from topologies.exact import INT64_MAX, Int32Array, Int64Array, offsets_of
-from topologies.kernels import kernel
+from tutti.schedules.message_durations import Messages, transfer_ticks
+from tutti.schedules.schedule import Clock, Schedule, TransferColumns
+from tutti.schedules.verify.table import VerificationError
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import INT64_MAX, Int32Array, Int64Array, offsets_of
+from tutti.topologies.kernels import kernel
 
 
 class Spans(NamedTuple):

@@ -8,8 +8,8 @@ import networkx as nx
 import pytest
 
 from tests.topologies.importing.test_nccl import dgx_a100
-from topologies import parse_topology
-from topologies.measurements.tables import read_measurements
+from tutti.topologies import parse_topology
+from tutti.topologies.measurements.tables import read_measurements
 
 ROOT = Path(__file__).parents[2]
 CASES = ROOT / "tests" / "data" / "cases"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import tutti
-from experiments.registry import METHODS
-from experiments.show.drawing import LEVELS
+from tutti.experiments.registry import METHODS
+from tutti.experiments.show.drawing import LEVELS
 
 DOCS = Path(__file__).parents[2] / "docs"
 NAMES = sorted(METHODS)

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from expansions import METHOD
-from schedules import Problem, collective
-from schedules.verify import verify
-from topologies import parse_topology
+from tutti.expansions import METHOD
+from tutti.schedules import Problem, collective
+from tutti.schedules.verify import verify
+from tutti.topologies import parse_topology
 
 REGULAR = ["UniRing(1,3)", "UniRing(2,3)", "K_4", "K_{2,2}", "C(5,{1})", "Pi_{2,5}", "DBJ(2,2)", "C(7,{1,2})"]
 """With parallel links, with self-loops, with neither; reverse-symmetric and not."""

@@ -9,18 +9,18 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from expansions import METHOD, predict
-from expansions.prediction import note_of
-from experiments.cli import main
-from models.bfb import workloads
-from schedules import Problem, collective
-from schedules.cost import step_cost
-from schedules.verify import verify
 from tests.sweep import for_each
-from topologies import InputError, Unsupported, parse_topology
-from topologies.families.expressions import Base, Both, Degree, Line, Power, Product, parse_notation
-from topologies.graphs.isomorphism import is_reverse_symmetric
-from topologies.graphs.shortest_paths import hop_distances
+from tutti.expansions import METHOD, predict
+from tutti.expansions.prediction import note_of
+from tutti.experiments.cli import main
+from tutti.models.bfb import workloads
+from tutti.schedules import Problem, collective
+from tutti.schedules.cost import step_cost
+from tutti.schedules.verify import verify
+from tutti.topologies import InputError, Unsupported, parse_topology
+from tutti.topologies.families.expressions import Base, Both, Degree, Line, Power, Product, parse_notation
+from tutti.topologies.graphs.isomorphism import is_reverse_symmetric
+from tutti.topologies.graphs.shortest_paths import hop_distances
 
 
 def synthesized(text, kind="allgather"):

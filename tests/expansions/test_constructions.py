@@ -5,15 +5,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from expansions.method import expanded
-from experiments.registry import METHODS
-from schedules import Problem, collective
-from schedules.cost import step_cost
 from tests.expansions import twins
 from tests.expansions.cases import REGULAR, synthesized
 from tests.sweep import for_each
-from topologies import parse_topology
-from topologies.families.expressions import Degree, Line, Power, parse_notation
+from tutti.expansions.method import expanded
+from tutti.experiments.registry import METHODS
+from tutti.schedules import Problem, collective
+from tutti.schedules.cost import step_cost
+from tutti.topologies import parse_topology
+from tutti.topologies.families.expressions import Degree, Line, Power, parse_notation
 
 
 def named_links(topology, turned):

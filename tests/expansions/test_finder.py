@@ -8,17 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from expansions.finder import Candidate, Finder, bandwidth_factor, bases, frontier
-from expansions.prediction import KNOWN, Prediction, predict
-from experiments.cli import main
-from models.bfb import workloads
-from models.bfb.translations import transitive_cost
-from schedules.cost import moore_optimal_steps
 from tests.sweep import for_each
-from topologies import InputError, NoSchedule, parse_topology
-from topologies.families.expressions import Base, Both, parse_notation
-from topologies.graphs.isomorphism import is_reverse_symmetric
-from topologies.transforms import transpose
+from tutti.expansions.finder import Candidate, Finder, bandwidth_factor, bases, frontier
+from tutti.expansions.prediction import KNOWN, Prediction, predict
+from tutti.experiments.cli import main
+from tutti.models.bfb import workloads
+from tutti.models.bfb.translations import transitive_cost
+from tutti.schedules.cost import moore_optimal_steps
+from tutti.topologies import InputError, NoSchedule, parse_topology
+from tutti.topologies.families.expressions import Base, Both, parse_notation
+from tutti.topologies.graphs.isomorphism import is_reverse_symmetric
+from tutti.topologies.transforms import transpose
 
 REFERENCE = Path(__file__).parents[1] / "data" / "reference"
 

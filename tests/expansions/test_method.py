@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from expansions import METHOD
-from expansions.method import expanded
-from schedules import Problem, collective
-from topologies import InputError, NoSchedule, Unsupported, parse_topology
-from topologies.families.expressions import parse_notation
+from tutti.expansions import METHOD
+from tutti.expansions.method import expanded
+from tutti.schedules import Problem, collective
+from tutti.topologies import InputError, NoSchedule, Unsupported, parse_topology
+from tutti.topologies.families.expressions import parse_notation
 
 
 def test_a_network_without_expression_is_unsupported():

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from expansions import predict
-from schedules.cost import step_cost
 from tests.expansions.cases import REGULAR, synthesized
 from tests.sweep import for_each
-from topologies import parse_topology
-from topologies.families.expressions import parse_notation
-from topologies.graphs.shortest_paths import hop_distances
+from tutti.expansions import predict
+from tutti.schedules.cost import step_cost
+from tutti.topologies import parse_topology
+from tutti.topologies.families.expressions import parse_notation
+from tutti.topologies.graphs.shortest_paths import hop_distances
 
 REFERENCE = Path(__file__).parents[1] / "data" / "reference"
 

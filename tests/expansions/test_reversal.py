@@ -6,20 +6,20 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from expansions import METHOD, predict
-from expansions.constructions import expand_both_ways
-from expansions.method import expanded
-from expansions.reversal import is_reversible, reflected, reversal
-from expansions.shard_table import to_schedule
-from models.bfb import workloads
-from schedules import Problem, collective
-from schedules.cost import step_cost
-from schedules.reversal import reverse
-from schedules.verify import verify
 from tests.sweep import for_each
-from topologies import InputError, NoSchedule, Unsupported, parse_topology
-from topologies.families.expressions import Both, parse_notation
-from topologies.transforms import transpose
+from tutti.expansions import METHOD, predict
+from tutti.expansions.constructions import expand_both_ways
+from tutti.expansions.method import expanded
+from tutti.expansions.reversal import is_reversible, reflected, reversal
+from tutti.expansions.shard_table import to_schedule
+from tutti.models.bfb import workloads
+from tutti.schedules import Problem, collective
+from tutti.schedules.cost import step_cost
+from tutti.schedules.reversal import reverse
+from tutti.schedules.verify import verify
+from tutti.topologies import InputError, NoSchedule, Unsupported, parse_topology
+from tutti.topologies.families.expressions import Both, parse_notation
+from tutti.topologies.transforms import transpose
 
 SYMMETRIC = [
     "UniRing(1,4)",

@@ -4,15 +4,15 @@ from fractions import Fraction
 
 import pytest
 
-from expansions.method import expanded
-from expansions.searched import SEARCHED, search_allgather
-from expansions.shard_table import to_schedule
-from schedules import collective
-from schedules.cost import step_cost
-from schedules.verify import verify
 from tests.sweep import for_each
-from topologies import NoSchedule
-from topologies.families.expressions import Base
+from tutti.expansions.method import expanded
+from tutti.expansions.searched import SEARCHED, search_allgather
+from tutti.expansions.shard_table import to_schedule
+from tutti.schedules import collective
+from tutti.schedules.cost import step_cost
+from tutti.schedules.verify import verify
+from tutti.topologies import NoSchedule
+from tutti.topologies.families.expressions import Base
 
 
 @for_each("turned", [False, True])

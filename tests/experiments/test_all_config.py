@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments.registry import METHODS
-from experiments.runner.config import read_config
-from experiments.runner.plan import make_plan, time_limit
+from tutti.experiments.registry import METHODS
+from tutti.experiments.runner.config import read_config
+from tutti.experiments.runner.plan import make_plan, time_limit
 
 ROOT = Path(__file__).parents[2]
 INSTANCES = ROOT / "tests" / "data" / "reference" / "instances.csv"

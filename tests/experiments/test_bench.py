@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from experiments import bench
-from experiments.bench import Measurement, at_most, exactly
-from experiments.bench.measurement import best_of_three
-from experiments.bench.tacos import TACOS_CASES, _tacos_case
+from tutti.experiments import bench
+from tutti.experiments.bench import Measurement, at_most, exactly
+from tutti.experiments.bench.measurement import best_of_three
+from tutti.experiments.bench.tacos import TACOS_CASES, _tacos_case
 
 SLOW, RIGHT, WRONG = (
     at_most("x", "c", "s", 2.0, 1.0),

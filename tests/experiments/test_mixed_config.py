@@ -2,12 +2,12 @@
 
 import pytest
 
-from experiments.registry import METHODS
-from experiments.runner.config import parse_config
-from experiments.runner.plan import make_plan
-from schedules import Problem, collective, concurrent
-from topologies import InputError, Unsupported
-from topologies.text import parse_topology
+from tutti.experiments.registry import METHODS
+from tutti.experiments.runner.config import parse_config
+from tutti.experiments.runner.plan import make_plan
+from tutti.schedules import Problem, collective, concurrent
+from tutti.topologies import InputError, Unsupported
+from tutti.topologies.text import parse_topology
 
 
 def plan(table, spec="mesh:2x3"):

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.registry import METHODS
-from experiments.runner.config import read_config
-from experiments.runner.options import build_options
-from experiments.runner.plan import make_plan, time_limit
-from schedules import Problem
-from topologies import Unsupported, parse_topology
+from tutti.experiments.registry import METHODS
+from tutti.experiments.runner.config import read_config
+from tutti.experiments.runner.options import build_options
+from tutti.experiments.runner.plan import make_plan, time_limit
+from tutti.schedules import Problem
+from tutti.topologies import Unsupported, parse_topology
 
 CONFIG = Path(__file__).parents[2] / "configs" / "models.toml"
 PROGRAMS = {("bfb", "allgather"), ("mcf", "all-to-all"), ("allreduce_lp", "allreduce")}

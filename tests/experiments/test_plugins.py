@@ -17,20 +17,20 @@ from rich.console import Console
 from scipy.sparse import csr_array
 
 import tutti
-from experiments import plugins
-from experiments.cli import main
-from experiments.registry import METHODS
-from experiments.runner.config import read_config
-from experiments.runner.plan import make_plan
-from experiments.runner.pool import DiskError, Pool, Setting
-from experiments.runner.run import RunOptions, run
-from experiments.solver_study import read_study
-from models.bounds import BoundError, lower_bounds
-from models.solvers import CompiledModel, Termination, solve
-from models.solvers.registry import find_backend
-from schedules import collective
 from tests import plugged
-from topologies import InputError, TuttiError, parse_topology
+from tutti.experiments import plugins
+from tutti.experiments.cli import main
+from tutti.experiments.registry import METHODS
+from tutti.experiments.runner.config import read_config
+from tutti.experiments.runner.plan import make_plan
+from tutti.experiments.runner.pool import DiskError, Pool, Setting
+from tutti.experiments.runner.run import RunOptions, run
+from tutti.experiments.solver_study import read_study
+from tutti.models.bounds import BoundError, lower_bounds
+from tutti.models.solvers import CompiledModel, Termination, solve
+from tutti.models.solvers.registry import find_backend
+from tutti.schedules import collective
+from tutti.topologies import InputError, TuttiError, parse_topology
 
 HUB = plugged.files()["hub_method.py"]
 CONFIG, ENTRY_POINTS = plugged.blocks("toml")
@@ -196,7 +196,7 @@ def test_a_file_that_was_edited_is_read_again_when_asked(folder):
 def test_a_module_may_use_what_others_registered(folder):
     text = """
 from dataclasses import replace
-from heuristics.classic.ring import RING
+from tutti.heuristics.classic.ring import RING
 from hub_method import METHOD
 
 MINE = replace(RING, name="mine")
@@ -263,7 +263,7 @@ def test_a_faulty_entry_point_is_named(value, fault, tmp_path, monkeypatch, caps
 def test_nothing_is_imported_that_no_plug_in_needs():
     code = (
         "import sys; from experiments import plugins; plugins.load_installed()\n"
-        "print(*sorted({'experiments.registry', 'numpy', 'pandas', 'pyomo'} & sys.modules.keys()))"
+        "print(*sorted({'tutti.experiments.registry', 'numpy', 'pandas', 'pyomo'} & sys.modules.keys()))"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert out.stdout == "\n"
@@ -336,6 +336,14 @@ def lines(*rest: str) -> str:
 BAD = {
     "nothing": ("x = 1\n", r"it has nothing to register: a Method, Family, .*"),
     "raises": (lines("import nowhere_at_all"), r"ModuleNotFoundError: .* \(mine.py:2\)"),
+    "old": (
+        "from schedules import Method\n",
+        r"ImportError: the package schedules is called tutti.schedules",
+    ),
+    "moved": (
+        lines("raise ModuleNotFoundError('No module named \\'models\\'', name='models.bounds')"),
+        r"ModuleNotFoundError: No module named 'models' \(mine.py:2\); import tutti.models",
+    ),
     "divides": (lines("", "half = 1 / 0"), r"ZeroDivisionError: division by zero \(mine.py:3\)"),
     "exits": (lines("raise SystemExit(3)"), r"SystemExit: 3 \(mine.py:2\)"),
     "interrupts": (lines("raise KeyboardInterrupt"), r"KeyboardInterrupt: \(mine.py:2\)"),
@@ -384,11 +392,11 @@ BAD = {
         "family 'mine': arguments is 1; .*",
     ),
     "cut": (
-        'from models.bounds import BoundKind\nK = BoundKind("cut", max, max)\n',
+        'from tutti.models.bounds import BoundKind\nK = BoundKind("cut", max, max)\n',
         "there is a bound 'cut' already; .*",
     ),
     "proof": (
-        'from models.bounds import BoundKind\nK = BoundKind("mine", max, None)\n',
+        'from tutti.models.bounds import BoundKind\nK = BoundKind("mine", max, None)\n',
         "bound 'mine': prove is None; it must be a function",
     ),
 }
@@ -460,7 +468,7 @@ def test_only_what_can_be_is_registered():
 
 FAULTY = lines(
     "from schedules import Problem, collective",
-    "from heuristics.classic.direct import METHOD as DIRECT",
+    "from tutti.heuristics.classic.direct import METHOD as DIRECT",
     "def direct(problem):",
     "    return DIRECT.synthesize(problem, DIRECT.options(), None)",
     "def raises(problem, options, rng):",
@@ -543,7 +551,7 @@ def test_a_fault_is_a_row_and_the_others_go_on(tmp_path):
 
 def bound(find: str, prove: str = "return Fraction(1)") -> str:
     return (
-        "from fractions import Fraction\nfrom models.bounds import Bound, BoundKind\n"
+        "from fractions import Fraction\nfrom tutti.models.bounds import Bound, BoundKind\n"
         f"def find(topology, collective, size):\n    {find}\n"
         f"def prove(certificate, topology, collective):\n    {prove}\n"
         "KIND = BoundKind('mine', find, prove)\n"

@@ -5,11 +5,11 @@ import sys
 
 import pytest
 
-from experiments.registry import METHODS, find_method
-from experiments.runner.options import build_options
-from schedules import Problem, collective
-from topologies import InputError
-from topologies.text import parse_topology
+from tutti.experiments.registry import METHODS, find_method
+from tutti.experiments.runner.options import build_options
+from tutti.schedules import Problem, collective
+from tutti.topologies import InputError
+from tutti.topologies.text import parse_topology
 
 
 def test_every_method_has_the_name_that_it_is_found_by():
@@ -18,11 +18,13 @@ def test_every_method_has_the_name_that_it_is_found_by():
 
 def test_one_method_is_found_without_importing_the_others():
     code = (
-        "import sys; from experiments.registry import METHODS; assert 'bfb' in METHODS; METHODS['ring']; "
-        "print(*sorted({'heuristics.classic.ring', 'heuristics.tacos', 'models.bfb'} & sys.modules.keys()))"
+        "import sys; from tutti.experiments.registry import METHODS\n"
+        "assert 'bfb' in METHODS; METHODS['ring']\n"
+        "makers = ['tutti.heuristics.classic.ring', 'tutti.heuristics.tacos', 'tutti.models.bfb']\n"
+        "print(*(name for name in makers if f'tutti.{name}' in sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "heuristics.classic.ring\n"
+    assert done.stdout == "tutti.heuristics.classic.ring\n"
 
 
 def test_an_unknown_method_is_answered_with_one_alike():
@@ -35,7 +37,7 @@ def test_the_declarations_of_all_methods_import_no_solver_and_no_compiler():
     """`tutti list` reads them all; Pyomo alone would take longer than the rest."""
     heavy = ["pyomo", "highspy", "ortools", "gurobipy", "numba", "scipy", "pandas", "networkx"]
     code = (
-        "import sys; from experiments.registry import METHODS; list(METHODS.values()); "
+        "import sys; from tutti.experiments.registry import METHODS; list(METHODS.values()); "
         f"print([name for name in {heavy} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from experiments.cli import main
+from tutti.experiments.cli import main
 
 NCCL_COLLECTIVES = {"broadcast", "reduce", "allgather", "reducescatter", "allreduce"}
 NCCL_ALGORITHMS = {"tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat"}

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.cli import main
-from experiments.tuning import Tuning, Winner, choose
+from tutti.experiments.cli import main
+from tutti.experiments.tuning import Tuning, Winner, choose
 
 
 def best_mean_loss(times: np.ndarray, most: int) -> float:

@@ -5,10 +5,10 @@ import signal
 import time
 from dataclasses import dataclass
 
-from heuristics.classic.direct import METHOD as DIRECT
-from heuristics.classic.ring import RING
-from schedules.method import Method
-from topologies import InputError, NoSchedule, Unsupported
+from tutti.heuristics.classic.direct import METHOD as DIRECT
+from tutti.heuristics.classic.ring import RING
+from tutti.schedules.method import Method
+from tutti.topologies import InputError, NoSchedule, Unsupported
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from schedules import Problem, collective
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
-from topologies.text import parse_topology
+from tutti.schedules import Problem, collective
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies.text import parse_topology
 
 
 @pytest.fixture

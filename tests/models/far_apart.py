@@ -5,8 +5,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from topologies import Topology, parse_topology
-from topologies.exact import Rationals
+from tutti.topologies import Topology, parse_topology
+from tutti.topologies.exact import Rationals
 
 
 def far_apart(text: str, digits: int, seed: int = 0) -> Topology:

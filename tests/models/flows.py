@@ -7,9 +7,9 @@ import networkx as nx
 import numpy as np
 from scipy.optimize import linprog
 
-from models.all_to_all import Demand, SourceFlow
-from topologies import Link, Topology, parse_topology
-from topologies.graphs.symmetry import Group
+from tutti.models.all_to_all import Demand, SourceFlow
+from tutti.topologies import Link, Topology, parse_topology
+from tutti.topologies.graphs.symmetry import Group
 
 
 def random_network(seed, most_ranks=5):

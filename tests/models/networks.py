@@ -4,10 +4,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from experiments.registry import METHODS
-from schedules.simulation.simulate import simulate
-from topologies import Link, Topology
-from topologies.errors import NoSchedule, Unsupported
+from tutti.experiments.registry import METHODS
+from tutti.schedules.simulation.simulate import simulate
+from tutti.topologies import Link, Topology
+from tutti.topologies.errors import NoSchedule, Unsupported
 
 MICRO = Fraction(1, 10**6)
 

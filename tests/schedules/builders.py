@@ -12,8 +12,8 @@ from functools import cache
 
 import numpy as np
 
-from schedules import Chunks, Clock, Collective, Routes, Schedule, collective
-from topologies import Link, Topology
+from tutti.schedules import Chunks, Clock, Collective, Routes, Schedule, collective
+from tutti.topologies import Link, Topology
 
 SIZE = Fraction(1000)
 TICK = Fraction(1, 10)

@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 
-from schedules import Chunks, Schedule
+from tutti.schedules import Chunks, Schedule
 
 TABLE, BEFORE, TWICE, OVERLAP, MISSING, SECOND = "table", "before", "twice", "overlap", "missing", "second"
 

@@ -7,18 +7,18 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.registry import METHODS, find_method
-from models.bounds import lower_bounds
-from schedules import Problem, collective, concurrent
-from schedules.by_groups import by_groups
-from schedules.dimensions import grouped
-from schedules.simulation.pipelining import best_slices
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
 from tests.schedules.oracle import judge
 from tests.sweep import for_each
-from topologies import Unsupported
-from topologies.text import parse_topology
+from tutti.experiments.registry import METHODS, find_method
+from tutti.models.bounds import lower_bounds
+from tutti.schedules import Problem, collective, concurrent
+from tutti.schedules.by_groups import by_groups
+from tutti.schedules.dimensions import grouped
+from tutti.schedules.simulation.pipelining import best_slices
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies import Unsupported
+from tutti.topologies.text import parse_topology
 
 SIZE = Fraction(10**7)
 

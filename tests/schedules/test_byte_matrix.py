@@ -6,19 +6,19 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.registry import find_method
-from models.bounds import lower_bounds
-from schedules import collective
-from schedules.byte_matrix import byte_matrix
-from schedules.cost import step_cost
-from schedules.files.document import collective_document, read_collective
-from schedules.reversal import reverse
-from schedules.schedule import Clock
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
 from tests.delivered import delivered, problem
-from topologies import InputError
-from topologies.families.grids import ring
+from tutti.experiments.registry import find_method
+from tutti.models.bounds import lower_bounds
+from tutti.schedules import collective
+from tutti.schedules.byte_matrix import byte_matrix
+from tutti.schedules.cost import step_cost
+from tutti.schedules.files.document import collective_document, read_collective
+from tutti.schedules.reversal import reverse
+from tutti.schedules.schedule import Clock
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies import InputError
+from tutti.topologies.families.grids import ring
 
 BYTES = [[7, 5, 0], [0, 0, 0], [3, 4, 1]]
 

@@ -6,10 +6,10 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from schedules import Kind, collective, concurrent
-from schedules.capabilities import EVERYTHING, Capabilities, Groups, Shape, Switches, joined_both_ways
-from topologies import Link, Topology
-from topologies.text import parse_topology
+from tutti.schedules import Kind, collective, concurrent
+from tutti.schedules.capabilities import EVERYTHING, Capabilities, Groups, Shape, Switches, joined_both_ways
+from tutti.topologies import Link, Topology
+from tutti.topologies.text import parse_topology
 
 GB = 10**9
 HALVES = [[0, 1], [2, 3]]

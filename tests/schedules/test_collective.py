@@ -4,9 +4,9 @@ from fractions import Fraction
 
 import pytest
 
-from schedules import Chunks, Collective, Kind, collective
-from schedules.collective import EVERYONE, KINDS, concurrent
-from topologies import InputError
+from tutti.schedules import Chunks, Collective, Kind, collective
+from tutti.schedules.collective import EVERYONE, KINDS, concurrent
+from tutti.topologies import InputError
 
 ALL = {0, 1, 2}
 # kind: for each item, (who starts with it, who must end with it, share of M); three ranks, root 1

@@ -7,22 +7,22 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from heuristics.classic.direct import METHOD as DIRECT
-from schedules import Chunks, Clock, Problem, Routes, Schedule, collective
-from schedules.compose import (
+from tests.sweep import for_each
+from tutti.heuristics.classic.direct import METHOD as DIRECT
+from tutti.schedules import Chunks, Clock, Problem, Routes, Schedule, collective
+from tutti.schedules.compose import (
     allreduce_in_clusters,
     common_refinement,
     compose_allreduce,
     from_allgather,
     refine,
 )
-from schedules.cost import congestion, link_loads, step_cost
-from schedules.reversal import reverse
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
-from tests.sweep import for_each
-from topologies import InputError, Link, Topology, Unsupported
-from topologies.text import parse_topology
+from tutti.schedules.cost import congestion, link_loads, step_cost
+from tutti.schedules.reversal import reverse
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies import InputError, Link, Topology, Unsupported
+from tutti.topologies.text import parse_topology
 
 
 def ring(n, bandwidth=Fraction(1), alpha=Fraction(1)):

@@ -9,9 +9,10 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from schedules import Chunks, Clock, Routes, Schedule, collective
-from schedules.compose import compose_allreduce
-from schedules.cost import (
+from tests.sweep import for_each
+from tutti.schedules import Chunks, Clock, Routes, Schedule, collective
+from tutti.schedules.compose import compose_allreduce
+from tutti.schedules.cost import (
     congestion,
     is_bandwidth_optimal,
     is_moore_optimal,
@@ -21,10 +22,9 @@ from schedules.cost import (
     step_cost,
     total_cost,
 )
-from schedules.reversal import reverse
-from tests.sweep import for_each
-from topologies import InputError, Link, Topology, Unsupported
-from topologies.transforms import transpose
+from tutti.schedules.reversal import reverse
+from tutti.topologies import InputError, Link, Topology, Unsupported
+from tutti.topologies.transforms import transpose
 
 # 0 -> 1 -> 2 -> 0, of 1, 2 and 3 B/s.
 TRIANGLE = Topology.from_links("triangle", 3, [Link(i, (i + 1) % 3, Fraction(i + 1)) for i in range(3)])

@@ -4,10 +4,10 @@ from fractions import Fraction
 
 import pytest
 
-from schedules.collective import collective, concurrent
-from schedules.dimensions import grouped
 from tests.sweep import for_each
-from topologies import InputError
+from tutti.schedules.collective import collective, concurrent
+from tutti.schedules.dimensions import grouped
+from tutti.topologies import InputError
 
 ROWS = ((0, 1, 2), (3, 4, 5))
 COLUMNS = ((0, 3), (1, 4), (2, 5))

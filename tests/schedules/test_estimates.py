@@ -5,14 +5,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.methods.best import HOPELESS
-from experiments.registry import METHODS
-from schedules.collective import collective
-from schedules.cost import step_cost
-from schedules.method import Problem
-from schedules.simulation.pipelining import best_slices
-from topologies.errors import Unsupported
-from topologies.text import parse_topology
+from tutti.experiments.methods.best import HOPELESS
+from tutti.experiments.registry import METHODS
+from tutti.schedules.collective import collective
+from tutti.schedules.cost import step_cost
+from tutti.schedules.method import Problem
+from tutti.schedules.simulation.pipelining import best_slices
+from tutti.topologies.errors import Unsupported
+from tutti.topologies.text import parse_topology
 
 FEWER = {"stepwise": {"chunks": 1, "effort": 0}}
 """Options with which a method is quicker, and no faster on the network."""

@@ -5,11 +5,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from schedules import collective
-from schedules.intervals import CutLine, IntervalTransfers, interval_schedule, line_width, tree_transfers
-from topologies import parse_topology
-from topologies.errors import NoSchedule, TuttiError
-from topologies.trees.forest import Forest, LogicalNetwork
+from tutti.schedules import collective
+from tutti.schedules.intervals import (
+    CutLine,
+    IntervalTransfers,
+    interval_schedule,
+    line_width,
+    tree_transfers,
+)
+from tutti.topologies import parse_topology
+from tutti.topologies.errors import NoSchedule, TuttiError
+from tutti.topologies.trees.forest import Forest, LogicalNetwork
 
 
 def random_line(seed):
@@ -106,7 +112,7 @@ def test_trees_that_do_not_fit_the_arcs_are_refused(weight, parent, pair):
 
 
 def test_a_table_that_would_be_too_large_is_refused(monkeypatch):
-    monkeypatch.setattr("schedules.intervals.MOST_TRANSFERS", 3)
+    monkeypatch.setattr("tutti.schedules.intervals.MOST_TRANSFERS", 3)
     one = np.array([1])
     transfer = IntervalTransfers(0 * one, 4 * one, 0 * one, one)
     with pytest.raises(NoSchedule, match="allreduce on ring:4: 4 transfers; a table has at most 3"):

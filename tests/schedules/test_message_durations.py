@@ -5,8 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from schedules import Chunks, Clock, Routes, Schedule, collective
-from schedules.message_durations import (
+from tutti.schedules import Chunks, Clock, Routes, Schedule, collective
+from tutti.schedules.message_durations import (
     REACH,
     FarApartError,
     check_reach,
@@ -14,7 +14,7 @@ from schedules.message_durations import (
     messages,
     transfer_ticks,
 )
-from topologies import InputError, Link, Topology
+from tutti.topologies import InputError, Link, Topology
 
 # 0 -> 1 -> 2 -> 0: α of 1, 2 and 0 s at 3, 2 and 6 B/s.
 TRIANGLE = Topology.from_links(

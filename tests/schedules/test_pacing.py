@@ -8,21 +8,21 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import schedules.pacing as pacing_module
-from heuristics.classic.stepwise import METHOD as STEPWISE
-from heuristics.classic.stepwise import StepwiseOptions
-from models.all_to_all import METHOD as MCF
-from models.all_to_all import McfOptions
-from schedules import Problem, collective
-from schedules.cost import congestion
-from schedules.pacing import Hops, hop_by_hop, last_end, paced, steps
-from schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
+import tutti.schedules.pacing as pacing_module
 from tests.sweep import for_each
-from topologies import Link, Topology
-from topologies.exact import offsets_of
-from topologies.text import parse_topology
+from tutti.heuristics.classic.stepwise import METHOD as STEPWISE
+from tutti.heuristics.classic.stepwise import StepwiseOptions
+from tutti.models.all_to_all import METHOD as MCF
+from tutti.models.all_to_all import McfOptions
+from tutti.schedules import Problem, collective
+from tutti.schedules.cost import congestion
+from tutti.schedules.pacing import Hops, hop_by_hop, last_end, paced, steps
+from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies import Link, Topology
+from tutti.topologies.exact import offsets_of
+from tutti.topologies.text import parse_topology
 
 
 def path(ranks):

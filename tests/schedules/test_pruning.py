@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from schedules.pruning import useful_transfers
+from tutti.schedules.pruning import useful_transfers
 
 
 def history(rng, chunks, nodes, rows):

@@ -5,18 +5,18 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.registry import METHODS
-from experiments.runner.options import build_options
-from schedules import Chunks, Clock, Problem, Schedule, collective
-from schedules.cost import congestion, link_loads
-from schedules.repair import fastest_repair, repaired, rerouted
-from schedules.schedule import Routes
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
-from topologies import InputError, NoSchedule, parse_topology
-from topologies.errors import Disconnected, Unsupported
-from topologies.text import with_words
-from topologies.transforms import linked_pairs
+from tutti.experiments.registry import METHODS
+from tutti.experiments.runner.options import build_options
+from tutti.schedules import Chunks, Clock, Problem, Schedule, collective
+from tutti.schedules.cost import congestion, link_loads
+from tutti.schedules.repair import fastest_repair, repaired, rerouted
+from tutti.schedules.schedule import Routes
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies import InputError, NoSchedule, parse_topology
+from tutti.topologies.errors import Disconnected, Unsupported
+from tutti.topologies.text import with_words
+from tutti.topologies.transforms import linked_pairs
 
 BANDWIDTH = Fraction(50 * 10**9)
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from schedules import Clock
-from schedules.message_durations import messages, transfer_ticks
-from schedules.retiming import ends, retimed
-from schedules.verify import verify
 from tests.heuristics.tacos.synthesis import tacos
 from tests.schedules.builders import in_clock, plans
+from tutti.schedules import Clock
+from tutti.schedules.message_durations import messages, transfer_ticks
+from tutti.schedules.retiming import ends, retimed
+from tutti.schedules.verify import verify
 
 COLUMNS = ("chunk", "count", "route", "order", "reduce")
 

@@ -5,13 +5,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from schedules import Chunks, Clock, Routes, Schedule, collective
-from schedules.cost import congestion, step_cost
-from schedules.reversal import normal_order, reverse
-from schedules.verify import VerificationError, verify
 from tests.schedules.builders import in_clock, plans
-from topologies import InputError, Link, Topology, Unsupported
-from topologies.transforms import transpose
+from tutti.schedules import Chunks, Clock, Routes, Schedule, collective
+from tutti.schedules.cost import congestion, step_cost
+from tutti.schedules.reversal import normal_order, reverse
+from tutti.schedules.verify import VerificationError, verify
+from tutti.topologies import InputError, Link, Topology, Unsupported
+from tutti.topologies.transforms import transpose
 
 COLUMNS = ("chunk", "route", "order", "count", "reduce")
 

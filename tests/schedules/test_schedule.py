@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from schedules import Chunks, Clock, Routes, Schedule, collective
-from topologies import Link, Topology
+from tutti.schedules import Chunks, Clock, Routes, Schedule, collective
+from tutti.topologies import Link, Topology
 
 
 @pytest.fixture

@@ -8,28 +8,28 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from heuristics.classic.direct import METHOD as DIRECT
-from heuristics.classic.halving_doubling import RECURSIVE_DOUBLING
-from models.bounds import lower_bounds
-from schedules import KINDS, Chunks, Clock, Kind, Problem, Schedule, collective, concurrent
-from schedules import together as module
-from schedules.by_groups import by_groups
-from schedules.collective import EVERYONE
-from schedules.files.document import to_document
-from schedules.files.schedule_file import content_hash, read_schedule, write_schedule
-from schedules.retiming import retimed
-from schedules.reversal import reverse
-from schedules.simulation.pipelining import best_slices
-from schedules.simulation.simulate import simulate
-from schedules.together import parts_of, side_by_side, together
-from schedules.verify import VerificationError, verify
 from tests.schedules.builders import in_clock, plans
 from tests.schedules.oracle import judge
 from tests.schedules.verify.test_mutations import KINDS as WAYS
 from tests.schedules.verify.test_mutations import Mutant, check, fine
 from tests.sweep import for_each
-from topologies import InputError, NoSchedule, Unsupported
-from topologies.text import parse_topology
+from tutti.heuristics.classic.direct import METHOD as DIRECT
+from tutti.heuristics.classic.halving_doubling import RECURSIVE_DOUBLING
+from tutti.models.bounds import lower_bounds
+from tutti.schedules import KINDS, Chunks, Clock, Kind, Problem, Schedule, collective, concurrent
+from tutti.schedules import together as module
+from tutti.schedules.by_groups import by_groups
+from tutti.schedules.collective import EVERYONE
+from tutti.schedules.files.document import to_document
+from tutti.schedules.files.schedule_file import content_hash, read_schedule, write_schedule
+from tutti.schedules.retiming import retimed
+from tutti.schedules.reversal import reverse
+from tutti.schedules.simulation.pipelining import best_slices
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.together import parts_of, side_by_side, together
+from tutti.schedules.verify import VerificationError, verify
+from tutti.topologies import InputError, NoSchedule, Unsupported
+from tutti.topologies.text import parse_topology
 
 LEFT, RIGHT = (0, 1, 3), (2, 4, 5)
 MEGABYTE = Fraction(10**6)

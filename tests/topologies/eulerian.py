@@ -6,8 +6,8 @@ from fractions import Fraction
 import networkx as nx
 import numpy as np
 
-from topologies import Link, Topology
-from topologies.text import parse_topology
+from tutti.topologies import Link, Topology
+from tutti.topologies.text import parse_topology
 
 PLATFORMS = ["dgx_a100:1", "dgx_a100:2", "mi250:1", "mi250:2"]
 RATIOS = {  # seconds a byte: 1/x* = N / algbw

@@ -17,8 +17,8 @@ def findings() -> list[str]:
     import numpy as np
 
     import tutti
-    from schedules.schedule import Schedule
-    from schedules.verify import VerificationError, verify
+    from tutti.schedules.schedule import Schedule
+    from tutti.schedules.verify import VerificationError, verify
 
     said = []
     for network, kind, method in CASES:
@@ -40,7 +40,7 @@ def findings() -> list[str]:
 
 
 if __name__ == "__main__":
-    from topologies.kernels import INTERPRETER
+    from tutti.topologies.kernels import INTERPRETER
 
     INTERPRETER.seconds = 1e9
     for line in findings():

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from topologies import Link, Topology
+from tutti.topologies import Link, Topology
 
 
 def random_multigraph(

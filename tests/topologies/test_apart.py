@@ -12,10 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from topologies.apart import Apart
-from topologies.kernels import COMPILATION
-from topologies.processes import End, resident_memory
-from topologies.progress import listening, tell
+from tutti.topologies.apart import Apart
+from tutti.topologies.kernels import COMPILATION
+from tutti.topologies.processes import End, resident_memory
+from tutti.topologies.progress import listening, tell
 
 LIMIT = 0.2
 """Seconds."""
@@ -114,7 +114,7 @@ def test_it_works_in_threads_side_by_side():
 def test_it_ends_with_its_parent():
     code = (
         "import os, signal, time\n"
-        "from topologies.apart import Apart\n"
+        "from tutti.topologies.apart import Apart\n"
         "def perform(value):\n"
         "    print(os.getpid(), flush=True)\n"
         "    time.sleep(30)\n"

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from topologies import compiled_once
-from topologies.kernels import COMPILATION
+from tutti.topologies import compiled_once
+from tutti.topologies.kernels import COMPILATION
 
 SOURCE = """
-from topologies.kernels import kernel
+from tutti.topologies.kernels import kernel
 
 @kernel
 def inner(x):
@@ -77,7 +77,7 @@ def test_processes_that_start_at_once_compile_each_kernel_once(module):
 def test_what_calls_a_kernel_of_a_changed_file_is_compiled_again(tmp_path, monkeypatch):
     """What is kept of `outer` has the old `inner` in it, though its own file is as it was."""
     monkeypatch.syspath_prepend(tmp_path)
-    head = "from topologies.kernels import kernel\n"
+    head = "from tutti.topologies.kernels import kernel\n"
     (tmp_path / "outer_of.py").write_text(
         f"{head}from inner_of import STEP, inner\n@kernel\ndef outer(x):\n    return inner(x) + STEP\n"
     )

@@ -17,10 +17,10 @@ import numba.core.serialize
 import numpy as np
 import pytest
 
-from topologies import interruption
-from topologies.deadline import OutOfTime, within
-from topologies.interruption import stop
-from topologies.kernels import COMPILATION, kernel
+from tutti.topologies import interruption
+from tutti.topologies.deadline import OutOfTime, within
+from tutti.topologies.interruption import stop
+from tutti.topologies.kernels import COMPILATION, kernel
 
 PIPE = Pipe()
 LONG = 5.0

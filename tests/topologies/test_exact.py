@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topologies.errors import InputError, suggestion
-from topologies.exact import Rationals, common_divisor, frozen, json_number, offsets_of
+from tutti.topologies.errors import InputError, suggestion
+from tutti.topologies.exact import Rationals, common_divisor, frozen, json_number, offsets_of
 
 small = st.fractions(min_value=-1000, max_value=1000, max_denominator=12)
 

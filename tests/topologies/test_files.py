@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topologies import (
+from tutti.topologies import (
     DEFAULT_ALPHA,
     DEFAULT_BANDWIDTH,
     InputError,

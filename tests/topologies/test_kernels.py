@@ -10,7 +10,7 @@ import numba
 import numpy as np
 
 from tests.topologies import interpreted
-from topologies.kernels import Compilation, Interpreter
+from tutti.topologies.kernels import Compilation, Interpreter
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import topologies
+from tutti import topologies
 
 
 def test_every_public_name_is_found():
@@ -15,14 +15,13 @@ def test_every_public_name_is_found():
 
 
 def test_an_unknown_name_is_an_error():
-    with pytest.raises(AttributeError, match="module 'topologies' has no attribute 'tours'"):
+    with pytest.raises(AttributeError, match=r"module 'tutti\.topologies' has no attribute 'tours'"):
         _ = topologies.tours
 
 
 def test_the_errors_alone_load_no_compiler_and_no_network():
-    code = (
-        "import sys, topologies.errors; print({'numba', 'numpy', 'topologies.topology'} & set(sys.modules))"
-    )
+    heavy = "{'numba', 'numpy', 'tutti.topologies.topology'}"
+    code = f"import sys, tutti.topologies.errors; print({heavy} & set(sys.modules))"
     root = Path(__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

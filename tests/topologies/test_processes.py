@@ -12,14 +12,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from topologies.errors import InputError, TuttiError
-from topologies.processes import Caller, End, Worker
+from tutti.topologies.errors import InputError, TuttiError
+from tutti.topologies.processes import Caller, End, Worker
 
 ENTRY = """
 import os, signal, time
 from functools import partial
 import numpy as np
-from topologies.errors import InputError
+from tutti.topologies.errors import InputError
 
 def hesitate(caller, setting=None):
     time.sleep(30)
@@ -174,7 +174,7 @@ def test_a_worker_ends_with_its_parent(start, place, tmp_path):
         "import sys, time\n"
         "if __name__ == '__main__':\n"
         f"    sys.path[:0] = [{str(Path(__file__).parents[2])!r}, {str(tmp_path)!r}]\n"
-        "    from topologies.processes import Worker\n"
+        "    from tutti.topologies.processes import Worker\n"
         f"    worker = {start}; worker.give(('sleep', 60)); time.sleep(0.2)\n"
         "    print(worker.process.pid, flush=True); time.sleep(60)\n"
     )
@@ -188,7 +188,7 @@ def test_a_worker_ends_with_its_parent(start, place, tmp_path):
 def test_ctrl_c_while_workers_start_is_quiet():
     """Python's resource tracker, started with the first worker, must not let Ctrl-C reach the others."""
     code = (
-        "import signal; from topologies.processes import inherited\n"
+        "import signal; from tutti.topologies.processes import inherited\n"
         "from multiprocessing import resource_tracker\n"
         "with inherited():\n"
         "    resource_tracker.ensure_running()\n"
@@ -202,7 +202,7 @@ def test_ctrl_c_while_workers_start_is_quiet():
 def test_a_lock_that_a_killed_process_held_is_no_message():
     """Libraries make such locks when they are imported, and Python's resource tracker says so at the end."""
     code = (
-        "import multiprocessing, os; from topologies.processes import inherited\n"
+        "import multiprocessing, os; from tutti.topologies.processes import inherited\n"
         "with inherited():\n"
         "    lock = multiprocessing.get_context('spawn').Lock()\n"
         "assert 'PYTHONWARNINGS' not in os.environ\n"

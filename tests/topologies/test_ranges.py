@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar
 
 import pytest
 
-from topologies.errors import InputError
-from topologies.ranges import Choice, Duration, Names, Number, Options, Whole
+from tutti.topologies.errors import InputError
+from tutti.topologies.ranges import Choice, Duration, Names, Number, Options, Whole
 
 
 @dataclass(frozen=True)

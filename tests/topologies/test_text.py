@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.sweep import for_each
-from topologies import (
+from tutti.topologies import (
     FAMILIES,
     InputError,
     circulant,
@@ -33,7 +33,7 @@ from topologies import (
     uniring,
     write_topology,
 )
-from topologies.text import with_words
+from tutti.topologies.text import with_words
 
 INSTANCES = Path(__file__).parents[1] / "data" / "reference" / "instances.csv"
 GB, GIB = 10**9, 2**30

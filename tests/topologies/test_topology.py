@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from topologies import DEFAULT_ALPHA, DEFAULT_BANDWIDTH, InputError, Link, Topology
+from tutti.topologies import DEFAULT_ALPHA, DEFAULT_BANDWIDTH, InputError, Link, Topology
 
 
 def two_way(pairs, bandwidth=DEFAULT_BANDWIDTH):

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from topologies import (
+from tutti.topologies import (
     InputError,
     Link,
     Topology,
@@ -26,7 +26,7 @@ from topologies import (
     union_with_transpose,
     uniring,
 )
-from topologies.transforms import without
+from tutti.topologies.transforms import without
 
 GB = 10**9
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.sweep import for_each
-from topologies import (
+from tutti.topologies import (
     InputError,
     format_bandwidth,
     format_size,
@@ -16,7 +16,7 @@ from topologies import (
     parse_size,
     parse_time,
 )
-from topologies.units import exact_number, whole_bytes
+from tutti.topologies.units import exact_number, whole_bytes
 
 positive = st.fractions(min_value=Fraction(1, 10**12), max_value=10**18, max_denominator=10**12)
 nonnegative = st.fractions(min_value=0, max_value=10**9, max_denominator=10**12)

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from topologies.errors import InputError
-from topologies.xml_files import parse_xml, read_xml
+from tutti.topologies.errors import InputError
+from tutti.topologies.xml_files import parse_xml, read_xml
 
 
 def test_elements_attributes_and_lines():

@@ -52,11 +52,11 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from topologies.assembly import Values, assemble, check_size
-from topologies.errors import InputError
-from topologies.exact import BoolArray, Int64Array
-from topologies.families.finite_fields import FiniteField, finite_field, prime_power
-from topologies.topology import Topology
+from tutti.topologies.assembly import Values, assemble, check_size
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import BoolArray, Int64Array
+from tutti.topologies.families.finite_fields import FiniteField, finite_field, prime_power
+from tutti.topologies.topology import Topology
 
 _LARGEST = 10_000
 """The most nodes of a graph of this file."""

@@ -22,12 +22,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from topologies.assembly import Values, check_size
-from topologies.errors import InputError
-from topologies.exact import BoolArray, Int32Array, Int64Array
-from topologies.families.grids import circulant
-from topologies.kernels import kernel
-from topologies.topology import Topology
+from tutti.topologies.assembly import Values, check_size
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import BoolArray, Int32Array, Int64Array
+from tutti.topologies.families.grids import circulant
+from tutti.topologies.kernels import kernel
+from tutti.topologies.topology import Topology
 
 _STEPS = 200_000_000
 """How many steps of breadth-first searches a search may take, about a second."""

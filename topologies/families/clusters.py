@@ -19,12 +19,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from topologies.assembly import Arcs, Values, assemble, at_least, check_size, per_class
-from topologies.errors import InputError
-from topologies.exact import Int64Array, IntArray
-from topologies.families.grids import torus
-from topologies.families.machines import NO_HOST, two_way
-from topologies.topology import DEFAULT_ALPHA, DEFAULT_BANDWIDTH, Topology
+from tutti.topologies.assembly import Arcs, Values, assemble, at_least, check_size, per_class
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import Int64Array, IntArray
+from tutti.topologies.families.grids import torus
+from tutti.topologies.families.machines import NO_HOST, two_way
+from tutti.topologies.topology import DEFAULT_ALPHA, DEFAULT_BANDWIDTH, Topology
 
 _BOX_BANDWIDTH = Fraction(450 * 10**9)
 

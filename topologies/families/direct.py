@@ -42,13 +42,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from topologies.assembly import Arcs, Values, assemble, at_least, check_size
-from topologies.errors import InputError
-from topologies.exact import BoolArray, Int64Array
-from topologies.families.algebraic import undirected
-from topologies.families.finite_fields import FiniteField, check_prime_power, finite_field
-from topologies.families.grids import gen_kautz
-from topologies.topology import Topology
+from tutti.topologies.assembly import Arcs, Values, assemble, at_least, check_size
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import BoolArray, Int64Array
+from tutti.topologies.families.algebraic import undirected
+from tutti.topologies.families.finite_fields import FiniteField, check_prime_power, finite_field
+from tutti.topologies.families.grids import gen_kautz
+from tutti.topologies.topology import Topology
 
 _HUGE = 64
 """An exponent that is refused for the size of its power, and quickly computed."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from topologies.assembly import Values, at_least, check_size
-from topologies.components import components
-from topologies.errors import InputError
-from topologies.exact import Int64Array
-from topologies.families.algebraic import undirected
-from topologies.topology import Topology
+from tutti.topologies.assembly import Values, at_least, check_size
+from tutti.topologies.components import components
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import Int64Array
+from tutti.topologies.families.algebraic import undirected
+from tutti.topologies.topology import Topology
 
 _ROUNDS = 10
 """Switches tried for each edge."""

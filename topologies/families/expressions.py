@@ -40,11 +40,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
-from topologies.assembly import Values, check_size
-from topologies.errors import InputError, suggestion
-from topologies.families import grids
-from topologies.families.algebraic import distance_regular, johnson
-from topologies.families.direct import (
+from tutti.topologies.assembly import Values, check_size
+from tutti.topologies.errors import InputError, suggestion
+from tutti.topologies.families import grids
+from tutti.topologies.families.algebraic import distance_regular, johnson
+from tutti.topologies.families.direct import (
     bidirectional_ring,
     de_bruijn,
     diamond,
@@ -53,15 +53,15 @@ from topologies.families.direct import (
     modified_de_bruijn,
     unidirectional_ring,
 )
-from topologies.families.products import (
+from tutti.topologies.families.products import (
     cartesian_power,
     cartesian_product,
     degree_expansion,
     line_graph,
     self_loops,
 )
-from topologies.topology import Topology
-from topologies.transforms import union_with_transpose
+from tutti.topologies.topology import Topology
+from tutti.topologies.transforms import union_with_transpose
 
 _MOST_LINES = 64
 """Line graphs of line graphs: of degree 2 or more they are larger than any network that is built, and of

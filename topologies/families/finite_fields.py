@@ -15,8 +15,8 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from topologies.errors import InputError
-from topologies.exact import Int64Array
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import Int64Array
 
 MAX_ORDER = 256
 """Above it a network built from the field would be too large anyway."""

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from topologies.assembly import Arcs, Values, assemble, at_least, check_size
-from topologies.errors import InputError
-from topologies.exact import Int64Array
-from topologies.topology import Topology
+from tutti.topologies.assembly import Arcs, Values, assemble, at_least, check_size
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import Int64Array
+from tutti.topologies.topology import Topology
 
 
 def ring(ranks: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:

@@ -25,10 +25,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from topologies.assembly import Arcs, Values, assemble, at_least, check_size, per_class
-from topologies.errors import InputError
-from topologies.exact import IntArray
-from topologies.topology import Topology
+from tutti.topologies.assembly import Arcs, Values, assemble, at_least, check_size, per_class
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import IntArray
+from tutti.topologies.topology import Topology
 
 _GB = 10**9
 NO_HOST = -1

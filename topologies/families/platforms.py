@@ -12,9 +12,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from topologies.assembly import Values
-from topologies.families.grids import torus
-from topologies.families.machines import (
+from tutti.topologies.assembly import Values
+from tutti.topologies.families.grids import torus
+from tutti.topologies.families.machines import (
     H100_BANDWIDTH,
     checked_name,
     fabric_of_boxes,
@@ -22,7 +22,7 @@ from topologies.families.machines import (
     switched_boxes,
     with_sharp,
 )
-from topologies.topology import Topology
+from tutti.topologies.topology import Topology
 
 _GB = 10**9
 _CONNECTX7 = Fraction(50 * _GB)

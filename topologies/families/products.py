@@ -26,10 +26,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from topologies.assembly import at_least, check_size
-from topologies.errors import InputError
-from topologies.exact import INT64_MAX, Int64Array, Rationals, frozen, offsets_of
-from topologies.topology import Topology
+from tutti.topologies.assembly import at_least, check_size
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import INT64_MAX, Int64Array, Rationals, frozen, offsets_of
+from tutti.topologies.topology import Topology
 
 _SHOWN = 5
 
@@ -57,7 +57,7 @@ def line_graph(topology: Topology) -> Topology:
 
     Examples
     --------
-    >>> from topologies.families.grids import complete
+    >>> from tutti.topologies.families.grids import complete
     >>> line_graph(complete(3)).labels
     ('0>1', '0>2', '1>0', '1>2', '2>0', '2>1')
     """
@@ -132,7 +132,7 @@ def degree_expansion(topology: Topology, factor: int) -> Topology:
 
     Examples
     --------
-    >>> from topologies.families.grids import uniring
+    >>> from tutti.topologies.families.grids import uniring
     >>> degree_expansion(uniring(4), 2).labels[:3]
     ('0_1', '0_2', '1_1')
     """
@@ -175,7 +175,7 @@ def cartesian_product(*factors: Topology) -> Topology:
 
     Examples
     --------
-    >>> from topologies.families.grids import ring, uniring
+    >>> from tutti.topologies.families.grids import ring, uniring
     >>> product = cartesian_product(ring(4), uniring(3))
     >>> product.num_ranks, product.degree, product.labels[:4]
     (12, 3, ('0.0', '0.1', '0.2', '1.0'))

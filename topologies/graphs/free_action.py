@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from topologies.exact import Int32Array
-from topologies.graphs.symmetry import Group, automorphisms
-from topologies.topology import Topology
+from tutti.topologies.exact import Int32Array
+from tutti.topologies.graphs.symmetry import Group, automorphisms
+from tutti.topologies.topology import Topology
 
 ATTEMPTS, PRODUCTS = 8, 40
 """How often generators are taken in another order, and so many products of them with them."""
@@ -31,7 +31,7 @@ def free_group(topology: Topology) -> tuple[Int32Array, Int32Array]:
 
     Examples
     --------
-    >>> from topologies.families.grids import mesh, torus
+    >>> from tutti.topologies.families.grids import mesh, torus
     >>> len(free_group(torus(3, 4))[0]), len(free_group(mesh(3, 4))[0]), len(free_group(mesh(3, 3))[0])
     (12, 2, 1)
     """

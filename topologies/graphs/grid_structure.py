@@ -23,10 +23,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topologies.components import components
-from topologies.errors import InputError
-from topologies.exact import BoolArray, Int32Array, Int64Array, frozen
-from topologies.topology import Topology
+from tutti.topologies.components import components
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, frozen
+from tutti.topologies.topology import Topology
 
 NONE = -1
 """In `Topology.hosts`: in no host."""
@@ -67,7 +67,7 @@ class Grid:
 
     Examples
     --------
-    >>> from topologies.text import parse_topology
+    >>> from tutti.topologies.text import parse_topology
     >>> grid_of(parse_topology("rfs:2x4x8"))
     Grid(shape=(2, 4, 8),
          lines=(<LineKind.PATH: 'path'>, <LineKind.COMPLETE: 'complete'>, <LineKind.SWITCH: 'switch'>))
@@ -147,7 +147,7 @@ def uneven_hosts(topology: Topology) -> UnevenHosts | None:
 
     Examples
     --------
-    >>> from topologies.text import parse_topology
+    >>> from tutti.topologies.text import parse_topology
     >>> print(uneven_hosts(parse_topology("dgx_a100:2?drop_nodes=15")))
     hosts of unequal size (8, 7 ranks)
     """
@@ -203,7 +203,7 @@ def grid_of(topology: Topology, hosts: Hosts | str = "") -> Grid | None:
 
     Examples
     --------
-    >>> from topologies.families.grids import mesh, torus
+    >>> from tutti.topologies.families.grids import mesh, torus
     >>> grid_of(torus(4, 3)).lines == (LineKind.RING, LineKind.RING), grid_of(mesh(2, 2, 2)).shape
     (True, (2, 2, 2))
     """
@@ -257,7 +257,7 @@ def hosts_of(topology: Topology, *, infer: bool = False, trivial: bool = False) 
 
     Examples
     --------
-    >>> from topologies.text import parse_topology
+    >>> from tutti.topologies.text import parse_topology
     >>> print(hosts_of(parse_topology("switch2d:4x2")))
     2 hosts of 4 ranks each (0, 2, 4, 6; 1, 3, 5, 7)
     """

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from topologies.exact import Int32Array, Int64Array, IntArray
-from topologies.kernels import kernel
+from tutti.topologies.exact import Int32Array, Int64Array, IntArray
+from tutti.topologies.kernels import kernel
 
 
 @kernel

@@ -20,11 +20,11 @@ from functools import cached_property
 
 import numpy as np
 
-from topologies.errors import NoSchedule
-from topologies.exact import Int32Array, Int64Array, IntArray, frozen
-from topologies.graphs.symmetry import UInt64Array, automorphisms, link_kinds, mixed, node_kinds, refine
-from topologies.topology import Topology
-from topologies.transforms import transpose
+from tutti.topologies.errors import NoSchedule
+from tutti.topologies.exact import Int32Array, Int64Array, IntArray, frozen
+from tutti.topologies.graphs.symmetry import UInt64Array, automorphisms, link_kinds, mixed, node_kinds, refine
+from tutti.topologies.topology import Topology
+from tutti.topologies.transforms import transpose
 
 DEFAULT_EFFORT = 10**8
 """Links that a search may look at (a second or two)."""
@@ -55,7 +55,7 @@ def isomorphism(one: Topology, other: Topology, effort: int = DEFAULT_EFFORT) ->
 
     Examples
     --------
-    >>> from topologies.families.grids import ring, uniring
+    >>> from tutti.topologies.families.grids import ring, uniring
     >>> isomorphism(uniring(4), transpose(uniring(4))).tolist()
     [0, 3, 2, 1]
     >>> print(isomorphism(uniring(4), ring(4)))
@@ -81,7 +81,7 @@ def is_reverse_symmetric(topology: Topology, effort: int = DEFAULT_EFFORT) -> bo
 
     Examples
     --------
-    >>> from topologies.families.direct import de_bruijn
+    >>> from tutti.topologies.families.direct import de_bruijn
     >>> is_reverse_symmetric(de_bruijn(2, 3))
     True
     """

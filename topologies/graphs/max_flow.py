@@ -13,9 +13,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from topologies.errors import InputError
-from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array
-from topologies.kernels import kernel
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array
+from tutti.topologies.kernels import kernel
 
 
 class MaxFlow(Protocol):

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from topologies.errors import InputError, NoSchedule
-from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, IntArray, offsets_of
-from topologies.graphs.heaps import sift_down, sift_up
-from topologies.kernels import kernel
-from topologies.topology import Incidence, Topology
+from tutti.topologies.errors import InputError, NoSchedule
+from tutti.topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, IntArray, offsets_of
+from tutti.topologies.graphs.heaps import sift_down, sift_up
+from tutti.topologies.kernels import kernel
+from tutti.topologies.topology import Incidence, Topology
 
 UNREACHABLE = -1
 """What a distance is where there is no path; possible only from or to switches."""
@@ -46,7 +46,7 @@ def hop_distances(topology: Topology, sources: Sequence[int] | Int64Array | None
 
     Examples
     --------
-    >>> from topologies.families.grids import uniring
+    >>> from tutti.topologies.families.grids import uniring
     >>> hop_distances(uniring(3)).tolist()
     [[0, 1, 2], [2, 0, 1], [1, 2, 0]]
     """
@@ -103,7 +103,7 @@ def length_distances(
 
     Examples
     --------
-    >>> from topologies.families.grids import uniring
+    >>> from tutti.topologies.families.grids import uniring
     >>> length_distances(uniring(3), np.array([5, 0, 2])).tolist()
     [[0, 5, 5], [2, 0, 0], [2, 7, 0]]
     """
@@ -282,7 +282,7 @@ def nearest_first(
 
     Examples
     --------
-    >>> from topologies import ring
+    >>> from tutti.topologies import ring
     >>> leaving, heads = [[0, 1], [2, 3], [4, 5]], ring(3).target.tolist()
     >>> for length, node, route in nearest_first(leaving, heads, [3, 4, 5, 6, 7, 8], [(0, 0, ())]):
     ...     print(length, node, route)
@@ -363,7 +363,7 @@ def shortest_routes(
 
     Examples
     --------
-    >>> from topologies.families.grids import ring
+    >>> from tutti.topologies.families.grids import ring
     >>> offsets, links = shortest_routes(ring(4), [0, 0], [2, 3])
     >>> offsets.tolist(), links.tolist()
     ([0, 2, 3], [0, 2, 1])

@@ -39,10 +39,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from topologies.errors import InputError
-from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, frozen
-from topologies.graphs.max_flow import Slots, push_flow, slots_of
-from topologies.kernels import kernel
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, frozen
+from tutti.topologies.graphs.max_flow import Slots, push_flow, slots_of
+from tutti.topologies.kernels import kernel
 
 _MOST_CAPACITY = INT64_MAX >> 2
 """Of all scaled capacities and pebbles together."""

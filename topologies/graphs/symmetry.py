@@ -36,11 +36,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from topologies.components import components
-from topologies.exact import Int32Array, Int64Array, IntArray, frozen
-from topologies.graphs.grid_structure import hosts_of
-from topologies.kernels import kernel
-from topologies.topology import Topology
+from tutti.topologies.components import components
+from tutti.topologies.exact import Int32Array, Int64Array, IntArray, frozen
+from tutti.topologies.graphs.grid_structure import hosts_of
+from tutti.topologies.kernels import kernel
+from tutti.topologies.topology import Topology
 
 
 def node_kinds(topology: Topology) -> Int64Array:
@@ -498,7 +498,7 @@ def automorphisms(topology: Topology, effort: int = DEFAULT_EFFORT, *, whole: bo
 
     Examples
     --------
-    >>> from topologies.families.grids import mesh
+    >>> from tutti.topologies.families.grids import mesh
     >>> automorphisms(mesh(2, 3)).node_orbits.tolist()
     [0, 1, 0, 0, 1, 0]
     """

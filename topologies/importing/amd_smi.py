@@ -16,15 +16,15 @@ from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
 
-from topologies.assembly import per_class
-from topologies.errors import InputError
-from topologies.files import read_text
-from topologies.importing.joining import Joining
-from topologies.importing.machine import Cable, Device, Kind, Machine, network
-from topologies.importing.speeds import GB
-from topologies.logs import Line, plain_lines, streams
-from topologies.topology import Topology
-from topologies.units import format_bandwidth
+from tutti.topologies.assembly import per_class
+from tutti.topologies.errors import InputError
+from tutti.topologies.files import read_text
+from tutti.topologies.importing.joining import Joining
+from tutti.topologies.importing.machine import Cable, Device, Kind, Machine, network
+from tutti.topologies.importing.speeds import GB
+from tutti.topologies.logs import Line, plain_lines, streams
+from tutti.topologies.topology import Topology
+from tutti.topologies.units import format_bandwidth
 
 MOST_TEXT = 2**24
 MOST_GPUS = 512

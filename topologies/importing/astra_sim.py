@@ -13,10 +13,10 @@ from fractions import Fraction
 from itertools import combinations
 from math import prod
 
-from topologies.assembly import check_size
-from topologies.errors import InputError, suggestion
-from topologies.topology import Link, Topology
-from topologies.units import exact_number
+from tutti.topologies.assembly import check_size
+from tutti.topologies.errors import InputError, suggestion
+from tutti.topologies.topology import Link, Topology
+from tutti.topologies.units import exact_number
 
 _KEYS = ("topology", "npus_count", "bandwidth", "latency")
 KINDS = ("Ring", "FullyConnected", "Switch")

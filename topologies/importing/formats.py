@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from topologies.importing.joining import Joining
-from topologies.topology import Topology
+from tutti.topologies.importing.joining import Joining
+from tutti.topologies.topology import Topology
 
 Rates = list[Fraction] | None
 
@@ -38,19 +38,21 @@ class Format:
 
 
 def _nccl(path: str, name: str, joining: Joining, _bandwidth: Rates) -> Topology:
-    from topologies.importing.nccl import read_nccl  # few texts name a file, and every command reads this
+    from tutti.topologies.importing.nccl import (
+        read_nccl,  # few texts name a file, and every command reads this
+    )
 
     return read_nccl(path, name, joining)
 
 
 def _nvidia_smi(path: str, name: str, joining: Joining, bandwidth: Rates) -> Topology:
-    from topologies.importing.nvidia_smi import read_nvidia_smi
+    from tutti.topologies.importing.nvidia_smi import read_nvidia_smi
 
     return read_nvidia_smi(path, name, joining, bandwidth)
 
 
 def _amd_smi(path: str, name: str, joining: Joining, bandwidth: Rates) -> Topology:
-    from topologies.importing.amd_smi import read_amd_smi
+    from tutti.topologies.importing.amd_smi import read_amd_smi
 
     return read_amd_smi(path, name, joining, bandwidth)
 

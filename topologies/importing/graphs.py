@@ -15,10 +15,10 @@ from html import unescape
 from typing import Any
 from warnings import catch_warnings, simplefilter
 
-from topologies.errors import InputError
-from topologies.logs import plain_lines
-from topologies.units import exact_number
-from topologies.xml_files import Element, parse_xml
+from tutti.topologies.errors import InputError
+from tutti.topologies.logs import plain_lines
+from tutti.topologies.units import exact_number
+from tutti.topologies.xml_files import Element, parse_xml
 
 Document = dict[str, Any]
 MOST_ELEMENTS = 2**21

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import NamedTuple
 
-from topologies.errors import InputError
+from tutti.topologies.errors import InputError
 
 
 class Joining(NamedTuple):

@@ -25,11 +25,11 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import NamedTuple
 
-from topologies.assembly import check_size, per_class
-from topologies.errors import InputError
-from topologies.importing.joining import Joining
-from topologies.topology import Link, Topology
-from topologies.units import format_bandwidth, format_time
+from tutti.topologies.assembly import check_size, per_class
+from tutti.topologies.errors import InputError
+from tutti.topologies.importing.joining import Joining
+from tutti.topologies.topology import Link, Topology
+from tutti.topologies.units import format_bandwidth, format_time
 
 _US = Fraction(1, 10**6)
 FABRIC_ALPHA, PCIE_ALPHA, NETWORK_ALPHA = Fraction(7, 10) * _US, Fraction(1, 2) * _US, Fraction(85, 100) * _US

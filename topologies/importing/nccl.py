@@ -17,10 +17,10 @@ from fractions import Fraction
 from itertools import combinations, pairwise
 from pathlib import Path
 
-from topologies.errors import InputError
-from topologies.importing.joining import Joining
-from topologies.importing.machine import NO_HOST, OTHERS, Cable, Device, Kind, Machine, Port, network
-from topologies.importing.speeds import (
+from tutti.topologies.errors import InputError
+from tutti.topologies.importing.joining import Joining
+from tutti.topologies.importing.machine import NO_HOST, OTHERS, Cable, Device, Kind, Machine, Port, network
+from tutti.topologies.importing.speeds import (
     GB,
     cpu_bandwidth,
     nic_bandwidth,
@@ -28,9 +28,9 @@ from topologies.importing.speeds import (
     pcie_bandwidth,
     xgmi_bandwidth,
 )
-from topologies.topology import Topology
-from topologies.units import exact_number, format_bandwidth
-from topologies.xml_files import Element, read_xml
+from tutti.topologies.topology import Topology
+from tutti.topologies.units import exact_number, format_bandwidth
+from tutti.topologies.xml_files import Element, read_xml
 
 MOST_ELEMENTS, MOST_BYTES = 2**14, 2**24
 MOST_CPUS = 64

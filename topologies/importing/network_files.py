@@ -13,11 +13,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from topologies.errors import InputError
-from topologies.files import exact_json, from_node_link, read_text
-from topologies.importing.astra_sim import from_yml
-from topologies.importing.graphs import READERS, from_adjacency
-from topologies.topology import Topology
+from tutti.topologies.errors import InputError
+from tutti.topologies.files import exact_json, from_node_link, read_text
+from tutti.topologies.importing.astra_sim import from_yml
+from tutti.topologies.importing.graphs import READERS, from_adjacency
+from tutti.topologies.topology import Topology
 
 _YML = (".yml", ".yaml")
 SUFFIXES = (".json", *READERS, *_YML)

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from topologies.errors import InputError, suggestion, visible
-from topologies.exact import Int64Array, Rationals
-from topologies.graphs.shortest_paths import shortest_routes
-from topologies.measurements.regression import Line
-from topologies.topology import Link, Topology
+from tutti.topologies.errors import InputError, suggestion, visible
+from tutti.topologies.exact import Int64Array, Rationals
+from tutti.topologies.graphs.shortest_paths import shortest_routes
+from tutti.topologies.measurements.regression import Line
+from tutti.topologies.topology import Link, Topology
 
 _DIGITS = 4
 """Of a bandwidth: the measurement has no more, and exact sums stay small."""

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from topologies.errors import InputError
-from topologies.exact import BoolArray
-from topologies.files import exact_json
-from topologies.logs import Line
-from topologies.measurements.series import Rows, Series, is_number, number
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import BoolArray
+from tutti.topologies.files import exact_json
+from tutti.topologies.logs import Line
+from tutti.topologies.measurements.series import Rows, Series, is_number, number
 
 _US = 1e-6
 _GB = 1e9

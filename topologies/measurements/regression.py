@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from topologies.errors import InputError
-from topologies.exact import FloatArray
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import FloatArray
 
 LEVEL = 0.95
 TOLERANCE = 0.1

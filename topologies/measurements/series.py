@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from topologies.errors import InputError
-from topologies.exact import FloatArray
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import FloatArray
 
 MOST_BYTES, MOST_SECONDS = 2.0**60, 1e9
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")

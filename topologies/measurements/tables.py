@@ -14,11 +14,11 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from topologies.errors import InputError, visible
-from topologies.files import read_text
-from topologies.logs import Line, plain_lines, streams
-from topologies.measurements import nccl_tests
-from topologies.measurements.series import Rows, Series, is_number, number
+from tutti.topologies.errors import InputError, visible
+from tutti.topologies.files import read_text
+from tutti.topologies.logs import Line, plain_lines, streams
+from tutti.topologies.measurements import nccl_tests
+from tutti.topologies.measurements.series import Rows, Series, is_number, number
 
 MOST_TEXT = 2**28
 MOST_PAIRS, MOST_NAME = 2**17, 64

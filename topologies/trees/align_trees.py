@@ -11,9 +11,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from topologies.exact import Int32Array, Int64Array
-from topologies.kernels import kernel
-from topologies.trees.forest import Forest
+from tutti.topologies.exact import Int32Array, Int64Array
+from tutti.topologies.kernels import kernel
+from tutti.topologies.trees.forest import Forest
 
 _MOST_ENTRIES = 1 << 26
 """Unit trees times ranks, times unit trees of a root: rows of larger forests are put in order, no more."""

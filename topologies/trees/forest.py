@@ -14,8 +14,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from topologies.exact import Int32Array, Int64Array, frozen
-from topologies.kernels import kernel
+from tutti.topologies.exact import Int32Array, Int64Array, frozen
+from tutti.topologies.kernels import kernel
 
 
 @dataclass(frozen=True, eq=False)

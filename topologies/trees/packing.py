@@ -31,12 +31,12 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from topologies.errors import InputError
-from topologies.exact import BoolArray, Int32Array, Int64Array
-from topologies.graphs.max_flow import arc_slots, push_flow
-from topologies.kernels import kernel
-from topologies.trees.forest import Forest, LogicalNetwork
-from topologies.trees.tree_counts import sustains, trees_by_root
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import BoolArray, Int32Array, Int64Array
+from tutti.topologies.graphs.max_flow import arc_slots, push_flow
+from tutti.topologies.kernels import kernel
+from tutti.topologies.trees.forest import Forest, LogicalNetwork
+from tutti.topologies.trees.tree_counts import sustains, trees_by_root
 
 
 def pack_trees(network: LogicalNetwork, k: int, weights: Iterable[Fraction | int] | None = None) -> Forest:

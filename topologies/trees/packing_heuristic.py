@@ -24,14 +24,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topologies.components import components
-from topologies.exact import Int32Array, Int64Array
-from topologies.graphs.shortest_paths import UNREACHABLE, Neighbours, hops_from_each
-from topologies.kernels import kernel
-from topologies.trees.forest import Forest, LogicalNetwork, heights
-from topologies.trees.packing import pair_capacities
-from topologies.trees.tree_counts import sustains, trees_by_root
-from topologies.trees.tree_local_search import Arcs, GrowingTrees, grow_widest, relieve
+from tutti.topologies.components import components
+from tutti.topologies.exact import Int32Array, Int64Array
+from tutti.topologies.graphs.shortest_paths import UNREACHABLE, Neighbours, hops_from_each
+from tutti.topologies.kernels import kernel
+from tutti.topologies.trees.forest import Forest, LogicalNetwork, heights
+from tutti.topologies.trees.packing import pair_capacities
+from tutti.topologies.trees.tree_counts import sustains, trees_by_root
+from tutti.topologies.trees.tree_local_search import Arcs, GrowingTrees, grow_widest, relieve
 
 _LEVELS = 12
 """Thresholds of width tried for groups."""

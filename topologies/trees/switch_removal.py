@@ -32,15 +32,15 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from topologies.components import components
-from topologies.errors import InputError, NoSchedule
-from topologies.exact import INT64_MAX, Int32Array, Int64Array
-from topologies.graphs.max_flow import arc_slots, push_flow
-from topologies.kernels import kernel
-from topologies.topology import Topology
-from topologies.trees.forest import LogicalNetwork
-from topologies.trees.tree_counts import sustains, trees_by_root
-from topologies.units import format_bandwidth
+from tutti.topologies.components import components
+from tutti.topologies.errors import InputError, NoSchedule
+from tutti.topologies.exact import INT64_MAX, Int32Array, Int64Array
+from tutti.topologies.graphs.max_flow import arc_slots, push_flow
+from tutti.topologies.kernels import kernel
+from tutti.topologies.topology import Topology
+from tutti.topologies.trees.forest import LogicalNetwork
+from tutti.topologies.trees.tree_counts import sustains, trees_by_root
+from tutti.topologies.units import format_bandwidth
 
 Route = tuple[int, ...]
 

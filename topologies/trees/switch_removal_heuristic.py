@@ -29,13 +29,13 @@ from itertools import product
 
 import numpy as np
 
-from topologies.exact import Int32Array, Int64Array
-from topologies.graphs.shortest_paths import UNREACHABLE, Neighbours, breadth_first
-from topologies.kernels import kernel
-from topologies.topology import Topology
-from topologies.trees.forest import LogicalNetwork
-from topologies.trees.switch_shares import Bundles, Shares, Side, pair_up, shares
-from topologies.trees.tree_counts import sustains, trees_by_root
+from tutti.topologies.exact import Int32Array, Int64Array
+from tutti.topologies.graphs.shortest_paths import UNREACHABLE, Neighbours, breadth_first
+from tutti.topologies.kernels import kernel
+from tutti.topologies.topology import Topology
+from tutti.topologies.trees.forest import LogicalNetwork
+from tutti.topologies.trees.switch_shares import Bundles, Shares, Side, pair_up, shares
+from tutti.topologies.trees.tree_counts import sustains, trees_by_root
 
 _MOST_CLASSES = 4
 """Networks with more kinds of links between switches are left as they are."""
@@ -59,7 +59,7 @@ def trimmed_capacities(
 
     Examples
     --------
-    >>> from topologies.families.clusters import fat_tree
+    >>> from tutti.topologies.families.clusters import fat_tree
     >>> capacity = np.full(20, 7)
     >>> topology = fat_tree(2, 4, 1)
     >>> distance = np.array([0] * 8 + [1, 1, 2])
@@ -215,7 +215,7 @@ def spread_switches(
 
     Examples
     --------
-    >>> from topologies.families.machines import dgx_a100
+    >>> from tutti.topologies.families.machines import dgx_a100
     >>> topology = dgx_a100(3)
     >>> capacity = np.where(topology.bandwidth.floats > 25e9, 24, 2)
     >>> spread = spread_switches(topology, capacity, 1)

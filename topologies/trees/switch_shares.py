@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topologies.exact import Int64Array
-from topologies.kernels import kernel
+from tutti.topologies.exact import Int64Array
+from tutti.topologies.kernels import kernel
 
 _SINKHORN_ROUNDS = 60
 """More than enough for even blocks; uneven ones need not be met exactly, as what is left is dealt out."""

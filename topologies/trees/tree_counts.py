@@ -15,10 +15,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from topologies.errors import InputError, NoSchedule
-from topologies.exact import INT64_MAX, Int32Array, Int64Array, Rationals, frozen
-from topologies.graphs.max_flow import DinicNetwork
-from topologies.topology import Topology
+from tutti.topologies.errors import InputError, NoSchedule
+from tutti.topologies.exact import INT64_MAX, Int32Array, Int64Array, Rationals, frozen
+from tutti.topologies.graphs.max_flow import DinicNetwork
+from tutti.topologies.topology import Topology
 
 MOST_TREES = 10**6
 """The most trees a root may have; a schedule cuts its shard into as many chunks."""
@@ -55,7 +55,7 @@ def tree_capacities(
 
     Examples
     --------
-    >>> from topologies.families.machines import mi250
+    >>> from tutti.topologies.families.machines import mi250
     >>> k, capacity = tree_capacities(mi250(2), Fraction(15, 166) / 10**9)
     >>> k, sorted(set(capacity.tolist()))
     (83, [120, 375])

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from topologies.exact import FloatArray, Int32Array, Int64Array
-from topologies.kernels import kernel
+from tutti.topologies.exact import FloatArray, Int32Array, Int64Array
+from tutti.topologies.kernels import kernel
 
 UInt64Array = npt.NDArray[np.uint64]
 

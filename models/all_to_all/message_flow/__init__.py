@@ -4,6 +4,6 @@ Read `program` first (the linear program of an order of events), then `search` (
 `method` (how a flow becomes a schedule).
 """
 
-from models.all_to_all.message_flow.method import METHOD, MessageFlowOptions
+from tutti.models.all_to_all.message_flow.method import METHOD, MessageFlowOptions
 
 __all__ = ["METHOD", "MessageFlowOptions"]

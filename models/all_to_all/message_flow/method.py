@@ -16,23 +16,23 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from models.all_to_all.message_flow.paths import LITTLE, paths
-from models.all_to_all.message_flow.program import FlowProgram, Order, Timed
-from models.all_to_all.message_flow.search import searched
-from models.all_to_all.rounding import rounded_shares
-from schedules.capabilities import Capabilities, Groups, Switches
-from schedules.collective import Kind
-from schedules.method import Method, Problem
-from schedules.schedule import Chunks, Clock, Schedule, step_numbers
-from schedules.simulation.simulate import simulate, watch
-from topologies.errors import InputError, NoSchedule
-from topologies.exact import Int32Array, Int64Array, IntArray, offsets_of
-from topologies.graphs.free_action import free_group
-from topologies.graphs.symmetry import automorphisms, drawn_subgroup
-from topologies.kernels import now
-from topologies.ranges import Duration, Options, Whole
-from topologies.topology import Topology
-from topologies.units import parse_time
+from tutti.models.all_to_all.message_flow.paths import LITTLE, paths
+from tutti.models.all_to_all.message_flow.program import FlowProgram, Order, Timed
+from tutti.models.all_to_all.message_flow.search import searched
+from tutti.models.all_to_all.rounding import rounded_shares
+from tutti.schedules.capabilities import Capabilities, Groups, Switches
+from tutti.schedules.collective import Kind
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Chunks, Clock, Schedule, step_numbers
+from tutti.schedules.simulation.simulate import simulate, watch
+from tutti.topologies.errors import InputError, NoSchedule
+from tutti.topologies.exact import Int32Array, Int64Array, IntArray, offsets_of
+from tutti.topologies.graphs.free_action import free_group
+from tutti.topologies.graphs.symmetry import automorphisms, drawn_subgroup
+from tutti.topologies.kernels import now
+from tutti.topologies.ranges import Duration, Options, Whole
+from tutti.topologies.topology import Topology
+from tutti.topologies.units import parse_time
 
 MOST_PAIRS, MOST_COLUMNS = 2**22, 2**17
 """Of a rank and a link, times symmetries; and of a program of steps: seconds each."""

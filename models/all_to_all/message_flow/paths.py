@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.all_to_all.message_flow.program import FlowProgram, Order, Timed
-from topologies.exact import FloatArray
+from tutti.models.all_to_all.message_flow.program import FlowProgram, Order, Timed
+from tutti.topologies.exact import FloatArray
 
 LITTLE = 1e-7
 """Of a shard: rounding."""

@@ -24,11 +24,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.solvers import CompiledModel, HighsOptions, SolutionStatus, solve
-from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
-from topologies.graphs.shortest_paths import hop_distances
-from topologies.graphs.symmetry import orbits_of
-from topologies.topology import Topology
+from tutti.models.solvers import CompiledModel, HighsOptions, SolutionStatus, solve
+from tutti.topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
+from tutti.topologies.graphs.shortest_paths import hop_distances
+from tutti.topologies.graphs.symmetry import orbits_of
+from tutti.topologies.topology import Topology
 
 LEAST_SECONDS = 1e-3
 """For a program."""

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from models.all_to_all.message_flow.program import FlowProgram, Order, Timed
-from topologies.exact import Int64Array
-from topologies.kernels import now
-from topologies.progress import tell
-from topologies.units import duration
+from tutti.models.all_to_all.message_flow.program import FlowProgram, Order, Timed
+from tutti.topologies.exact import Int64Array
+from tutti.topologies.kernels import now
+from tutti.topologies.progress import tell
+from tutti.topologies.units import duration
 
 HEAT = 2e-4
 """Of the time: so much longer it may get at first, with a probability of 1 / e."""

@@ -4,6 +4,6 @@ Read `schedule`, which turns trees into schedules, then `column_generation`, whi
 `epoch_links` offers and under the prices that `pricing` makes trees cheap for.
 """
 
-from models.forestcoll.epochs.schedule import planned_schedule
+from tutti.models.forestcoll.epochs.schedule import planned_schedule
 
 __all__ = ["planned_schedule"]

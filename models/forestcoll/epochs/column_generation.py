@@ -28,16 +28,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from models.forestcoll.epochs.epoch_links import EpochLinks
-from models.forestcoll.epochs.pricing import improve_all, new_trees
-from models.solvers import Start, solve
-from models.solvers.compiled import CompiledModel
-from models.solvers.highs import HighsOptions
-from models.solvers.outcome import Basis, Place
-from topologies.errors import NoSchedule, Unsupported
-from topologies.exact import FloatArray, Int64Array
-from topologies.kernels import now
-from topologies.topology import Topology
+from tutti.models.forestcoll.epochs.epoch_links import EpochLinks
+from tutti.models.forestcoll.epochs.pricing import improve_all, new_trees
+from tutti.models.solvers import Start, solve
+from tutti.models.solvers.compiled import CompiledModel
+from tutti.models.solvers.highs import HighsOptions
+from tutti.models.solvers.outcome import Basis, Place
+from tutti.topologies.errors import NoSchedule, Unsupported
+from tutti.topologies.exact import FloatArray, Int64Array
+from tutti.topologies.kernels import now
+from tutti.topologies.topology import Topology
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

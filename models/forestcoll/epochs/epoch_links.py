@@ -13,10 +13,10 @@ from functools import cached_property
 
 import numpy as np
 
-from topologies.errors import Unsupported
-from topologies.exact import FloatArray, Int64Array
-from topologies.graphs.symmetry import automorphisms
-from topologies.topology import Topology
+from tutti.topologies.errors import Unsupported
+from tutti.topologies.exact import FloatArray, Int64Array
+from tutti.topologies.graphs.symmetry import automorphisms
+from tutti.topologies.topology import Topology
 
 MOST_RANKS = 64
 MOST_ELEMENTS = 2048

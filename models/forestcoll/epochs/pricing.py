@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topologies.exact import BoolArray, FloatArray, Int64Array
-from topologies.kernels import kernel
+from tutti.topologies.exact import BoolArray, FloatArray, Int64Array
+from tutti.topologies.kernels import kernel
 
 LEAST_GAIN = 1e-12
 """Of a move, relative to the branch's price: less is rounding."""

@@ -14,18 +14,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.forestcoll.epochs.column_generation import EpochPlan, planned
-from models.forestcoll.epochs.epoch_links import links_between
-from schedules.collective import Collective, Kind, collective
-from schedules.compose import compose_allreduce
-from schedules.list_scheduling import in_messages
-from schedules.method import Problem
-from schedules.reversal import reverse
-from schedules.schedule import Chunks, Clock, Routes, Schedule
-from topologies.errors import Unsupported
-from topologies.exact import FloatArray, Int64Array, offsets_of
-from topologies.topology import Topology
-from topologies.transforms import transpose
+from tutti.models.forestcoll.epochs.column_generation import EpochPlan, planned
+from tutti.models.forestcoll.epochs.epoch_links import links_between
+from tutti.schedules.collective import Collective, Kind, collective
+from tutti.schedules.compose import compose_allreduce
+from tutti.schedules.list_scheduling import in_messages
+from tutti.schedules.method import Problem
+from tutti.schedules.reversal import reverse
+from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
+from tutti.topologies.errors import Unsupported
+from tutti.topologies.exact import FloatArray, Int64Array, offsets_of
+from tutti.topologies.topology import Topology
+from tutti.topologies.transforms import transpose
 
 KINDS = (Kind.ALLGATHER, Kind.REDUCE_SCATTER, Kind.ALLREDUCE)
 PARTS = 2**24

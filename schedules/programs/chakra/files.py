@@ -25,17 +25,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from schedules.collective import Kind
-from schedules.files.schedule_file import write_whole
-from schedules.programs.chakra.ns3 import to_ns3
-from schedules.programs.chakra.protobuf import Int32, NodeType, metadata, node
-from schedules.programs.tasks import Action, Task, tasks_of, unit_bytes
-from schedules.schedule import Schedule
-from topologies.errors import InputError
-from topologies.exact import INT64_MAX
-from topologies.ranges import Options
-from topologies.topology import Topology
-from topologies.units import format_size, parse_size
+from tutti.schedules.collective import Kind
+from tutti.schedules.files.schedule_file import write_whole
+from tutti.schedules.programs.chakra.ns3 import to_ns3
+from tutti.schedules.programs.chakra.protobuf import Int32, NodeType, metadata, node
+from tutti.schedules.programs.tasks import Action, Task, tasks_of, unit_bytes
+from tutti.schedules.schedule import Schedule
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import INT64_MAX
+from tutti.topologies.ranges import Options
+from tutti.topologies.topology import Topology
+from tutti.topologies.units import format_size, parse_size
 
 COLLECTIVES: Mapping[Kind, tuple[str, int]] = {
     Kind.ALLREDUCE: ("all-reduce", 0),

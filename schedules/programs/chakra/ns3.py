@@ -11,9 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from fractions import Fraction
 
-from topologies.errors import InputError
-from topologies.topology import Topology
-from topologies.units import format_bandwidth, format_time
+from tutti.topologies.errors import InputError
+from tutti.topologies.topology import Topology
+from tutti.topologies.units import format_bandwidth, format_time
 
 _NANO = 10**9
 _BITS = 8

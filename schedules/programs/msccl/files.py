@@ -11,11 +11,11 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from schedules.files.schedule_file import write_text
-from schedules.programs.faults import ProgramError
-from schedules.programs.interpreter import Judgement, judge
-from schedules.programs.lowering import Limits, LoweringOptions, TooShallow, steps_of
-from schedules.programs.msccl.flavours import (
+from tutti.schedules.files.schedule_file import write_text
+from tutti.schedules.programs.faults import ProgramError
+from tutti.schedules.programs.interpreter import Judgement, judge
+from tutti.schedules.programs.lowering import Limits, LoweringOptions, TooShallow, steps_of
+from tutti.schedules.programs.msccl.flavours import (
     DEPTHS,
     MOST_AWAITED,
     MOST_COUNT,
@@ -23,14 +23,14 @@ from schedules.programs.msccl.flavours import (
     SIMPLE,
     find_flavour,
 )
-from schedules.programs.msccl.printer import XmlOptions, check_connections, check_fits, to_xml
-from schedules.programs.msccl.reader import parse_algo, places, program_of, read_msccl
-from schedules.programs.program import Program
-from schedules.schedule import Schedule
-from topologies.errors import InputError
-from topologies.files import read_text
-from topologies.ranges import Whole
-from topologies.xml_files import MOST_XML, Element
+from tutti.schedules.programs.msccl.printer import XmlOptions, check_connections, check_fits, to_xml
+from tutti.schedules.programs.msccl.reader import parse_algo, places, program_of, read_msccl
+from tutti.schedules.programs.program import Program
+from tutti.schedules.schedule import Schedule
+from tutti.topologies.errors import InputError
+from tutti.topologies.files import read_text
+from tutti.topologies.ranges import Whole
+from tutti.topologies.xml_files import MOST_XML, Element
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from schedules.collective import Kind
-from schedules.programs.program import Buffer, Op
-from topologies.errors import InputError, suggestion
+from tutti.schedules.collective import Kind
+from tutti.schedules.programs.program import Buffer, Op
+from tutti.topologies.errors import InputError, suggestion
 
 TYPES: Mapping[str, Op] = {
     "nop": Op.NOP,

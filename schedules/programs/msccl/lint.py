@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from schedules.programs.msccl.flavours import (
+from tutti.schedules.programs.msccl.flavours import (
     BUFFERS,
     MOST_ATTRIBUTES,
     MOST_AWAITED,
@@ -26,11 +26,11 @@ from schedules.programs.msccl.flavours import (
     WARP,
     Flavour,
 )
-from schedules.programs.msccl.reader import MOST_OF_FILE, parse_algo, program_of
-from schedules.programs.program import NONE, Op
-from schedules.programs.serial import serial_order
-from topologies.errors import InputError
-from topologies.xml_files import Element
+from tutti.schedules.programs.msccl.reader import MOST_OF_FILE, parse_algo, program_of
+from tutti.schedules.programs.program import NONE, Op
+from tutti.schedules.programs.serial import serial_order
+from tutti.topologies.errors import InputError
+from tutti.topologies.xml_files import Element
 
 MOST_FINDINGS = 50
 """That are told one by one."""

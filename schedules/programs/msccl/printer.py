@@ -15,11 +15,11 @@ from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
-from schedules.collective import Collective
-from schedules.programs.faults import ProgramError
-from schedules.programs.interpreter import check_depth
-from schedules.programs.layout import Layout
-from schedules.programs.msccl.flavours import (
+from tutti.schedules.collective import Collective
+from tutti.schedules.programs.faults import ProgramError
+from tutti.schedules.programs.interpreter import check_depth
+from tutti.schedules.programs.layout import Layout
+from tutti.schedules.programs.msccl.flavours import (
     BUFFERS,
     DEPTHS,
     FLAVOURS,
@@ -31,14 +31,14 @@ from schedules.programs.msccl.flavours import (
     Flavour,
     find_flavour,
 )
-from schedules.programs.msccl.lint import lint
-from schedules.programs.msccl.reader import MOST_OF_FILE
-from schedules.programs.program import NONE, Address, Buffer, Instruction, Op, Program, table_of
-from schedules.programs.serial import senders
-from topologies.errors import InputError
-from topologies.exact import IntArray
-from topologies.ranges import Choice, Options, Whole
-from topologies.units import whole_bytes
+from tutti.schedules.programs.msccl.lint import lint
+from tutti.schedules.programs.msccl.reader import MOST_OF_FILE
+from tutti.schedules.programs.program import NONE, Address, Buffer, Instruction, Op, Program, table_of
+from tutti.schedules.programs.serial import senders
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import IntArray
+from tutti.topologies.ranges import Choice, Options, Whole
+from tutti.topologies.units import whole_bytes
 
 _NAME_OF = {op: name for name, op in TYPES.items()}
 _LETTER = {buffer: letter for letter, buffer in BUFFERS.items()}

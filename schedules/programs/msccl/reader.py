@@ -11,12 +11,12 @@ from __future__ import annotations
 from math import gcd
 from pathlib import Path
 
-from schedules.collective import Collective, Kind
-from schedules.programs.msccl.flavours import BUFFERS, KINDS, MOST_CHILDREN, TYPES
-from schedules.programs.program import NONE, NOWHERE, Address, Instruction, Op, Program
-from topologies.errors import InputError, suggestion
-from topologies.files import read_text
-from topologies.xml_files import MOST_XML, Element, parse_xml
+from tutti.schedules.collective import Collective, Kind
+from tutti.schedules.programs.msccl.flavours import BUFFERS, KINDS, MOST_CHILDREN, TYPES
+from tutti.schedules.programs.program import NONE, NOWHERE, Address, Instruction, Op, Program
+from tutti.topologies.errors import InputError, suggestion
+from tutti.topologies.files import read_text
+from tutti.topologies.xml_files import MOST_XML, Element, parse_xml
 
 MOST_OF_FILE = 2**19
 """Elements of a file: of 128 ranks, each as many as the runtimes read."""

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from schedules.programs.one_sided import Blocks
-from schedules.programs.program import Instruction, Op
-from topologies.errors import InputError
+from tutti.schedules.programs.one_sided import Blocks
+from tutti.schedules.programs.program import Instruction, Op
+from tutti.topologies.errors import InputError
 
 MOST_STEPS = 2**19
 """Instructions of a program."""

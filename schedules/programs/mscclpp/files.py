@@ -10,10 +10,10 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from schedules.files.schedule_file import write_text
-from schedules.programs.interpreter import judge
-from schedules.programs.lowering import Limits, LoweringOptions
-from schedules.programs.mscclpp.names import (
+from tutti.schedules.files.schedule_file import write_text
+from tutti.schedules.programs.interpreter import judge
+from tutti.schedules.programs.lowering import Limits, LoweringOptions
+from tutti.schedules.programs.mscclpp.names import (
     ALIGNMENT,
     MEMORY,
     MOST_BLOCKS,
@@ -23,17 +23,17 @@ from schedules.programs.mscclpp.names import (
     SIMPLE,
     check_plain,
 )
-from schedules.programs.mscclpp.printer import Misfit, to_plan
-from schedules.programs.mscclpp.reader import read_plan
-from schedules.programs.one_sided import one_sided, with_proxies
-from schedules.programs.program import Program
-from schedules.schedule import Schedule
-from topologies.errors import InputError
-from topologies.exact import BoolArray
-from topologies.graphs.grid_structure import Hosts, hosts_of
-from topologies.ranges import Choice, Whole
-from topologies.topology import Topology
-from topologies.units import whole_bytes
+from tutti.schedules.programs.mscclpp.printer import Misfit, to_plan
+from tutti.schedules.programs.mscclpp.reader import read_plan
+from tutti.schedules.programs.one_sided import one_sided, with_proxies
+from tutti.schedules.programs.program import Program
+from tutti.schedules.schedule import Schedule
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import BoolArray
+from tutti.topologies.graphs.grid_structure import Hosts, hosts_of
+from tutti.topologies.ranges import Choice, Whole
+from tutti.topologies.topology import Topology
+from tutti.topologies.units import whole_bytes
 
 WARP = 32
 STEPS = (MOST_OPS, 20, 12, 8, 6, 4)

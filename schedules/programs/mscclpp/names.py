@@ -10,10 +10,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from schedules.collective import Collective, Kind
-from schedules.programs.layout import Layout
-from schedules.programs.program import Buffer
-from topologies.errors import InputError
+from tutti.schedules.collective import Collective, Kind
+from tutti.schedules.programs.layout import Layout
+from tutti.schedules.programs.program import Buffer
+from tutti.topologies.errors import InputError
 
 COLLECTIVES: Mapping[Kind, str] = {
     Kind.ALLGATHER: "allgather",

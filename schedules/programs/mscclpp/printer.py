@@ -17,8 +17,8 @@ from zlib import crc32
 
 import numpy as np
 
-from schedules.programs.layout import Layout
-from schedules.programs.mscclpp.names import (
+from tutti.schedules.programs.layout import Layout
+from tutti.schedules.programs.mscclpp.names import (
     ALIGNMENT,
     BUFFERS,
     COLLECTIVES,
@@ -35,11 +35,11 @@ from schedules.programs.mscclpp.names import (
     WHAT,
     chunks_of,
 )
-from schedules.programs.mscclpp.syncs import Cells, Role, Syncs
-from schedules.programs.one_sided import Blocks, blocks_of, without_needless_waits
-from schedules.programs.program import NONE, Address, Buffer, Instruction, Op, Program
-from topologies.errors import InputError
-from topologies.exact import BoolArray
+from tutti.schedules.programs.mscclpp.syncs import Cells, Role, Syncs
+from tutti.schedules.programs.one_sided import Blocks, blocks_of, without_needless_waits
+from tutti.schedules.programs.program import NONE, Address, Buffer, Instruction, Op, Program
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import BoolArray
 
 _LETTER = {buffer: letter for letter, buffer in BUFFERS.items()}
 _Json = dict[str, Any]

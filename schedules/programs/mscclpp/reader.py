@@ -16,12 +16,12 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from schedules.collective import Collective, collective
-from schedules.files.document import integer, mapping, shown
-from schedules.programs.faults import ProgramError
-from schedules.programs.layout import Layout
-from schedules.programs.mscclpp.assembly import MOST_STEPS, Assembly, Events, Flags, Steps
-from schedules.programs.mscclpp.names import (
+from tutti.schedules.collective import Collective, collective
+from tutti.schedules.files.document import integer, mapping, shown
+from tutti.schedules.programs.faults import ProgramError
+from tutti.schedules.programs.layout import Layout
+from tutti.schedules.programs.mscclpp.assembly import MOST_STEPS, Assembly, Events, Flags, Steps
+from tutti.schedules.programs.mscclpp.names import (
     BUFFERS,
     COLLECTIVES,
     CUSTOM,
@@ -37,10 +37,10 @@ from schedules.programs.mscclpp.names import (
     WHAT,
     chunks_of,
 )
-from schedules.programs.mscclpp.syncs import Cells, Role, Syncs
-from schedules.programs.program import NONE, Address, Buffer, Instruction, Op, Program
-from topologies.errors import InputError
-from topologies.files import read_text
+from tutti.schedules.programs.mscclpp.syncs import Cells, Role, Syncs
+from tutti.schedules.programs.program import NONE, Address, Buffer, Instruction, Op, Program
+from tutti.topologies.errors import InputError
+from tutti.topologies.files import read_text
 
 MOST_PLAN = 2**25
 """Bytes of a file."""

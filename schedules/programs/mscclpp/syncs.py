@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from enum import Enum, auto
 from typing import NamedTuple
 
-from schedules.programs.layout import Layout
-from schedules.programs.program import NONE, Address, Instruction, Op
-from topologies.exact import offsets_of
+from tutti.schedules.programs.layout import Layout
+from tutti.schedules.programs.program import NONE, Address, Instruction, Op
+from tutti.topologies.exact import offsets_of
 
 
 class Role(Enum):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from experiments.bench.rules import RULES, Case, compare, lines
+from tutti.experiments.bench.rules import RULES, Case, compare, lines
 
 OURS, WHOLE, FLIGHT = RULES
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from experiments.bench.against_simgrid import PLAYER
-from experiments.bench.simgrid_player import Messages, Queue, quantity
-from schedules.files.schedule_file import to_document
 from tests.schedules.programs.replays import made
 from tests.schedules.simulation.test_other_rules import over_two_links, two_to_one
+from tutti.experiments.bench.against_simgrid import PLAYER
+from tutti.experiments.bench.simgrid_player import Messages, Queue, quantity
+from tutti.schedules.files.schedule_file import to_document
 
 PYTHON = "/usr/bin/python3"
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.bench.teccl import REFERENCE, Case, Found, bound, dropped, fastest, lines, published
-from experiments.registry import METHODS
-from experiments.report.results import Row
-from experiments.runner.config import read_config
-from experiments.runner.kept_schedules import keep_schedule
-from experiments.runner.plan import make_plan
-from schedules import Problem, collective
-from topologies.text import parse_topology
+from tutti.experiments.bench.teccl import REFERENCE, Case, Found, bound, dropped, fastest, lines, published
+from tutti.experiments.registry import METHODS
+from tutti.experiments.report.results import Row
+from tutti.experiments.runner.config import read_config
+from tutti.experiments.runner.kept_schedules import keep_schedule
+from tutti.experiments.runner.plan import make_plan
+from tutti.schedules import Problem, collective
+from tutti.topologies.text import parse_topology
 
 ROOT = Path(__file__).parents[3]
 NDV2, DGX2 = (f"configs/networks/teccl_{name}.json" for name in ("ndv2_x4", "dgx2_x2"))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from experiments.cli import main
 from tests.experiments.cli.commands import SYNTH
+from tutti.experiments.cli import main
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ from fractions import Fraction
 
 import pytest
 
-from experiments.cli.bound import sentence
-from models.bounds import lower_bounds
-from schedules.collective import KINDS, collective
-from topologies import parse_topology
+from tutti.experiments.cli.bound import sentence
+from tutti.models.bounds import lower_bounds
+from tutti.schedules.collective import KINDS, collective
+from tutti.topologies import parse_topology
 
 
 def test_bounds_are_one_document_a_topology(tutti):
@@ -34,7 +34,7 @@ def test_what_is_known_when_it_is_stopped_is_printed(tutti, monkeypatch):
     def stopped(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("models.bounds.report._solved", stopped)
+    monkeypatch.setattr("tutti.models.bounds.report._solved", stopped)
     code, out, err = tutti("bound", "ring:4", "--size", "32KB", "--lp", "--json")
     assert (code, err.splitlines()[-1]) == (130, "tutti: stopped")
     assert {"cut", "distance", "combined"} <= {bound["kind"] for bound in json.loads(out)["bounds"]}
@@ -47,7 +47,7 @@ def test_bounds_come_before_linear_programs_which_have_a_limit(tutti, monkeypatc
         assert kind == "deliveries"
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("models.bounds.report._solved", stopped)
+    monkeypatch.setattr("tutti.models.bounds.report._solved", stopped)
     command = ["bound", "mesh:3", "--collective", "broadcast", "--size", "100KB"]
     code, out, err = tutti(*command, "--lp")
     said = (

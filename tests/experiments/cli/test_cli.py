@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.cli import synth
 from tests.experiments.cli.commands import ROOT, SYNTH, TACOS, write_smoke
+from tutti.experiments.cli import synth
 
 LIMITED = ["synth", "ring:4", "--method", "best", "--size", "1MB"]
 
@@ -129,7 +129,7 @@ def test_ctrl_c_in_a_command_is_one_line(tutti, monkeypatch):
     def stop(text):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("experiments.cli.bound.parse_topology", stop)
+    monkeypatch.setattr("tutti.experiments.cli.bound.parse_topology", stop)
     assert tutti("bound", "ring:4") == (130, "", "tutti: stopped\n")
 
 
@@ -184,7 +184,7 @@ def test_a_pipe_is_not_waited_for_and_a_device_is_not_read(tutti, name, command,
 def test_a_signal_waits_until_the_compiler_has_been_called_back():
     """What is raised in a function that C calls is printed with its traceback, and lost."""
     called = "import signal\ndef back():\n    signal.raise_signal(signal.SIGTERM)\n    print('whole')\n"
-    script = "import sys, time\nfrom experiments.cli import main\nimport experiments.cli.bound as bound\n"
+    script = "import sys, time\nfrom tutti.experiments.cli import bound, main\n"
     script += f"exec(compile({called!r}, 'site-packages/llvmlite/binding/executionengine.py', 'exec'))\n"
     script += "def slow(text):\n    back()\n    time.sleep(30)\nbound.parse_topology = slow\n"
     script += "sys.exit(main(['bound', 'ring:4']))"
@@ -195,7 +195,7 @@ def test_a_signal_waits_until_the_compiler_has_been_called_back():
 
 
 def test_sigterm_stops_as_ctrl_c_does():
-    script = "import signal, sys\nfrom experiments.cli import main\nimport experiments.cli.bound as bound\n"
+    script = "import signal, sys\nfrom tutti.experiments.cli import bound, main\n"
     script += "bound.parse_topology = lambda text: signal.raise_signal(signal.SIGTERM)\n"
     script += "sys.exit(main(['bound', 'ring:4']))"
     done = subprocess.run(

@@ -5,12 +5,12 @@ import json
 import pytest
 
 import tutti as tutti_in_python
-from schedules.files.schedule_file import read_schedule, write_schedule
-from schedules.programs.formats import FORMATS
-from schedules.programs.msccl.printer import to_xml
-from schedules.programs.msccl.reader import read_msccl
 from tests.schedules.programs.by_hand import pairs_allreduce, straight
-from topologies.errors import InputError
+from tutti.schedules.files.schedule_file import read_schedule, write_schedule
+from tutti.schedules.programs.formats import FORMATS
+from tutti.schedules.programs.msccl.printer import to_xml
+from tutti.schedules.programs.msccl.reader import read_msccl
+from tutti.topologies.errors import InputError
 
 
 @pytest.fixture

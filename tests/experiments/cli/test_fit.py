@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.topologies.measurements.test_tables import OSU_ALLGATHER, OSU_LATENCY, SENDRECV
-from topologies import read_topology
+from tutti.topologies import read_topology
 
 CASES = Path(__file__).parents[2] / "data" / "cases"
 

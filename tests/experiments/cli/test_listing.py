@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from schedules.collective import KINDS
+from tutti.schedules.collective import KINDS
 
 
 @pytest.mark.parametrize(

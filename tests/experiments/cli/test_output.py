@@ -8,16 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from experiments.cli.output import console
 from tests.experiments.cli.commands import ROOT
-from topologies import ring, write_topology
+from tutti.experiments.cli.output import console
+from tutti.topologies import ring, write_topology
 
 
 def test_a_reader_that_leaves_is_no_traceback():
     # The pipe is closed before the command writes to it.
-    command = (
-        f"import sys; sys.path.insert(0, {str(ROOT)!r}); from experiments.cli import main; sys.exit(main())"
-    )
+    path = f"import sys; sys.path.insert(0, {str(ROOT)!r})"
+    command = f"{path}; from tutti.experiments.cli import main; sys.exit(main())"
     arguments = [sys.executable, "-c", command, "list", "topologies", "--json"]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         process.stdout.close()
@@ -27,7 +26,9 @@ def test_a_reader_that_leaves_is_no_traceback():
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">/dev/full"])
 def test_output_that_is_closed_or_full_is_no_traceback(closed):
-    script = "import sys; from experiments.cli import main; sys.exit(main(['list', 'topologies', '--json']))"
+    script = (
+        "import sys; from tutti.experiments.cli import main; sys.exit(main(['list', 'topologies', '--json']))"
+    )
     line = f'exec "$0" -c "$1" {closed}'
     done = subprocess.run(
         ["/bin/sh", "-c", line, sys.executable, script], cwd=ROOT, capture_output=True, text=True, check=False
@@ -37,7 +38,7 @@ def test_output_that_is_closed_or_full_is_no_traceback(closed):
 
 
 def test_output_that_knows_ascii_only_gets_a_table():
-    script = "import sys; from experiments.cli import main; sys.exit(main(['list', 'topologies']))"
+    script = "import sys; from tutti.experiments.cli import main; sys.exit(main(['list', 'topologies']))"
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, env=environment, capture_output=True, check=False

@@ -4,8 +4,8 @@ import shlex
 
 import pytest
 
-from experiments.cli import parser
-from schedules.collective import KINDS
+from tutti.experiments.cli import parser
+from tutti.schedules.collective import KINDS
 
 
 def test_the_help_names_every_collective(tutti):

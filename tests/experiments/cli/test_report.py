@@ -2,9 +2,9 @@
 
 import pytest
 
-from experiments.report.results import read_results
 from tests.experiments.report.test_page import row, write_run
 from tests.experiments.training.test_study import config
+from tutti.experiments.report.results import read_results
 
 
 def test_the_page_of_a_run_lies_in_its_folder(tutti, tmp_path):
@@ -64,7 +64,7 @@ def test_a_file_in_the_place_of_a_folder_is_refused_before_anything_is_written(t
 
 @pytest.mark.parametrize("option", ["--figures", "--latex", "-o"])
 def test_a_folder_that_can_t_be_written_is_refused_before_any_work(tutti, tmp_path, monkeypatch, option):
-    monkeypatch.setattr("experiments.cli.report.read_results", pytest.fail)
+    monkeypatch.setattr("tutti.experiments.cli.report.read_results", pytest.fail)
     (tmp_path / "file").write_text("x")
     target = tmp_path / "file" / "below"
     code, out, said = tutti("report", tmp_path, option, target / "page.html" if option == "-o" else target)

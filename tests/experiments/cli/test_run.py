@@ -5,14 +5,14 @@ from collections import Counter
 
 import pytest
 
-from experiments.cli.run import MOST_METHODS, _print_summary
-from experiments.runner import run as runner
-from experiments.runner.judge import GAPS, GapTable
-from experiments.runner.results import read_frame, write_csv
-from experiments.runner.run import Summary
-from experiments.runner.store import Store
 from tests.experiments.cli.commands import write_smoke
 from tests.experiments.report.test_page import row
+from tutti.experiments.cli.run import MOST_METHODS, _print_summary
+from tutti.experiments.runner import run as runner
+from tutti.experiments.runner.judge import GAPS, GapTable
+from tutti.experiments.runner.results import read_frame, write_csv
+from tutti.experiments.runner.run import Summary
+from tutti.experiments.runner.store import Store
 
 
 def printed(count, folder, capsys):
@@ -63,7 +63,7 @@ def test_an_address_that_is_none_is_refused_though_all_is_done(tutti, tmp_path, 
 def test_results_of_other_code_are_said_to_be_left_out(tutti, tmp_path, monkeypatch):
     path, out = write_smoke(tmp_path), tmp_path / "out"
     assert "1 rows: 1 ok; 1 not run; report:" in tutti("run", path, "--out", out, "--only", "bfb")[1]
-    monkeypatch.setattr("experiments.runner.plan.code_digest", lambda: "other")
+    monkeypatch.setattr("tutti.experiments.runner.plan.code_digest", lambda: "other")
     said = tutti("run", path, "--out", out, "--only", "bfb")[1]
     assert "1 not run (results made by other code or another config are left out); report:" in said
 
@@ -82,7 +82,7 @@ def test_a_run_with_failed_rows_is_exit_1(tutti, tmp_path, monkeypatch):
     path.write_text(path.read_text().replace('"bfb"', '"crash"').replace('"rhd"', '"good"'))
     options = runner.RunOptions
     monkeypatch.setattr(
-        "experiments.cli.run.RunOptions", lambda **given: options(**given, registry="zoo:METHODS")
+        "tutti.experiments.cli.run.RunOptions", lambda **given: options(**given, registry="zoo:METHODS")
     )
     code, out, err = tutti("run", path, "--out", tmp_path / "out")
     assert code == 1

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from experiments import result
-from experiments.cli import main, synth
-from experiments.cli.parser import make_parser
-from experiments.registry import find_method
-from schedules.files.schedule_file import read_schedule
-from schedules.verify import verify
 from tests.experiments.cli.commands import SYNTH
-from topologies import InputError
+from tutti.experiments import result
+from tutti.experiments.cli import main, synth
+from tutti.experiments.cli.parser import make_parser
+from tutti.experiments.registry import find_method
+from tutti.schedules.files.schedule_file import read_schedule
+from tutti.schedules.verify import verify
+from tutti.topologies import InputError
 
 
 def test_synth_prints_the_measures_of_the_design(tutti):
@@ -298,7 +298,7 @@ def test_groups_that_make_no_sense_are_refused_in_a_line(tutti, given, message):
 SLOW = """
 from pathlib import Path
 import time
-from schedules.method import Method
+from tutti.schedules.method import Method
 def synthesize(problem, options, rng):
     Path("begun").touch()
     time.sleep(60)
@@ -309,7 +309,7 @@ METHOD = Method("slow", "heuristic", synthesize)
 def interrupted(folder, methods):
     """Return exit code, output and errors of a `synth` that got Ctrl-C once the slow method had begun."""
     (folder / "slow.py").write_text(SLOW)
-    code = "import sys; from experiments.cli import main; sys.exit(main())"
+    code = "import sys; from tutti.experiments.cli import main; sys.exit(main())"
     given = ["synth", "ring:4", "--size", "1MB", "--plugin", "slow.py", "--option", f"methods={methods}"]
     command = [sys.executable, "-c", code, *given, "--option", "gap=0", "--method", "best", "-o", "out.json"]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}

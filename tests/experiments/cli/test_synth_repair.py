@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from experiments.cli import main
-from schedules.files.schedule_file import read_schedule
-from schedules.verify import verify
+from tutti.experiments.cli import main
+from tutti.schedules.files.schedule_file import read_schedule
+from tutti.schedules.verify import verify
 
 
 @pytest.fixture

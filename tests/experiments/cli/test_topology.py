@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from models.bounds import lower_bounds
-from schedules.collective import collective
 from tests.topologies.networks import ACROSS, IN_ORDER, cluster_document
-from topologies import parse_topology
+from tutti.models.bounds import lower_bounds
+from tutti.schedules.collective import collective
+from tutti.topologies import parse_topology
 
 UNEVEN = Path(__file__).parents[2] / "data" / "cases" / "05_uneven_hosts" / "hetero.json"
 

@@ -2,8 +2,8 @@
 
 import json
 
-from schedules.programs.msccl.printer import XmlOptions, to_xml
 from tests.schedules.programs.by_hand import doubling_allreduce
+from tutti.schedules.programs.msccl.printer import XmlOptions, to_xml
 
 
 def test_a_legal_schedule_is_verified(tutti, schedule):

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 import tutti
-from expansions.finder import Finder
-from experiments.cli import main
-from experiments.growth.baselines import Workload
-from experiments.growth.bounds import all_to_all_bound, allreduce_bound
-from models.bounds import lower_bounds
-from models.bounds.check import proven
-from schedules.collective import collective
-from topologies import InputError, Link, Topology
-from topologies.errors import TuttiError
+from tutti.expansions.finder import Finder
+from tutti.experiments.cli import main
+from tutti.experiments.growth.baselines import Workload
+from tutti.experiments.growth.bounds import all_to_all_bound, allreduce_bound
+from tutti.models.bounds import lower_bounds
+from tutti.models.bounds.check import proven
+from tutti.schedules.collective import collective
+from tutti.topologies import InputError, Link, Topology
+from tutti.topologies.errors import TuttiError
 
 SIZES = ("1KB", "1MB", "1GB")
 OF = {"allreduce": allreduce_bound, "all-to-all": all_to_all_bound}

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from expansions.finder import Finder
-from experiments.cli import main
-from experiments.growth.baselines import (
+from tutti.expansions.finder import Finder
+from tutti.experiments.cli import main
+from tutti.experiments.growth.baselines import (
     Workload,
     double_tree_all_to_all,
     double_tree_allreduce_us,
@@ -29,16 +29,16 @@ from experiments.growth.baselines import (
     torus_sides,
     tree_height,
 )
-from experiments.growth.frontiers import cheap_interval, family_of, kautz_graphs, read_frontiers
-from experiments.growth.study import Growth, perform, study_of
-from experiments.runner.run import RunOptions, carry_out
-from experiments.runner.store import Store
-from models.all_to_all.demand import Demand
-from models.all_to_all.orbits import solve_by_orbits
-from models.bfb import workloads
-from schedules.cost import step_cost
-from topologies import InputError, parse_topology
-from topologies.families.expressions import parse_notation
+from tutti.experiments.growth.frontiers import cheap_interval, family_of, kautz_graphs, read_frontiers
+from tutti.experiments.growth.study import Growth, perform, study_of
+from tutti.experiments.runner.run import RunOptions, carry_out
+from tutti.experiments.runner.store import Store
+from tutti.models.all_to_all.demand import Demand
+from tutti.models.all_to_all.orbits import solve_by_orbits
+from tutti.models.bfb import workloads
+from tutti.schedules.cost import step_cost
+from tutti.topologies import InputError, parse_topology
+from tutti.topologies.families.expressions import parse_notation
 
 TABLE_3_4 = Workload.parse("10us", "1MiB", "100Gb/s")
 
@@ -97,9 +97,9 @@ def test_a_torus_takes_what_its_closed_forms_say(sides):
 
 
 def _bfb(topology):
-    from experiments.registry import METHODS
-    from schedules.collective import Kind, collective
-    from schedules.method import Problem
+    from tutti.experiments.registry import METHODS
+    from tutti.schedules.collective import Kind, collective
+    from tutti.schedules.method import Problem
 
     method = METHODS["bfb"]
     problem = Problem(topology, collective(Kind.ALLGATHER, topology.num_ranks))

@@ -11,23 +11,23 @@ import numpy as np
 import pytest
 
 import tutti
-from experiments.methods.best import HALVES, ORDER, portfolio
-from experiments.registry import METHODS
-from experiments.runner import tasks
-from models.bounds import best_bound
-from schedules import Problem, collective
-from schedules.by_groups import limited
-from schedules.collective import Kind
-from schedules.method import Method
-from schedules.simulation.pipelining import best_slices
-from schedules.verify import verify
-from topologies import InputError, NoSchedule, Unsupported
-from topologies.apart import Apart
-from topologies.errors import Interrupted
-from topologies.kernels import COMPILATION
-from topologies.progress import listening, tell
-from topologies.text import parse_topology
-from topologies.units import parse_time
+from tutti.experiments.methods.best import HALVES, ORDER, portfolio
+from tutti.experiments.registry import METHODS
+from tutti.experiments.runner import tasks
+from tutti.models.bounds import best_bound
+from tutti.schedules import Problem, collective
+from tutti.schedules.by_groups import limited
+from tutti.schedules.collective import Kind
+from tutti.schedules.method import Method
+from tutti.schedules.simulation.pipelining import best_slices
+from tutti.schedules.verify import verify
+from tutti.topologies import InputError, NoSchedule, Unsupported
+from tutti.topologies.apart import Apart
+from tutti.topologies.errors import Interrupted
+from tutti.topologies.kernels import COMPILATION
+from tutti.topologies.progress import listening, tell
+from tutti.topologies.text import parse_topology
+from tutti.topologies.units import parse_time
 
 QUICK = ("ring", "direct", "bfb", "rhd", "recursive_doubling")
 
@@ -219,7 +219,7 @@ def test_a_method_that_takes_too_long_is_ended_and_the_next_one_tried():
 
 
 def test_the_first_has_a_limit_too_and_the_next_one_a_schedule(monkeypatch):
-    monkeypatch.setattr("experiments.methods.best.LEAST_OVERTIME", 2.0)
+    monkeypatch.setattr("tutti.experiments.methods.best.LEAST_OVERTIME", 2.0)
 
     def synthesize(task, options, rng):
         time.sleep(60)
@@ -234,7 +234,7 @@ def test_the_first_has_a_limit_too_and_the_next_one_a_schedule(monkeypatch):
 
 
 def test_the_overtime_ends(monkeypatch):
-    monkeypatch.setattr("experiments.methods.best.LEAST_OVERTIME", 0.2)
+    monkeypatch.setattr("tutti.experiments.methods.best.LEAST_OVERTIME", 0.2)
 
     def synthesize(task, options, rng):
         time.sleep(60)
@@ -300,7 +300,7 @@ def test_bounds_that_take_too_long_are_ended(monkeypatch):
         while True:
             time.sleep(0.01)
 
-    monkeypatch.setattr("experiments.methods.best.each_bound", proving)
+    monkeypatch.setattr("tutti.experiments.methods.best.each_bound", proving)
     found = best(problem("ring:6", "allgather", 2**30), methods=("direct", "bfb", "ring"), time_limit="1s")
     assert [one.why for one in found.stats["tried"]] == ["", "", "near enough to the proven bound"]
 

@@ -5,14 +5,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.registry import METHODS
-from models.bounds import best_bound
-from schedules import Problem, collective
-from schedules.list_scheduling import list_schedule
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
-from topologies import InputError, Unsupported
-from topologies.text import parse_topology
+from tutti.experiments.registry import METHODS
+from tutti.models.bounds import best_bound
+from tutti.schedules import Problem, collective
+from tutti.schedules.list_scheduling import list_schedule
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies import InputError, Unsupported
+from tutti.topologies.text import parse_topology
 
 GIGABYTE = Fraction(10**9)
 

@@ -5,13 +5,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.registry import METHODS
-from schedules import Problem, collective
-from schedules.simulation.pipelining import best_slices
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
-from topologies import InputError, Unsupported
-from topologies.text import parse_topology
+from tutti.experiments.registry import METHODS
+from tutti.schedules import Problem, collective
+from tutti.schedules.simulation.pipelining import best_slices
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies import InputError, Unsupported
+from tutti.topologies.text import parse_topology
 
 METHOD = METHODS["refined"]
 SIZE = Fraction(10**6)

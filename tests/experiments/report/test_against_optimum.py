@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.report.against_optimum import PUBLISHED, ideal_time
-from experiments.report.seeds import Interval
-from models.bounds import best_bound
-from schedules import collective
 from tests.experiments.report.test_page import fields, keep, one_way, report, ring, row
-from topologies.text import parse_topology
+from tutti.experiments.report.against_optimum import PUBLISHED, ideal_time
+from tutti.experiments.report.seeds import Interval
+from tutti.models.bounds import best_bound
+from tutti.schedules import collective
+from tutti.topologies.text import parse_topology
 
 REFERENCE = Path(__file__).parents[2] / "data" / "reference"
 STUDENT = {3: 4.302653, 5: 2.776445, 10: 2.262157}

@@ -5,9 +5,9 @@ import math
 
 import pytest
 
-from experiments.report.answer import answers, sentences
-from experiments.report.results import read_results
 from tests.experiments.report.test_page import failed, row, write_run
+from tutti.experiments.report.answer import answers, sentences
+from tutti.experiments.report.results import read_results
 
 TIMES = {
     ("ring:3", "allgather", 10**6): {"a": 10.0, "b": 10.0, "c": 20.0},

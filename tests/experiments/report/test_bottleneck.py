@@ -8,8 +8,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from experiments.report.bottleneck import bottleneck, known_collective, read
-from experiments.report.bottleneck_chart import (
+from tests.experiments.report.test_page import report, row
+from tests.sweep import for_each
+from tutti.experiments.report.bottleneck import bottleneck, known_collective, read
+from tutti.experiments.report.bottleneck_chart import (
     GAIN,
     Gain,
     chart,
@@ -19,11 +21,9 @@ from experiments.report.bottleneck_chart import (
     names,
     sentence,
 )
-from models.bounds import Bound, lower_bounds
-from schedules import collective
-from tests.experiments.report.test_page import report, row
-from tests.sweep import for_each
-from topologies import Link, Topology, parse_topology
+from tutti.models.bounds import Bound, lower_bounds
+from tutti.schedules import collective
+from tutti.topologies import Link, Topology, parse_topology
 
 DRAWN = [
     "configs/networks/triangle.json", "mesh:4x4", "torus:3x5", "mesh:2x3x4", "dgx_a100:2", "dgx2:2",

@@ -2,8 +2,8 @@
 
 import pytest
 
-from experiments.report import write_report
 from tests.experiments.report.test_page import row, write_run
+from tutti.experiments.report import write_report
 
 pytestmark = pytest.mark.browser
 

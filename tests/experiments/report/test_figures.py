@@ -6,12 +6,12 @@ import re
 import pandas as pd
 import pytest
 
-from experiments.report.figures import MISSING, for_paper, write_figures
-from experiments.report.latex import by_case, escaped, methods, write_tables
-from experiments.report.page import contents, figures_of
-from experiments.report.results import read_results
 from tests.experiments.report.test_page import failed, row, two_by_two, write_run
-from topologies import InputError
+from tutti.experiments.report.figures import MISSING, for_paper, write_figures
+from tutti.experiments.report.latex import by_case, escaped, methods, write_tables
+from tutti.experiments.report.page import contents, figures_of
+from tutti.experiments.report.results import read_results
+from tutti.topologies import InputError
 
 
 @pytest.fixture

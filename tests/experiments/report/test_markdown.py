@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from experiments.report.markdown import BLOCK, filled, main
-from experiments.report.results import Results, Row
 from tests.experiments.report.test_overview import LARGE, SMALL, row, without
 from tests.experiments.report.test_page import row as record
 from tests.experiments.report.test_page import write_run
-from topologies import InputError
+from tutti.experiments.report.markdown import BLOCK, filled, main
+from tutti.experiments.report.results import Results, Row
+from tutti.topologies import InputError
 
 ROOT = Path(__file__).parents[3]
 LINKS = "?bandwidth=25GB/s"

@@ -5,12 +5,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from expansions import METHOD
-from experiments.report.networks import broadcast_steps
-from schedules import collective
-from schedules.method import Problem
 from tests.experiments.report.test_page import chart_of, failed, keep, report, row
-from topologies import parse_topology
+from tutti.expansions import METHOD
+from tutti.experiments.report.networks import broadcast_steps
+from tutti.schedules import collective
+from tutti.schedules.method import Problem
+from tutti.topologies import parse_topology
 
 CHARACTER = 6.1
 """Pixels of a label's character, at most."""

@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from experiments.report.overview import glance, heat_map, nearest
-from experiments.report.results import Results, Row
-from experiments.report.standings import case_gap, common_cases, mean, ranking
 from tests.experiments.report.test_page import report
 from tests.experiments.report.test_page import row as record
+from tutti.experiments.report.overview import glance, heat_map, nearest
+from tutti.experiments.report.results import Results, Row
+from tutti.experiments.report.standings import case_gap, common_cases, mean, ranking
 
 SMALL, LARGE = 1000.0, 1e9
 

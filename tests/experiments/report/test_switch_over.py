@@ -5,14 +5,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.registry import METHODS
-from experiments.report.results import Results, Row
-from experiments.report.switch_over import switch_overs
-from schedules import Problem, collective
-from schedules.cost import step_cost
-from schedules.simulation.simulate import simulate
 from tests.experiments.report.test_page import report, row
-from topologies.text import parse_topology
+from tutti.experiments.registry import METHODS
+from tutti.experiments.report.results import Results, Row
+from tutti.experiments.report.switch_over import switch_overs
+from tutti.schedules import Problem, collective
+from tutti.schedules.cost import step_cost
+from tutti.schedules.simulation.simulate import simulate
+from tutti.topologies.text import parse_topology
 
 KB = 1000
 ALPHA, B = Fraction(1, 2), Fraction(100_000)

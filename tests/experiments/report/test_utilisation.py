@@ -5,10 +5,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from schedules import Chunks, Clock, Routes, Schedule, collective
-from schedules.simulation.simulate import SimulationOptions, simulate
 from tests.experiments.report.test_page import fields, keep, report, row
-from topologies import Link, Topology
+from tutti.schedules import Chunks, Clock, Routes, Schedule, collective
+from tutti.schedules.simulation.simulate import SimulationOptions, simulate
+from tutti.topologies import Link, Topology
 
 HALVED = {
     "rank_egress": 0.5, "rank_egress_unicast": 1.0, "rank_ingress": 0.75, "rank_ingress_unicast": 0.75,

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from experiments.cli import main
-from experiments.registry import METHODS
-from experiments.resilience.failures import drawn, is_resilience
-from experiments.resilience.losses import BEST, BOUND, losses
-from experiments.resilience.rows import ANEW, COLUMNS, DISCONNECTED, MADE
-from experiments.resilience.study import perform, study_of
-from experiments.runner.config import read_config
-from experiments.runner.results import read_rows
-from experiments.runner.tasks import Workplace
-from topologies import InputError
+from tutti.experiments.cli import main
+from tutti.experiments.registry import METHODS
+from tutti.experiments.resilience.failures import drawn, is_resilience
+from tutti.experiments.resilience.losses import BEST, BOUND, losses
+from tutti.experiments.resilience.rows import ANEW, COLUMNS, DISCONNECTED, MADE
+from tutti.experiments.resilience.study import perform, study_of
+from tutti.experiments.runner.config import read_config
+from tutti.experiments.runner.results import read_rows
+from tutti.experiments.runner.tasks import Workplace
+from tutti.topologies import InputError
 
 STUDY = """
 name = "study"

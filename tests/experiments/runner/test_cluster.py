@@ -17,16 +17,16 @@ import pytest
 from distributed.core import Status
 from rich.console import Console
 
-from experiments.runner import cluster
-from experiments.runner.cluster import Cluster
-from experiments.runner.config import read_config
-from experiments.runner.plan import make_plan
-from experiments.runner.pool import Setting
-from experiments.runner.run import RunOptions, run
 from tests import plugged
 from tests.experiments import zoo
 from tests.experiments.runner.test_run import HEAD, comparable, go, write_config
-from topologies import InputError, TuttiError
+from tutti.experiments.runner import cluster
+from tutti.experiments.runner.cluster import Cluster
+from tutti.experiments.runner.config import read_config
+from tutti.experiments.runner.plan import make_plan
+from tutti.experiments.runner.pool import Setting
+from tutti.experiments.runner.run import RunOptions, run
+from tutti.topologies import InputError, TuttiError
 
 SMALL = HEAD.replace("[4, 5]", "[4]")
 SETTING = Setting("zoo:METHODS")
@@ -48,8 +48,8 @@ def here():
 
 
 PLUGIN = """
-from schedules.method import Method
-from heuristics.classic.direct import METHOD as DIRECT
+from tutti.schedules.method import Method
+from tutti.heuristics.classic.direct import METHOD as DIRECT
 
 def make(problem, options, rng):
     return DIRECT.synthesize(problem, DIRECT.options(), rng)

@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 import zoo
 
-from experiments.registry import METHODS
-from experiments.resilience.failures import is_resilience
-from experiments.resilience.study import study_of as study_of_failures
-from experiments.runner.config import parse_config, read_config
-from experiments.runner.options import build_options, describe_options
-from experiments.runner.plan import make_plan, select, time_limit
-from experiments.solver_study import is_study, read_study
-from experiments.solver_study.run import make_tasks
-from experiments.training.config import is_training, read_training
-from experiments.training.study import study_of as study_of_training
 from tests.sweep import for_each
-from topologies import InputError
-from topologies.units import parse_time
+from tutti.experiments.registry import METHODS
+from tutti.experiments.resilience.failures import is_resilience
+from tutti.experiments.resilience.study import study_of as study_of_failures
+from tutti.experiments.runner.config import parse_config, read_config
+from tutti.experiments.runner.options import build_options, describe_options
+from tutti.experiments.runner.plan import make_plan, select, time_limit
+from tutti.experiments.solver_study import is_study, read_study
+from tutti.experiments.solver_study.run import make_tasks
+from tutti.experiments.training.config import is_training, read_training
+from tutti.experiments.training.study import study_of as study_of_training
+from tutti.topologies import InputError
+from tutti.topologies.units import parse_time
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 
@@ -283,7 +283,7 @@ def test_a_wrong_config_is_one_line_with_its_place(text, message):
 
 
 def test_more_tasks_than_a_run_can_have_are_refused(monkeypatch):
-    monkeypatch.setattr("experiments.runner.plan.MOST_TASKS", 1)
+    monkeypatch.setattr("tutti.experiments.runner.plan.MOST_TASKS", 1)
     assert len(plan(GOOD)) == 1
     with pytest.raises(InputError, match=r"x\.toml: more than 1 tasks; make several configs"):
         plan(GOOD.replace("good", "by_size"))

@@ -7,14 +7,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.registry import METHODS
-from experiments.runner.judge import Cost, GapTable, ProvenBound, time_columns
-from models.bounds import BoundError, own_bounds
-from schedules import Clock, Problem, collective
-from schedules.simulation.simulate import simulate
 from tests.schedules.simulation.test_pipelining import broadcast
-from topologies import TuttiError, Unsupported
-from topologies.text import parse_topology
+from tutti.experiments.registry import METHODS
+from tutti.experiments.runner.judge import Cost, GapTable, ProvenBound, time_columns
+from tutti.models.bounds import BoundError, own_bounds
+from tutti.schedules import Clock, Problem, collective
+from tutti.schedules.simulation.simulate import simulate
+from tutti.topologies import TuttiError, Unsupported
+from tutti.topologies.text import parse_topology
 
 MEGABYTE = Fraction(10**6)
 

@@ -5,18 +5,18 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.runner import parts
-from experiments.runner import run as running
-from experiments.runner.cluster import Cluster
-from experiments.runner.pool import Setting
-from experiments.runner.tasks import Outcome, synthesize_best
-from schedules.collective import collective
-from schedules.method import Method, Problem
-from schedules.schedule import Chunks, Clock, Schedule
 from tests.experiments import zoo
 from tests.experiments.runner.test_cluster import SMALL, certified, tasks_of
 from tests.experiments.runner.test_run import comparable, entries, go, write_config
-from topologies.topology import Link, Topology
+from tutti.experiments.runner import parts
+from tutti.experiments.runner import run as running
+from tutti.experiments.runner.cluster import Cluster
+from tutti.experiments.runner.pool import Setting
+from tutti.experiments.runner.tasks import Outcome, synthesize_best
+from tutti.schedules.collective import collective
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Chunks, Clock, Schedule
+from tutti.topologies.topology import Link, Topology
 
 FIVE = 'name = "lucky"\nseeds = 5'
 

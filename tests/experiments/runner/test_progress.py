@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from experiments.cli import main, synth
-from experiments.runner import progress
-from experiments.runner.pool import Running
-from experiments.runner.progress import Reporter, waiting
+from tutti.experiments.cli import main, synth
+from tutti.experiments.runner import progress
+from tutti.experiments.runner.pool import Running
+from tutti.experiments.runner.progress import Reporter, waiting
 
 SYNTH = ["synth", "ring:4", "--method", "bfb", "--size", "1MB"]
 ERASED = "\x1b[2K"

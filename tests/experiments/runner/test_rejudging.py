@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import pytest
 
-from experiments.cli import main
-from experiments.runner import plan
 from tests.experiments.runner.test_run import HEAD, as_files, comparable, go, write_config
+from tutti.experiments.cli import main
+from tutti.experiments.runner import plan
 
 METHODS = ('name = "good"', 'name = "hopeless"')
 SMALL = HEAD.replace("[4, 5]", "[4]")

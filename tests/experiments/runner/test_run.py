@@ -26,17 +26,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from experiments.report import write_report
-from experiments.runner.config import read_config
-from experiments.runner.plan import make_plan
-from experiments.runner.pool import DiskError
-from experiments.runner.results import COLUMNS, MEASURED, read_csv, read_frame, write_csv
-from experiments.runner.run import RunOptions, run
-from experiments.runner.store import Store
-from experiments.runner.tasks import Workplace, perform
 from tests.experiments import zoo
-from topologies import InputError, TuttiError, parse_topology
-from topologies.files import replacing, to_node_link
+from tutti.experiments.report import write_report
+from tutti.experiments.runner.config import read_config
+from tutti.experiments.runner.plan import make_plan
+from tutti.experiments.runner.pool import DiskError
+from tutti.experiments.runner.results import COLUMNS, MEASURED, read_csv, read_frame, write_csv
+from tutti.experiments.runner.run import RunOptions, run
+from tutti.experiments.runner.store import Store
+from tutti.experiments.runner.tasks import Workplace, perform
+from tutti.topologies import InputError, TuttiError, parse_topology
+from tutti.topologies.files import replacing, to_node_link
 
 DESIGNED = """
     topology nodes switches links collective size_bytes method kind options seed status message synth_s
@@ -292,7 +292,7 @@ if __name__ == "__main__":
     sys.path[:0] = [{root!r}, {here!r}]
     from pathlib import Path
     from rich.console import Console
-    from experiments.runner.run import RunOptions, run
+    from tutti.experiments.runner.run import RunOptions, run
     options = RunOptions(out=Path(sys.argv[2]), workers=2, registry="zoo:METHODS")
     summary = run(sys.argv[1], options, Console(file=sys.stderr))
     sys.exit(130 if summary.interrupted else 0)
@@ -392,7 +392,7 @@ def test_a_directory_that_cannot_be_written_is_said_before_anything_runs(tmp_pat
 def test_a_table_that_cannot_be_written_is_said_before_anything_runs(tmp_path):
     """As root may write anything but what the system itself protects, by one whom it forbids it."""
     script = (
-        "import os, pathlib, sys; from experiments.runner.store import Store\n"
+        "import os, pathlib, sys; from tutti.experiments.runner.store import Store\n"
         "Store(pathlib.Path(sys.argv[1])).__exit__(None, None, None)\n"
         "os.chmod(sys.argv[1] + '/tasks.sqlite', 0o444)\n"
         "os.getuid() or os.setuid(65534)\n"
@@ -416,7 +416,7 @@ def test_a_schedule_that_cannot_be_written_stops_the_run_and_loses_nothing(tmp_p
 
 
 def test_two_runs_do_not_share_a_directory(tmp_path):
-    from experiments.runner.store import Store
+    from tutti.experiments.runner.store import Store
 
     config = write_config(tmp_path, 'name = "good"')
     with Store(tmp_path / "out"), pytest.raises(InputError, match="another run is writing there"):
@@ -424,7 +424,7 @@ def test_two_runs_do_not_share_a_directory(tmp_path):
 
 
 def test_options_of_a_run_are_checked(tmp_path, monkeypatch):
-    monkeypatch.setattr("experiments.runner.cluster.ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr("tutti.experiments.runner.cluster.ANSWER_SECONDS", 0.5)
     config = write_config(tmp_path, 'name = "good"')
     with pytest.raises(InputError, match="--workers is 0; at least 1 is needed"):
         go(config, tmp_path / "out", workers=0)
@@ -483,8 +483,8 @@ def test_a_damaged_file_of_an_earlier_version_is_a_task_not_done(tmp_path):
 def test_what_a_killed_run_had_begun_to_write_is_removed_by_the_next(tmp_path):
     script = (
         "import os, pathlib, signal\n"
-        "from topologies.files import replacing\n"
-        "from schedules.files.schedule_file import write_whole\n"
+        "from tutti.topologies.files import replacing\n"
+        "from tutti.schedules.files.schedule_file import write_whole\n"
         "def killed(file): os.kill(os.getpid(), signal.SIGKILL)\n"
         "if os.fork() == 0: write_whole(pathlib.Path('schedules/x.json.gz'), killed)\n"
         "os.wait()\n"

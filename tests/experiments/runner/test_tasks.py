@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from experiments.registry import METHODS
-from experiments.runner import tasks
-from schedules import Problem, collective
 from tests.models.solvers.programs import in_a_new_process
-from topologies.text import parse_topology
+from tutti.experiments.registry import METHODS
+from tutti.experiments.runner import tasks
+from tutti.schedules import Problem, collective
+from tutti.topologies.text import parse_topology
 
 CASES = [
     ("sccl", "ring:4", "allgather", {}),
@@ -24,11 +24,11 @@ CASES = [
 """Methods that import other libraries where they need them."""
 FIRST_ROWS = """
 import sys
-from experiments.runner import tasks
-from experiments.registry import METHODS
-from experiments.runner.plan import tasks_of
+from tutti.experiments.runner import tasks
+from tutti.experiments.registry import METHODS
+from tutti.experiments.runner.plan import tasks_of
 from schedules import Problem, collective
-from topologies.text import parse_topology
+from tutti.topologies.text import parse_topology
 
 class Watch(tasks.Stopwatch):
     def __enter__(self):

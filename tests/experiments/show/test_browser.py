@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import tutti
-from experiments.show.page import topology_page
-from topologies.text import parse_topology
+from tutti.experiments.show.page import topology_page
+from tutti.topologies.text import parse_topology
 
 pytestmark = pytest.mark.browser
 

@@ -6,9 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.show.drawing import LEVELS, draw, levels, picture
-from topologies.text import parse_topology
-from topologies.topology import Link, Topology
+from tutti.experiments.show.drawing import LEVELS, draw, levels, picture
+from tutti.topologies.text import parse_topology
+from tutti.topologies.topology import Link, Topology
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import tutti
-from experiments.show.drawing import MOST_LINKS, picture
-from experiments.show.layout import layout
-from topologies.text import FAMILIES, parse_topology
+from tutti.experiments.show.drawing import MOST_LINKS, picture
+from tutti.experiments.show.layout import layout
+from tutti.topologies.text import FAMILIES, parse_topology
 
 NAMED = (
     "ring:2 ring:8 mesh:4x4 mesh:10x1 torus:4x4 torus:4x4x4 torus:3x3x3x2 hypercube:3 hypercube:5 "

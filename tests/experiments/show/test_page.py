@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import pytest
 
 import tutti
-from experiments.show import drawing, page, player
-from schedules.verify import VerificationError
-from topologies.topology import Link, Topology
-from topologies.units import format_size
+from tutti.experiments.show import drawing, page, player
+from tutti.schedules.verify import VerificationError
+from tutti.topologies.topology import Link, Topology
+from tutti.topologies.units import format_size
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import tutti
-from experiments.show import player
-from experiments.show.player import film
-from schedules.schedule import Chunks, Clock, Schedule
-from topologies.text import parse_topology
+from tutti.experiments.show import player
+from tutti.experiments.show.player import film
+from tutti.schedules.schedule import Chunks, Clock, Schedule
+from tutti.topologies.text import parse_topology
 
 SIZE = Fraction(300_000)
 

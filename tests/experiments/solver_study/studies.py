@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from experiments.cli import main
+from tutti.experiments.cli import main
 
 
 def replaced(study: str, old: str, new: str) -> str:

@@ -13,13 +13,14 @@ import pandas as pd
 import pyomo.environ as pyo
 import pytest
 
-from experiments.cli import main
-from experiments.report.series import Series
-from experiments.solver_study import find_model
-from experiments.solver_study.charts import study_charts, trace_chart
-from experiments.solver_study.config import read_study
-from experiments.solver_study.milp_instances import worth
-from experiments.solver_study.milp_statistics import (
+from tests.experiments.solver_study.studies import refusal, replaced
+from tutti.experiments.cli import main
+from tutti.experiments.report.series import Series
+from tutti.experiments.solver_study import find_model
+from tutti.experiments.solver_study.charts import study_charts, trace_chart
+from tutti.experiments.solver_study.config import read_study
+from tutti.experiments.solver_study.milp_instances import worth
+from tutti.experiments.solver_study.milp_statistics import (
     gap_left,
     mixed_standings,
     primal_gap,
@@ -27,13 +28,12 @@ from experiments.solver_study.milp_statistics import (
     scored,
     trace_of,
 )
-from experiments.solver_study.run import make_tasks
-from experiments.solver_study.statistics import charged, shift_of, shifted_geometric_mean
-from experiments.solver_study.tasks import MIXED_TOLERANCE, judged
-from models.solvers import compile_model, solve
-from tests.experiments.solver_study.studies import refusal, replaced
-from topologies.errors import InputError, Unsupported
-from topologies.text import parse_topology
+from tutti.experiments.solver_study.run import make_tasks
+from tutti.experiments.solver_study.statistics import charged, shift_of, shifted_geometric_mean
+from tutti.experiments.solver_study.tasks import MIXED_TOLERANCE, judged
+from tutti.models.solvers import compile_model, solve
+from tutti.topologies.errors import InputError, Unsupported
+from tutti.topologies.text import parse_topology
 
 STUDY = """
 name = "tiny"

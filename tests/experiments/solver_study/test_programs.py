@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from experiments.solver_study.programs import (
+from tutti.experiments.solver_study.programs import (
     routing_matrices,
     routing_optimum,
     whole_matrices,
     whole_model,
     whole_optimum,
 )
-from models.solvers import compile_model, solve
-from topologies.errors import Unsupported
-from topologies.text import parse_topology
+from tutti.models.solvers import compile_model, solve
+from tutti.topologies.errors import Unsupported
+from tutti.topologies.text import parse_topology
 
 NETWORKS = [
     "ring:3",

@@ -11,14 +11,16 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from experiments.cli import main
-from experiments.runner.results import to_table
-from experiments.runner.tasks import Workplace
-from experiments.solver_study.config import COLUMNS, is_study, read_study
-from experiments.solver_study.instances import MODELS
-from experiments.solver_study.report import advice, render_study, write_study_report
-from experiments.solver_study.run import study_of
-from experiments.solver_study.statistics import (
+from tests.experiments.solver_study.studies import refusal, replaced
+from tests.sweep import for_each
+from tutti.experiments.cli import main
+from tutti.experiments.runner.results import to_table
+from tutti.experiments.runner.tasks import Workplace
+from tutti.experiments.solver_study.config import COLUMNS, is_study, read_study
+from tutti.experiments.solver_study.instances import MODELS
+from tutti.experiments.solver_study.report import advice, render_study, write_study_report
+from tutti.experiments.solver_study.run import study_of
+from tutti.experiments.solver_study.statistics import (
     building,
     charged,
     choices,
@@ -29,12 +31,10 @@ from experiments.solver_study.statistics import (
     size_class,
     standings,
 )
-from experiments.solver_study.tasks import judged, perform
-from models.solvers import solve
-from tests.experiments.solver_study.studies import refusal, replaced
-from tests.sweep import for_each
-from topologies.errors import TuttiError
-from topologies.text import parse_topology
+from tutti.experiments.solver_study.tasks import judged, perform
+from tutti.models.solvers import solve
+from tutti.topologies.errors import TuttiError
+from tutti.topologies.text import parse_topology
 
 STUDY = """
 name = "tiny"
@@ -422,7 +422,7 @@ def test_a_program_that_memory_does_not_hold_is_refused_before_it_is_built(tmp_p
 
 def test_a_large_program_is_written_if_one_insists(tmp_path, monkeypatch, capsys):
     path = str(tmp_path / "model.lp")
-    monkeypatch.setattr("experiments.cli.model.MOST_MEMORY", 1000)
+    monkeypatch.setattr("tutti.experiments.cli.model.MOST_MEMORY", 1000)
     assert main(["model", "routing", "ring:4", "-o", path]) == 2
     assert main(["model", "routing", "ring:4", "-o", path, "--large"]) == 0
 

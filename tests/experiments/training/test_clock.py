@@ -4,10 +4,10 @@ from fractions import Fraction
 
 import pytest
 
-from experiments.training.clock import BOUND, Formula, Scheduled
-from experiments.training.workload import SEND, Communication
-from schedules.collective import Kind
-from topologies.errors import InputError
+from tutti.experiments.training.clock import BOUND, Formula, Scheduled
+from tutti.experiments.training.workload import SEND, Communication
+from tutti.schedules.collective import Kind
+from tutti.topologies.errors import InputError
 
 RING = "ring:4?bandwidth=1GB/s&alpha=1us"
 MEGABYTE = Fraction(10**6)

@@ -7,11 +7,19 @@ from typing import Any
 
 import pytest
 
-from experiments.training.iteration import BUCKETS, Iteration, Plan, iterate, stage_order
-from experiments.training.simulation import Operation, Program
-from experiments.training.workload import SEND, Communication, Layer, Parallelism, Pass, Workload, parts_of
-from schedules.collective import Kind
-from topologies.errors import InputError
+from tutti.experiments.training.iteration import BUCKETS, Iteration, Plan, iterate, stage_order
+from tutti.experiments.training.simulation import Operation, Program
+from tutti.experiments.training.workload import (
+    SEND,
+    Communication,
+    Layer,
+    Parallelism,
+    Pass,
+    Workload,
+    parts_of,
+)
+from tutti.schedules.collective import Kind
+from tutti.topologies.errors import InputError
 
 MB = Fraction(10**6)
 

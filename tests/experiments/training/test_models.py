@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from experiments.training.device import find_device
-from experiments.training.models import MODELS, Load, find_model
-from experiments.training.workload import Parallelism
-from schedules.collective import Kind
-from topologies.errors import InputError
+from tutti.experiments.training.device import find_device
+from tutti.experiments.training.models import MODELS, Load, find_model
+from tutti.experiments.training.workload import Parallelism
+from tutti.schedules.collective import Kind
+from tutti.topologies.errors import InputError
 
 A100 = find_device("a100_80g")
 BILLION = 10**9

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from experiments.training.calculon import Job, read_calculon
-from experiments.training.iteration import Iteration, Plan, iterate
-from experiments.training.simai import FIRST, read_simai
-from experiments.training.workload import SEND, Communication, Parallelism, Pass
-from schedules.collective import Kind
-from topologies.errors import InputError
+from tutti.experiments.training.calculon import Job, read_calculon
+from tutti.experiments.training.iteration import Iteration, Plan, iterate
+from tutti.experiments.training.simai import FIRST, read_simai
+from tutti.experiments.training.workload import SEND, Communication, Parallelism, Pass
+from tutti.schedules.collective import Kind
+from tutti.topologies.errors import InputError
 
 SAMPLES = Path(__file__).parents[4] / "shared" / "samples" / "workloads"
 needs_samples = pytest.mark.skipif(not SAMPLES.exists(), reason="no ../shared/samples/workloads")

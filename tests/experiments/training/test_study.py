@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from experiments.cli import main
-from experiments.runner.results import read_rows
-from experiments.solver_study import is_study
-from experiments.training.config import is_training, read_training
-from experiments.training.stated import claims
-from experiments.training.study import study_of
-from topologies.errors import InputError
+from tutti.experiments.cli import main
+from tutti.experiments.runner.results import read_rows
+from tutti.experiments.solver_study import is_study
+from tutti.experiments.training.config import is_training, read_training
+from tutti.experiments.training.stated import claims
+from tutti.experiments.training.study import study_of
+from tutti.topologies.errors import InputError
 
 NETWORK = '"ring:4?bandwidth=1GB/s&alpha=1us"'
 JOB = """

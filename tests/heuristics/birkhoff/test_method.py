@@ -5,15 +5,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.registry import find_method
-from heuristics.birkhoff import METHOD
-from heuristics.birkhoff.method import BirkhoffOptions
-from schedules import Problem, collective
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
 from tests.delivered import delivered, problem
-from topologies import Unsupported
-from topologies.text import parse_topology
+from tutti.experiments.registry import find_method
+from tutti.heuristics.birkhoff import METHOD
+from tutti.heuristics.birkhoff.method import BirkhoffOptions
+from tutti.schedules import Problem, collective
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies import Unsupported
+from tutti.topologies.text import parse_topology
 
 RNG = np.random.default_rng(0)
 

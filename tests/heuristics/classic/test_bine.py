@@ -5,11 +5,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from experiments.registry import METHODS
-from schedules import Problem, collective
 from tests.sweep import for_each
-from topologies import InputError, Unsupported
-from topologies.text import parse_topology
+from tutti.experiments.registry import METHODS
+from tutti.schedules import Problem, collective
+from tutti.topologies import InputError, Unsupported
+from tutti.topologies.text import parse_topology
 
 BINE, RHD = METHODS["bine"], METHODS["rhd"]
 LATENCY = {"version": "latency"}

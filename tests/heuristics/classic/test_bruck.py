@@ -4,10 +4,10 @@ from collections import Counter
 
 import pytest
 
-from experiments.registry import METHODS
 from tests.sweep import for_each
-from topologies import InputError
-from topologies.text import parse_topology
+from tutti.experiments.registry import METHODS
+from tutti.topologies import InputError
+from tutti.topologies.text import parse_topology
 
 
 @for_each("text", ["ring:5", "complete:7", "torus:3x3", "gen_kautz:2,6"])

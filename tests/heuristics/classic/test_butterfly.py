@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from heuristics.classic.butterfly import doubling, exchanging, holdings
+from tutti.heuristics.classic.butterfly import doubling, exchanging, holdings
 
 SQUARE = [np.array([1, 0, 3, 2]), np.array([2, 3, 0, 1])]
 

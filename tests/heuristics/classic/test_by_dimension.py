@@ -6,14 +6,20 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.registry import METHODS
-from heuristics.classic.by_dimension import Part, balanced_orders, line_bandwidths, line_transfers, spread
-from schedules.cost import congestion, link_loads, step_cost
 from tests.sweep import for_each
 from tests.topologies.networks import ACROSS, IN_ORDER, cluster_document
-from topologies import InputError, Unsupported
-from topologies.graphs.grid_structure import Grid, LineKind, grid_of
-from topologies.text import parse_topology
+from tutti.experiments.registry import METHODS
+from tutti.heuristics.classic.by_dimension import (
+    Part,
+    balanced_orders,
+    line_bandwidths,
+    line_transfers,
+    spread,
+)
+from tutti.schedules.cost import congestion, link_loads, step_cost
+from tutti.topologies import InputError, Unsupported
+from tutti.topologies.graphs.grid_structure import Grid, LineKind, grid_of
+from tutti.topologies.text import parse_topology
 
 KINDS = ("allgather", "reduce-scatter", "allreduce")
 GRIDS = (
@@ -89,7 +95,7 @@ def test_hosts_of_unequal_size_are_no_dimension(made, name, text):
 def test_the_traditional_torus_has_the_papers_steps(made):
     """The sum of d_i - 1, as the 62 α of row 32x32 in the dissertation's Table 3.4; T_B = (N - 1)/N."""
     schedule = METHODS["torus_rings"]
-    from schedules import Problem, collective
+    from tutti.schedules import Problem, collective
 
     torus = parse_topology("torus:8x8")
     cost = step_cost(

@@ -7,10 +7,10 @@ from fractions import Fraction
 
 import pytest
 
-from experiments.registry import METHODS
-from schedules.cost import step_cost
-from schedules.method import Problem
 from tests.sweep import for_each
+from tutti.experiments.registry import METHODS
+from tutti.schedules.cost import step_cost
+from tutti.schedules.method import Problem
 
 ALPHA, B = 0.5e-6, 50e9
 SIZES = (1000, 2**20, 10**9)

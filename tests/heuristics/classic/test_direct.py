@@ -5,14 +5,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from heuristics.classic.direct import METHOD
-from schedules import KINDS, NoOptions, Problem, collective
-from schedules.cost import step_cost
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
 from tests.sweep import for_each
-from topologies import NoSchedule, Unsupported
-from topologies.text import parse_topology
+from tutti.heuristics.classic.direct import METHOD
+from tutti.schedules import KINDS, NoOptions, Problem, collective
+from tutti.schedules.cost import step_cost
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies import NoSchedule, Unsupported
+from tutti.topologies.text import parse_topology
 
 
 def direct(text, kind, **details):
@@ -61,9 +61,9 @@ def test_every_collective_is_legal(text, kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_schedule_of_one_transfer_too_many_is_unsupported(monkeypatch, kind, groups):
     rows = len(direct("torus:3x3", kind, groups=groups))
-    monkeypatch.setattr("heuristics.classic.steps.MOST_ROWS", rows)
+    monkeypatch.setattr("tutti.heuristics.classic.steps.MOST_ROWS", rows)
     direct("torus:3x3", kind, groups=groups)
-    monkeypatch.setattr("heuristics.classic.steps.MOST_ROWS", rows - 1)
+    monkeypatch.setattr("tutti.heuristics.classic.steps.MOST_ROWS", rows - 1)
     with pytest.raises(Unsupported, match=f"direct makes at most {rows - 1} transfers; .* would be {rows}$"):
         direct("torus:3x3", kind, groups=groups)
 

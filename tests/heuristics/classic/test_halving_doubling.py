@@ -5,14 +5,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.registry import METHODS
-from heuristics.classic.halving_doubling import RHD
-from schedules import Problem, collective
-from schedules.cost import congestion, step_cost
-from schedules.verify import verify
 from tests.sweep import for_each
-from topologies import InputError, Unsupported
-from topologies.text import parse_topology
+from tutti.experiments.registry import METHODS
+from tutti.heuristics.classic.halving_doubling import RHD
+from tutti.schedules import Problem, collective
+from tutti.schedules.cost import congestion, step_cost
+from tutti.schedules.verify import verify
+from tutti.topologies import InputError, Unsupported
+from tutti.topologies.text import parse_topology
 
 
 def rhd(text, kind="allgather", distance="doubling", **details):

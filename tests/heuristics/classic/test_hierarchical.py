@@ -5,10 +5,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.registry import METHODS
-from heuristics.classic.hierarchical import ALGORITHMS
 from tests.sweep import for_each
-from topologies import InputError, Unsupported
+from tutti.experiments.registry import METHODS
+from tutti.heuristics.classic.hierarchical import ALGORITHMS
+from tutti.topologies import InputError, Unsupported
 
 HIERARCHICAL = METHODS["hierarchical"]
 GATHERS = [name for name, one in ALGORITHMS.items() if one.gather]

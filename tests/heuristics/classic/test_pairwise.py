@@ -4,10 +4,10 @@ from fractions import Fraction
 
 import pytest
 
-from experiments.registry import METHODS
-from schedules.cost import step_cost
 from tests.sweep import for_each
-from topologies import InputError, Unsupported
+from tutti.experiments.registry import METHODS
+from tutti.schedules.cost import step_cost
+from tutti.topologies import InputError, Unsupported
 
 PAIRWISE = METHODS["pairwise"]
 

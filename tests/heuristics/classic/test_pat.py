@@ -5,9 +5,9 @@ from math import ceil, log2
 
 import pytest
 
-from experiments.registry import METHODS
 from tests.sweep import for_each
-from topologies import InputError
+from tutti.experiments.registry import METHODS
+from tutti.topologies import InputError
 
 PAT = METHODS["pat"]
 CASES = [(ranks, most) for ranks in (2, 3, 5, 8, 12, 13, 16, 33) for most in (0, 1, 2, 3, 4, 8, 100)]

@@ -5,15 +5,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.registry import METHODS
-from heuristics.classic.ring import RING
-from schedules import Problem, collective
-from schedules.cost import step_cost
-from schedules.verify import verify
 from tests.sweep import for_each
-from topologies import Link, Topology, Unsupported
-from topologies.text import parse_topology
-from topologies.transforms import transpose
+from tutti.experiments.registry import METHODS
+from tutti.heuristics.classic.ring import RING
+from tutti.schedules import Problem, collective
+from tutti.schedules.cost import step_cost
+from tutti.schedules.verify import verify
+from tutti.topologies import Link, Topology, Unsupported
+from tutti.topologies.text import parse_topology
+from tutti.topologies.transforms import transpose
 
 KINDS = ("allgather", "reduce-scatter", "allreduce")
 

@@ -5,13 +5,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.registry import METHODS
-from heuristics.classic.steps import MOST_ROWS
-from heuristics.trees.pipelined_trees import best_slices
-from schedules import Problem, collective
 from tests.sweep import for_each
-from topologies import NoSchedule, Unsupported
-from topologies.text import parse_topology
+from tutti.experiments.registry import METHODS
+from tutti.heuristics.classic.steps import MOST_ROWS
+from tutti.heuristics.trees.pipelined_trees import best_slices
+from tutti.schedules import Problem, collective
+from tutti.topologies import NoSchedule, Unsupported
+from tutti.topologies.text import parse_topology
 
 
 def test_routes_of_one_link_each_are_links_and_need_no_table():
@@ -74,7 +74,7 @@ def test_a_schedule_of_one_transfer_too_many_is_unsupported(monkeypatch, name, k
     topology, method = parse_topology("torus:4x4"), METHODS[name]
     problem, chosen = Problem(topology, collective(kind, 16), Fraction(10**6)), method.options(**options)
     rows = len(method.synthesize(problem, chosen, np.random.default_rng(0)))
-    monkeypatch.setattr("heuristics.classic.steps.MOST_ROWS", rows - 1)
+    monkeypatch.setattr("tutti.heuristics.classic.steps.MOST_ROWS", rows - 1)
     with pytest.raises(Unsupported, match=f"{name} makes at most {rows - 1} transfers"):
         method.supports(problem, chosen)
 
@@ -84,7 +84,7 @@ def test_slices_are_chosen_by_simulations_of_a_limited_size(monkeypatch):
     problem = Problem(topology, collective("broadcast", 8, root=0), Fraction(10**9))
     chain = np.array([[-1, 0, 1, 2, 3, 4, 5, 6]], dtype=np.int32)
     assert best_slices(problem, chain) > 4
-    monkeypatch.setattr("heuristics.trees.pipelined_trees.MOST_TRIED", 4 * 8)
+    monkeypatch.setattr("tutti.heuristics.trees.pipelined_trees.MOST_TRIED", 4 * 8)
     assert best_slices(problem, chain) == 4
 
 

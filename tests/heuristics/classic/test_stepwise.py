@@ -4,16 +4,16 @@ from fractions import Fraction
 
 import pytest
 
-from experiments.registry import METHODS
-from heuristics.classic.stepwise import METHOD, StepwiseOptions
-from schedules import Problem
-from schedules.collective import collective
-from schedules.cost import congestion
-from schedules.verify import verify
 from tests.schedules.builders import step_loads
-from topologies import Link, Topology
-from topologies.errors import Unsupported
-from topologies.text import parse_topology
+from tutti.experiments.registry import METHODS
+from tutti.heuristics.classic.stepwise import METHOD, StepwiseOptions
+from tutti.schedules import Problem
+from tutti.schedules.collective import collective
+from tutti.schedules.cost import congestion
+from tutti.schedules.verify import verify
+from tutti.topologies import Link, Topology
+from tutti.topologies.errors import Unsupported
+from tutti.topologies.text import parse_topology
 
 
 def made(network, kind="all-to-all", **options):

@@ -5,12 +5,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.registry import METHODS
-from schedules import Problem, collective
-from schedules.cost import step_cost
 from tests.sweep import for_each
-from topologies import InputError, Unsupported
-from topologies.text import parse_topology
+from tutti.experiments.registry import METHODS
+from tutti.schedules import Problem, collective
+from tutti.schedules.cost import step_cost
+from tutti.topologies import InputError, Unsupported
+from tutti.topologies.text import parse_topology
 
 SWING = METHODS["swing"]
 KINDS = ("allgather", "reduce-scatter", "allreduce")

@@ -5,19 +5,19 @@ from fractions import Fraction
 import pytest
 
 import tutti
-from experiments.registry import METHODS
-from heuristics.classic.walks import METHOD, WalksOptions
-from schedules import Problem
-from schedules.collective import collective
-from schedules.programs.interpreter import judge
-from schedules.programs.lowering import lower
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
 from tests.schedules.builders import step_loads
-from topologies import Link, Topology
-from topologies.errors import Unsupported
-from topologies.graphs.shortest_paths import diameter
-from topologies.text import parse_topology
+from tutti.experiments.registry import METHODS
+from tutti.heuristics.classic.walks import METHOD, WalksOptions
+from tutti.schedules import Problem
+from tutti.schedules.collective import collective
+from tutti.schedules.programs.interpreter import judge
+from tutti.schedules.programs.lowering import lower
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies import Link, Topology
+from tutti.topologies.errors import Unsupported
+from tutti.topologies.graphs.shortest_paths import diameter
+from tutti.topologies.text import parse_topology
 
 
 def made(network, size=None, *, radius=None, **keys):

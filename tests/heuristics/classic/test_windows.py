@@ -4,13 +4,13 @@ from fractions import Fraction
 
 import pytest
 
-from heuristics.classic.stepwise import METHOD, StepwiseOptions
-from schedules import Problem
-from schedules.collective import collective
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
-from topologies import Link, Topology
-from topologies.text import parse_topology
+from tutti.heuristics.classic.stepwise import METHOD, StepwiseOptions
+from tutti.schedules import Problem
+from tutti.schedules.collective import collective
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies import Link, Topology
+from tutti.topologies.text import parse_topology
 
 US = Fraction(1, 10**6)
 

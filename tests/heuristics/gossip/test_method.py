@@ -5,17 +5,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from heuristics.gossip import METHOD
-from heuristics.gossip.routes import MessageRoutes, single_messages, translations
-from models.bounds import best_bound
-from schedules import Problem, collective
-from schedules.files.schedule_file import content_hash
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
 from tests.sweep import for_each
-from topologies import InputError, Unsupported
-from topologies.kernels import now
-from topologies.text import parse_topology
+from tutti.heuristics.gossip import METHOD
+from tutti.heuristics.gossip.routes import MessageRoutes, single_messages, translations
+from tutti.models.bounds import best_bound
+from tutti.schedules import Problem, collective
+from tutti.schedules.files.schedule_file import content_hash
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies import InputError, Unsupported
+from tutti.topologies.kernels import now
+from tutti.topologies.text import parse_topology
 
 KILOBYTE = Fraction(1000)
 

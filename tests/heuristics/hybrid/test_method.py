@@ -5,15 +5,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from heuristics.hybrid import METHOD
-from heuristics.hybrid.chains import Chain
-from heuristics.hybrid.method import HybridOptions, Part, Search, factorizations
-from schedules import Problem, collective
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
 from tests.sweep import for_each
-from topologies import InputError, Unsupported
-from topologies.text import parse_topology
+from tutti.heuristics.hybrid import METHOD
+from tutti.heuristics.hybrid.chains import Chain
+from tutti.heuristics.hybrid.method import HybridOptions, Part, Search, factorizations
+from tutti.schedules import Problem, collective
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies import InputError, Unsupported
+from tutti.topologies.text import parse_topology
 
 ALPHA = 0.5e-6
 

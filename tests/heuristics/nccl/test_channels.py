@@ -6,11 +6,11 @@ import time
 import numpy as np
 import pytest
 
-from heuristics.nccl.channels import chains, exits_of, rings, rounds, rounds_of
-from heuristics.trees.nccl_like import chained_trees
 from tests.heuristics.trees.spanning import reaches_all
-from topologies.graphs.grid_structure import hosts_of
-from topologies.text import parse_topology
+from tutti.heuristics.nccl.channels import chains, exits_of, rings, rounds, rounds_of
+from tutti.heuristics.trees.nccl_like import chained_trees
+from tutti.topologies.graphs.grid_structure import hosts_of
+from tutti.topologies.text import parse_topology
 
 
 def found(text, number=8):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.registry import METHODS
+from tutti.experiments.registry import METHODS
 
 (MEASURED,) = (Path(__file__).parents[2] / "data" / "cases").glob("17_*/measured.csv")
 ROWS = list(csv.DictReader(MEASURED.read_text().splitlines()))

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import tutti
-from experiments.registry import METHODS
-from experiments.runner.judge import Cost
-from heuristics.nccl import NcclOptions
-from schedules.cost import congestion, link_loads
-from schedules.schedule import Clock
 from tests.sweep import for_each
-from topologies import InputError, Link, Topology, Unsupported
-from topologies.files import write_topology
+from tutti.experiments.registry import METHODS
+from tutti.experiments.runner.judge import Cost
+from tutti.heuristics.nccl import NcclOptions
+from tutti.schedules.cost import congestion, link_loads
+from tutti.schedules.schedule import Clock
+from tutti.topologies import InputError, Link, Topology, Unsupported
+from tutti.topologies.files import write_topology
 
 NCCL = METHODS["nccl"]
 KB, MB, GB = 2**10, 2**20, 2**30

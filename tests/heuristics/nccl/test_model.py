@@ -12,13 +12,13 @@ import math
 import numpy as np
 import pytest
 
-from heuristics.nccl.channels import rounds_of
-from heuristics.nccl.constants import GENERATIONS, Algorithm, Protocol
-from heuristics.nccl.machine import NcclOptions, cluster_of, search
-from heuristics.nccl.model import Channels, Cluster, choice, estimates, micros
-from schedules.collective import Kind
-from topologies.graphs.grid_structure import hosts_of
-from topologies.text import parse_topology
+from tutti.heuristics.nccl.channels import rounds_of
+from tutti.heuristics.nccl.constants import GENERATIONS, Algorithm, Protocol
+from tutti.heuristics.nccl.machine import NcclOptions, cluster_of, search
+from tutti.heuristics.nccl.model import Channels, Cluster, choice, estimates, micros
+from tutti.schedules.collective import Kind
+from tutti.topologies.graphs.grid_structure import hosts_of
+from tutti.topologies.text import parse_topology
 
 KB, MB, GB = 2**10, 2**20, 2**30
 WHOLE = (1, 1, 1)

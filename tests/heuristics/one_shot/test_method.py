@@ -5,21 +5,21 @@ from fractions import Fraction
 import pytest
 
 import tutti
-from experiments.registry import METHODS
-from heuristics.one_shot import METHOD, OneShotOptions
-from schedules import Problem
-from schedules.collective import collective
-from schedules.files.schedule_file import content_hash
-from schedules.programs.lowering import lower
-from schedules.programs.raising import to_schedule
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
 from tests.schedules.builders import step_loads
 from tests.schedules.programs.runs import outcome
-from topologies import Link, Topology
-from topologies.errors import Unsupported
-from topologies.graphs.shortest_paths import diameter
-from topologies.text import parse_topology
+from tutti.experiments.registry import METHODS
+from tutti.heuristics.one_shot import METHOD, OneShotOptions
+from tutti.schedules import Problem
+from tutti.schedules.collective import collective
+from tutti.schedules.files.schedule_file import content_hash
+from tutti.schedules.programs.lowering import lower
+from tutti.schedules.programs.raising import to_schedule
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies import Link, Topology
+from tutti.topologies.errors import Unsupported
+from tutti.topologies.graphs.shortest_paths import diameter
+from tutti.topologies.text import parse_topology
 
 
 def made(network, size=None, *, radius=None, shards=None):
@@ -129,7 +129,7 @@ def test_a_terabyte_is_in_few_pieces_and_near_the_bound():
 @pytest.mark.parametrize("network", ["mesh:5", "mesh:5?alpha=0.1us"])
 def test_up_to_a_gigabyte_the_most_pieces_change_nothing(network, monkeypatch):
     bounded = content_hash(made(network, 10**9))
-    monkeypatch.setattr("heuristics.one_shot.method.MOST_PIECES", 2**19)
+    monkeypatch.setattr("tutti.heuristics.one_shot.method.MOST_PIECES", 2**19)
     assert content_hash(made(network, 10**9)) == bounded
 
 

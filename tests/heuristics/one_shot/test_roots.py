@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from heuristics.one_shot.roots import Line, Network, Shape
-from topologies.graphs.shortest_paths import hop_distances
-from topologies.text import parse_topology
+from tutti.heuristics.one_shot.roots import Line, Network, Shape
+from tutti.topologies.graphs.shortest_paths import hop_distances
+from tutti.topologies.text import parse_topology
 
 
 def line(network):

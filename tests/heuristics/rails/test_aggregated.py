@@ -6,8 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from heuristics.rails import METHOD
-from heuristics.rails.aggregated import (
+from tests.sweep import for_each
+from tutti.heuristics.rails import METHOD
+from tutti.heuristics.rails.aggregated import (
     Way,
     can_aggregate,
     can_multicast,
@@ -15,14 +16,13 @@ from heuristics.rails.aggregated import (
     play,
     schedule_of_course,
 )
-from heuristics.rails.machines import Load, machines
-from heuristics.rails.method import load_of
-from models.bounds import lower_bounds
-from schedules import Problem, collective
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
-from tests.sweep import for_each
-from topologies.text import parse_topology
+from tutti.heuristics.rails.machines import Load, machines
+from tutti.heuristics.rails.method import load_of
+from tutti.models.bounds import lower_bounds
+from tutti.schedules import Problem, collective
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies.text import parse_topology
 
 GIGABYTE = 10**9
 
@@ -53,9 +53,9 @@ def test_it_is_legal(text, size, kind):
 @pytest.mark.parametrize("size", [1000, 10**7, GIGABYTE])
 def test_it_is_over_when_the_course_says(size, parts, kind, monkeypatch):
     """The simulator knows no course, only what waits for what on which link."""
-    monkeypatch.setattr("heuristics.rails.aggregated.PARTS", (parts,))
-    monkeypatch.setattr("heuristics.rails.aggregated.SHARES", (0.3,))
-    monkeypatch.setattr("heuristics.rails.aggregated.LEAST", (8.0,))
+    monkeypatch.setattr("tutti.heuristics.rails.aggregated.PARTS", (parts,))
+    monkeypatch.setattr("tutti.heuristics.rails.aggregated.SHARES", (0.3,))
+    monkeypatch.setattr("tutti.heuristics.rails.aggregated.LEAST", (8.0,))
     schedule, load = made("dgx_h100:3", size, kind)
     verify(schedule)
     least = int(8 * load.adapter_alpha / load.adapter)

@@ -8,18 +8,18 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from heuristics.rails import METHOD
-from heuristics.rails.machines import MOST, Load, Machines, Rule, machines, play, schedule_of
-from heuristics.rails.method import fastest
-from models.bounds import best_bound
-from schedules import Problem, collective
-from schedules.message_durations import messages
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
 from tests.sweep import for_each
 from tests.topologies.networks import ACROSS, IN_ORDER, cluster_document
-from topologies import Unsupported
-from topologies.text import parse_topology
+from tutti.heuristics.rails import METHOD
+from tutti.heuristics.rails.machines import MOST, Load, Machines, Rule, machines, play, schedule_of
+from tutti.heuristics.rails.method import fastest
+from tutti.models.bounds import best_bound
+from tutti.schedules import Problem, collective
+from tutti.schedules.message_durations import messages
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies import Unsupported
+from tutti.topologies.text import parse_topology
 
 GIGABYTE = 10**9
 ALPHA = 0.5e-6

@@ -7,17 +7,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from heuristics.rails import METHOD
-from heuristics.rails.plane_schedule import Choice, PlanSearch, schedule_of_planes
-from heuristics.rails.planes import planes_of
-from models.bounds import best_bound
-from schedules import Problem, collective
-from schedules.message_durations import messages
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
 from tests.sweep import for_each
-from topologies import Unsupported
-from topologies.text import parse_topology
+from tutti.heuristics.rails import METHOD
+from tutti.heuristics.rails.plane_schedule import Choice, PlanSearch, schedule_of_planes
+from tutti.heuristics.rails.planes import planes_of
+from tutti.models.bounds import best_bound
+from tutti.schedules import Problem, collective
+from tutti.schedules.message_durations import messages
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies import Unsupported
+from tutti.topologies.text import parse_topology
 
 GIGABYTE = 10**9
 ALPHA = 0.5e-6

@@ -5,11 +5,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from heuristics.rails.plane_schedule import Rail, Sizes, feed
-from heuristics.rails.planes import STEEPNESS, Trees, load_of, net_of, planes_of, trees_of
-from heuristics.rails.spreading import amounts, edges_of, spread
 from tests.sweep import for_each
-from topologies.text import parse_topology
+from tutti.heuristics.rails.plane_schedule import Rail, Sizes, feed
+from tutti.heuristics.rails.planes import STEEPNESS, Trees, load_of, net_of, planes_of, trees_of
+from tutti.heuristics.rails.spreading import amounts, edges_of, spread
+from tutti.topologies.text import parse_topology
 
 
 def plane_net(text, number=0):

@@ -5,16 +5,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from heuristics.refine.instance import Instance
-from heuristics.refine.refinement import Search
-from heuristics.refine.roads import Network
-from heuristics.refine.starts import by_steps
-from schedules import Problem, collective
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
-from topologies.graphs.free_action import free_group
-from topologies.text import parse_topology
-from topologies.topology import Link, Topology
+from tutti.heuristics.refine.instance import Instance
+from tutti.heuristics.refine.refinement import Search
+from tutti.heuristics.refine.roads import Network
+from tutti.heuristics.refine.starts import by_steps
+from tutti.schedules import Problem, collective
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies.graphs.free_action import free_group
+from tutti.topologies.text import parse_topology
+from tutti.topologies.topology import Link, Topology
 
 MEGABYTE = Fraction(10**6)
 ALPHA = Fraction(1, 10**6)

@@ -5,20 +5,20 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.registry import METHODS
-from heuristics.refine.instance import Instance
-from heuristics.refine.plan import NEVER, play, room
-from heuristics.refine.refinement import Search
-from heuristics.refine.roads import Network
-from heuristics.refine.starts import by_steps, of_schedule
-from schedules import Problem, collective
-from schedules.reversal import reverse
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
-from topologies.graphs.free_action import free_group
-from topologies.graphs.symmetry import automorphisms
-from topologies.text import parse_topology
-from topologies.topology import Link, Topology
+from tutti.experiments.registry import METHODS
+from tutti.heuristics.refine.instance import Instance
+from tutti.heuristics.refine.plan import NEVER, play, room
+from tutti.heuristics.refine.refinement import Search
+from tutti.heuristics.refine.roads import Network
+from tutti.heuristics.refine.starts import by_steps, of_schedule
+from tutti.schedules import Problem, collective
+from tutti.schedules.reversal import reverse
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies.graphs.free_action import free_group
+from tutti.topologies.graphs.symmetry import automorphisms
+from tutti.topologies.text import parse_topology
+from tutti.topologies.topology import Link, Topology
 
 SIZE = Fraction(10**6)
 NETWORKS = [

@@ -5,12 +5,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from heuristics.refine import refined
-from schedules import Problem, collective
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
-from topologies import Unsupported
-from topologies.text import parse_topology
+from tutti.heuristics.refine import refined
+from tutti.schedules import Problem, collective
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies import Unsupported
+from tutti.topologies.text import parse_topology
 
 OPTIMA = {"ring:4": 2.5, "ring:5": 2.6, "torus:3x3": 17 / 9, "mesh:2x3": 19 / 6, "complete:4": 1.5}
 """us, of allgathers of 200 KB: proven with 1 to 4 pieces a shard by the constraint program of `optimum`."""

@@ -5,15 +5,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from heuristics.rounds import METHOD
-from heuristics.rounds.alike import Network
-from models.bounds import best_bound
-from schedules import Problem, collective
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
 from tests.sweep import for_each
-from topologies.errors import Unsupported
-from topologies.text import parse_topology
+from tutti.heuristics.rounds import METHOD
+from tutti.heuristics.rounds.alike import Network
+from tutti.models.bounds import best_bound
+from tutti.schedules import Problem, collective
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies.errors import Unsupported
+from tutti.topologies.text import parse_topology
 
 
 @pytest.mark.parametrize("kind", ["allgather", "all-to-all"])

@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
-from heuristics.rounds.loads import Spans, _choose_paths, _choose_trees
-from heuristics.rounds.slots import Messages
-from schedules.schedule import Routes
-from topologies import Link, Topology
+from tutti.heuristics.rounds.loads import Spans, _choose_paths, _choose_trees
+from tutti.heuristics.rounds.slots import Messages
+from tutti.schedules.schedule import Routes
+from tutti.topologies import Link, Topology
 
 ENDS = [(0, 1), (0, 2), (1, 2), (1, 3), (2, 3), (2, 3), (2, 1), (3, 0)]
 STARTS = [0, 0, 1, 1, 1, 2, 2, 3]

@@ -5,15 +5,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.registry import METHODS
-from heuristics.rounds import METHOD
-from schedules import Problem, collective
-from schedules.files.schedule_file import content_hash
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
 from tests.sweep import for_each
-from topologies import InputError, Unsupported
-from topologies.text import parse_topology
+from tutti.experiments.registry import METHODS
+from tutti.heuristics.rounds import METHOD
+from tutti.schedules import Problem, collective
+from tutti.schedules.files.schedule_file import content_hash
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies import InputError, Unsupported
+from tutti.topologies.text import parse_topology
 
 ALPHA = 0.5e-6
 

@@ -6,10 +6,10 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from heuristics.gossip.routes import MessageRoutes, translations
-from heuristics.rounds.slots import Slots, longer, messages_in, moments, search
 from tests.sweep import for_each
-from topologies.text import parse_topology
+from tutti.heuristics.gossip.routes import MessageRoutes, translations
+from tutti.heuristics.rounds.slots import Slots, longer, messages_in, moments, search
+from tutti.topologies.text import parse_topology
 
 
 def found(text, until, symmetric=True):

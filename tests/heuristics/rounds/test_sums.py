@@ -6,15 +6,15 @@ from math import inf
 import numpy as np
 import pytest
 
-from heuristics.rounds import METHOD
-from heuristics.rounds.alike import Network
-from heuristics.rounds.sums import allreduce
-from models.bounds import best_bound
-from schedules import Problem, collective
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
 from tests.sweep import for_each
-from topologies.text import parse_topology
+from tutti.heuristics.rounds import METHOD
+from tutti.heuristics.rounds.alike import Network
+from tutti.heuristics.rounds.sums import allreduce
+from tutti.models.bounds import best_bound
+from tutti.schedules import Problem, collective
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies.text import parse_topology
 
 HAND = "dgx_a100:1?ranks={}&bandwidth=1B/s&alpha=1s"
 

@@ -4,9 +4,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from heuristics.tacos import METHOD, TacosOptions
-from schedules import Problem, collective
-from topologies.text import parse_topology
+from tutti.heuristics.tacos import METHOD, TacosOptions
+from tutti.schedules import Problem, collective
+from tutti.topologies.text import parse_topology
 
 GB = Fraction(10**9)
 MASK = 2**64 - 1

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from heuristics.tacos import bitsets
 from tests.heuristics.tacos.synthesis import MASK, SplitMix
+from tutti.heuristics.tacos import bitsets
 
 
 def words(elements, count=2):

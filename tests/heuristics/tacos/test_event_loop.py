@@ -6,15 +6,15 @@ from itertools import product
 import numpy as np
 import pytest
 
-from heuristics.tacos import matching
-from heuristics.tacos.network import time_expanded
-from schedules import Chunks, Clock, Schedule, collective
-from schedules.simulation.simulate import simulate
-from schedules.verify import VerificationError, verify
 from tests.heuristics.tacos.synthesis import SplitMix, tacos
 from tests.schedules.oracle import judge
-from topologies import Link, Topology
-from topologies.text import parse_topology
+from tutti.heuristics.tacos import matching
+from tutti.heuristics.tacos.network import time_expanded
+from tutti.schedules import Chunks, Clock, Schedule, collective
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import VerificationError, verify
+from tutti.topologies import Link, Topology
+from tutti.topologies.text import parse_topology
 
 SECOND = Fraction(1)
 FOUR_BYTES = Fraction(4)

@@ -5,13 +5,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from heuristics.tacos import guided
-from heuristics.tacos.network import time_expanded
-from schedules import KINDS, Chunks, collective
-from schedules.verify import verify
 from tests.heuristics.tacos.synthesis import GB, SplitMix, tacos
 from tests.sweep import for_each
-from topologies.text import parse_topology
+from tutti.heuristics.tacos import guided
+from tutti.heuristics.tacos.network import time_expanded
+from tutti.schedules import KINDS, Chunks, collective
+from tutti.schedules.verify import verify
+from tutti.topologies.text import parse_topology
 
 NETWORKS = [
     "ring:2",

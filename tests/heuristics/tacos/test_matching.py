@@ -7,9 +7,9 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from heuristics.tacos import matching
 from tests.heuristics.tacos.synthesis import GB, tacos
 from tests.sweep import for_each
+from tutti.heuristics.tacos import matching
 
 NETWORKS = [
     "ring:2",

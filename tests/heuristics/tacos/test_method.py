@@ -9,16 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from heuristics.tacos import METHOD, TacosOptions
-from schedules import Clock, Problem, collective
-from schedules.retiming import ends
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
 from tests.delivered import delivered, problem
 from tests.heuristics.tacos import synthesis
 from tests.sweep import for_each
-from topologies import InputError
-from topologies.text import parse_topology
+from tutti.heuristics.tacos import METHOD, TacosOptions
+from tutti.schedules import Clock, Problem, collective
+from tutti.schedules.retiming import ends
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies import InputError
+from tutti.topologies.text import parse_topology
 
 GIB = Fraction(2**30)
 tacos = partial(synthesis.tacos, size=GIB)

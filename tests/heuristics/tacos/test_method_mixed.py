@@ -4,12 +4,12 @@ from fractions import Fraction
 
 import pytest
 
-from models.bounds import lower_bounds
-from schedules import Kind, collective, concurrent
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
 from tests.heuristics.tacos.synthesis import GB, tacos
 from tests.sweep import for_each
+from tutti.models.bounds import lower_bounds
+from tutti.schedules import Kind, collective, concurrent
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
 
 CORNERS, CROSS = (0, 3, 8, 11), (1, 5, 6, 10)  # of a 3x4 mesh: all routes meet
 

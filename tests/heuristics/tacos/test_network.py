@@ -6,15 +6,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from heuristics.tacos import METHOD, TacosOptions
-from heuristics.tacos.network import degrees, time_expanded, unwind
-from schedules import KINDS, Problem, collective
-from schedules.message_durations import FINE_RESOLUTION, messages, transfer_ticks
-from schedules.verify import verify
 from tests.heuristics.tacos.synthesis import GB, tacos
 from tests.sweep import for_each
-from topologies import InputError, Link, Topology, Unsupported
-from topologies.text import parse_topology
+from tutti.heuristics.tacos import METHOD, TacosOptions
+from tutti.heuristics.tacos.network import degrees, time_expanded, unwind
+from tutti.schedules import KINDS, Problem, collective
+from tutti.schedules.message_durations import FINE_RESOLUTION, messages, transfer_ticks
+from tutti.schedules.verify import verify
+from tutti.topologies import InputError, Link, Topology, Unsupported
+from tutti.topologies.text import parse_topology
 
 MICRO = Fraction(1, 10**6)
 

@@ -5,14 +5,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from heuristics.tacos import TacosOptions, on_disk
-from heuristics.tacos.network import time_expanded
-from heuristics.tacos.rounds import synthesize
-from schedules import Problem, collective
-from schedules.files.rounds import read_rounds, round_cost
-from schedules.verify import verify
-from topologies import InputError, Unsupported
-from topologies.text import parse_topology
+from tutti.heuristics.tacos import TacosOptions, on_disk
+from tutti.heuristics.tacos.network import time_expanded
+from tutti.heuristics.tacos.rounds import synthesize
+from tutti.schedules import Problem, collective
+from tutti.schedules.files.rounds import read_rounds, round_cost
+from tutti.schedules.verify import verify
+from tutti.topologies import InputError, Unsupported
+from tutti.topologies.text import parse_topology
 
 
 def made(path, text, kind="allgather", tell=None, **options):
@@ -112,6 +112,6 @@ def test_a_state_that_the_budget_can_not_hold_is_refused(tmp_path, monkeypatch):
     )
     assert not list(tmp_path.iterdir())
     made(tmp_path / "a.rounds", "mesh:30x30", memory="600KB")
-    monkeypatch.setattr("heuristics.tacos.options.memory", lambda: 1000)
+    monkeypatch.setattr("tutti.heuristics.tacos.options.memory", lambda: 1000)
     with pytest.raises(InputError, match="this machine has 1e-06 GB"):
         made(tmp_path / "b.rounds", "mesh:30x30")

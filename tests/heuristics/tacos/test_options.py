@@ -4,10 +4,10 @@ import tracemalloc
 
 import pytest
 
-from heuristics.tacos import TacosOptions
-from schedules.verify import verify
 from tests.heuristics.tacos.synthesis import tacos
-from topologies import InputError
+from tutti.heuristics.tacos import TacosOptions
+from tutti.schedules.verify import verify
+from tutti.topologies import InputError
 
 
 @pytest.mark.parametrize(
@@ -46,12 +46,12 @@ def test_nothing_is_built_before_it_is_refused(text, options):
 
 def test_what_the_memory_can_not_hold_is_refused(monkeypatch):
     """90 transfers of 16 bytes each, and two bits for each of 100 pairs."""
-    monkeypatch.setattr("heuristics.tacos.options.memory", lambda: 1464)
+    monkeypatch.setattr("tutti.heuristics.tacos.options.memory", lambda: 1464)
     with pytest.raises(InputError) as error:
         tacos("ring:10")
     expected = "tacos: 90 transfers on ring:10 need 1.46e-06 GB of memory; this machine has 1.46e-06 GB"
     assert str(error.value) == expected
-    monkeypatch.setattr("heuristics.tacos.options.memory", lambda: 1465)
+    monkeypatch.setattr("tutti.heuristics.tacos.options.memory", lambda: 1465)
     verify(tacos("ring:10"))
 
 
@@ -62,7 +62,7 @@ def test_a_memory_budget_is_kept(monkeypatch):
         "tacos: 90 transfers on ring:10 need 1.46e-06 GB of memory; allowed are 1.46e-06 GB"
     )
     verify(tacos("ring:10", memory="1465B"))
-    monkeypatch.setattr("heuristics.tacos.options.memory", lambda: 1464)
+    monkeypatch.setattr("tutti.heuristics.tacos.options.memory", lambda: 1464)
     with pytest.raises(InputError, match="this machine has"):
         tacos("ring:10", memory="1GB")
 

@@ -6,13 +6,13 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from heuristics.tacos import round_matching, round_state, rounds
-from heuristics.tacos.network import time_expanded
-from schedules.verify import verify
 from tests.heuristics.tacos.synthesis import MASK, below, mixed, tacos
 from tests.sweep import for_each
-from topologies import Unsupported
-from topologies.text import parse_topology
+from tutti.heuristics.tacos import round_matching, round_state, rounds
+from tutti.heuristics.tacos.network import time_expanded
+from tutti.schedules.verify import verify
+from tutti.topologies import Unsupported
+from tutti.topologies.text import parse_topology
 
 
 def network_of(text):

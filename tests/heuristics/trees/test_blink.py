@@ -6,15 +6,15 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from heuristics.trees.blink import METHOD, BlinkOptions, best_broadcast, broadcast_rate
-from models.bounds import best_bound
-from schedules import Problem, collective
-from schedules.cost import congestion, link_loads
-from schedules.schedule import Clock
-from schedules.verify import verify
 from tests.sweep import for_each
-from topologies import InputError, Link, Topology, Unsupported, transpose
-from topologies.text import parse_topology
+from tutti.heuristics.trees.blink import METHOD, BlinkOptions, best_broadcast, broadcast_rate
+from tutti.models.bounds import best_bound
+from tutti.schedules import Problem, collective
+from tutti.schedules.cost import congestion, link_loads
+from tutti.schedules.schedule import Clock
+from tutti.schedules.verify import verify
+from tutti.topologies import InputError, Link, Topology, Unsupported, transpose
+from tutti.topologies.text import parse_topology
 
 GB = 10**9
 KINDS = ("broadcast", "reduce", "allreduce", "allgather", "reduce-scatter")

@@ -5,12 +5,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.registry import METHODS
-from heuristics.trees.ccube import disjoint_binary_trees
-from schedules.cost import congestion, link_loads
 from tests.heuristics.trees.spanning import reaches_all
-from topologies import Unsupported
-from topologies.text import parse_topology
+from tutti.experiments.registry import METHODS
+from tutti.heuristics.trees.ccube import disjoint_binary_trees
+from tutti.schedules.cost import congestion, link_loads
+from tutti.topologies import Unsupported
+from tutti.topologies.text import parse_topology
 
 
 def test_c_cube_halves_the_data_over_links_of_their_own(made):

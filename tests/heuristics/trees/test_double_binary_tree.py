@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from experiments.registry import METHODS
-from heuristics.trees.double_binary_tree import double_binary_trees
 from tests.heuristics.trees.spanning import reaches_all
 from tests.sweep import for_each
-from topologies import InputError, Unsupported
+from tutti.experiments.registry import METHODS
+from tutti.heuristics.trees.double_binary_tree import double_binary_trees
+from tutti.topologies import InputError, Unsupported
 
 
 def hops(parent, node):

@@ -7,14 +7,14 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from heuristics.trees.multitree import METHOD, MultiTreeOptions, grow_multitree
-from models.bounds import best_bound
-from schedules import Problem, collective
-from schedules.cost import congestion, link_loads
-from schedules.verify import verify
 from tests.sweep import for_each
-from topologies import InputError, Link, Topology, Unsupported, parallel_links
-from topologies.text import parse_topology
+from tutti.heuristics.trees.multitree import METHOD, MultiTreeOptions, grow_multitree
+from tutti.models.bounds import best_bound
+from tutti.schedules import Problem, collective
+from tutti.schedules.cost import congestion, link_loads
+from tutti.schedules.verify import verify
+from tutti.topologies import InputError, Link, Topology, Unsupported, parallel_links
+from tutti.topologies.text import parse_topology
 
 GB = 10**9
 KINDS = ("allgather", "reduce-scatter", "allreduce")

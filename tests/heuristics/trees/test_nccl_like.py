@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.registry import METHODS
-from heuristics.trees.nccl_like import channel_rings, channel_trees
-from schedules import Problem, collective
-from schedules.cost import congestion, link_loads
 from tests.heuristics.trees.spanning import reaches_all
 from tests.sweep import for_each
 from tests.topologies.networks import ACROSS, IN_ORDER, cluster_document
-from topologies import parse_topology
+from tutti.experiments.registry import METHODS
+from tutti.heuristics.trees.nccl_like import channel_rings, channel_trees
+from tutti.schedules import Problem, collective
+from tutti.schedules.cost import congestion, link_loads
+from tutti.topologies import parse_topology
 
 
 def test_nccl_takes_trees_for_little_data_and_rings_for_much(made, seconds):

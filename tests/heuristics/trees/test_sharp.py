@@ -6,13 +6,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.registry import METHODS
-from heuristics.trees.sharp import able_switches, aggregation_trees, rerooted
-from models.bounds import best_bound
-from schedules.cost import link_loads
 from tests.sweep import for_each
-from topologies import InputError, Unsupported
-from topologies.text import parse_topology
+from tutti.experiments.registry import METHODS
+from tutti.heuristics.trees.sharp import able_switches, aggregation_trees, rerooted
+from tutti.models.bounds import best_bound
+from tutti.schedules.cost import link_loads
+from tutti.topologies import InputError, Unsupported
+from tutti.topologies.text import parse_topology
 
 SHARP = METHODS["sharp"]
 ALPHA, B, SLOW = 0.5e-6, 450e9, 50e9

@@ -5,13 +5,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.registry import METHODS
-from heuristics.trees.tto import corner_trees
-from schedules.cost import congestion
 from tests.heuristics.trees.spanning import reaches_all
-from topologies import Unsupported
-from topologies.graphs.grid_structure import grid_of
-from topologies.text import parse_topology
+from tutti.experiments.registry import METHODS
+from tutti.heuristics.trees.tto import corner_trees
+from tutti.schedules.cost import congestion
+from tutti.topologies import Unsupported
+from tutti.topologies.graphs.grid_structure import grid_of
+from tutti.topologies.text import parse_topology
 
 B = 50 * 10**9
 

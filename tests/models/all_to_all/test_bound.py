@@ -7,12 +7,12 @@ from fractions import Fraction
 import networkx as nx
 import pytest
 
-from models.all_to_all import Demand
-from models.all_to_all.bound import mcf_bound
-from models.bounds import BoundError, bound_document, lower_bounds
-from schedules import Problem, collective
 from tests.models.flows import pairwise_time, random_network
-from topologies import InputError, parse_topology
+from tutti.models.all_to_all import Demand
+from tutti.models.all_to_all.bound import mcf_bound
+from tutti.models.bounds import BoundError, bound_document, lower_bounds
+from tutti.schedules import Problem, collective
+from tutti.topologies import InputError, parse_topology
 
 NEAR = 1e-7
 """Relative: the oracles are floating-point LPs."""

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.all_to_all import Demand, FlowError, Interval, lower_bound, upper_bound
-from models.all_to_all.optimum import solve_by_model
 from tests.models.flows import random_demand, random_network, ring_flow, slow_bound
-from topologies import InputError, parse_topology
-from topologies.errors import TuttiError
-from topologies.graphs.shortest_paths import length_distances
+from tutti.models.all_to_all import Demand, FlowError, Interval, lower_bound, upper_bound
+from tutti.models.all_to_all.optimum import solve_by_model
+from tutti.topologies import InputError, parse_topology
+from tutti.topologies.errors import TuttiError
+from tutti.topologies.graphs.shortest_paths import length_distances
 
 B = Fraction(50 * 10**9)
 """Default bandwidth of a link."""

@@ -2,12 +2,12 @@
 
 import pytest
 
-from models.all_to_all import Demand
-from models.all_to_all.columns import ColumnGeneration
-from models.all_to_all.reduction import reduce_by
 from tests.models.flows import no_symmetry
-from topologies import gen_kautz, hypercube, mesh, mi250, torus
-from topologies.graphs.symmetry import automorphisms
+from tutti.models.all_to_all import Demand
+from tutti.models.all_to_all.columns import ColumnGeneration
+from tutti.models.all_to_all.reduction import reduce_by
+from tutti.topologies import gen_kautz, hypercube, mesh, mi250, torus
+from tutti.topologies.graphs.symmetry import automorphisms
 
 
 @pytest.mark.parametrize("topology", [torus(4, 4), hypercube(3), gen_kautz(3, 20), mesh(3, 3), mi250(1)])

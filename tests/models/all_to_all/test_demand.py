@@ -5,9 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from models.all_to_all import Demand
-from schedules import collective
-from topologies import InputError, parse_topology
+from tutti.models.all_to_all import Demand
+from tutti.schedules import collective
+from tutti.topologies import InputError, parse_topology
 
 
 def test_uneven_shards_are_exact_demands():

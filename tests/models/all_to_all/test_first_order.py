@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from models.all_to_all import Demand, upper_bound
-from models.all_to_all.columns import ColumnGeneration
-from models.all_to_all.first_order import (
+from tests.models.flows import no_symmetry, random_demand, random_network
+from tutti.models.all_to_all import Demand, upper_bound
+from tutti.models.all_to_all.columns import ColumnGeneration
+from tutti.models.all_to_all.first_order import (
     Commodities,
     LinkEnds,
     PrimalDual,
@@ -15,10 +16,9 @@ from models.all_to_all.first_order import (
     even_flows,
     iterate,
 )
-from models.all_to_all.reduction import reduce_by
-from tests.models.flows import no_symmetry, random_demand, random_network
-from topologies import NoSchedule, mesh, parse_topology, ring
-from topologies.graphs.symmetry import automorphisms
+from tutti.models.all_to_all.reduction import reduce_by
+from tutti.topologies import NoSchedule, mesh, parse_topology, ring
+from tutti.topologies.graphs.symmetry import automorphisms
 
 
 def test_the_first_order_flow_takes_the_upper_bound():

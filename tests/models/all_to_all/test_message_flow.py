@@ -5,23 +5,23 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from heuristics.classic.direct import METHOD as DIRECT
-from heuristics.classic.stepwise import METHOD as STEPWISE
-from models.all_to_all.message_flow import METHOD
-from models.all_to_all.message_flow.method import _program, improve
-from models.all_to_all.message_flow.paths import _straight
-from models.all_to_all.message_flow.program import FlowProgram, Order
-from models.all_to_all.message_flow.search import _changed, _sorted
-from models.bounds import best_bound
-from schedules import Problem, collective
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
 from tests.sweep import for_each
-from topologies import InputError, Unsupported
-from topologies.graphs.free_action import free_group
-from topologies.graphs.shortest_paths import hop_distances
-from topologies.graphs.symmetry import automorphisms
-from topologies.text import parse_topology
+from tutti.heuristics.classic.direct import METHOD as DIRECT
+from tutti.heuristics.classic.stepwise import METHOD as STEPWISE
+from tutti.models.all_to_all.message_flow import METHOD
+from tutti.models.all_to_all.message_flow.method import _program, improve
+from tutti.models.all_to_all.message_flow.paths import _straight
+from tutti.models.all_to_all.message_flow.program import FlowProgram, Order
+from tutti.models.all_to_all.message_flow.search import _changed, _sorted
+from tutti.models.bounds import best_bound
+from tutti.schedules import Problem, collective
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies import InputError, Unsupported
+from tutti.topologies.graphs.free_action import free_group
+from tutti.topologies.graphs.shortest_paths import hop_distances
+from tutti.topologies.graphs.symmetry import automorphisms
+from tutti.topologies.text import parse_topology
 
 SECONDS = 60.0
 """More than any of these programs takes."""

@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.all_to_all import METHOD, Demand
-from models.all_to_all.method import McfOptions
-from models.bounds import lower_bounds
-from schedules import Problem, collective
-from schedules.cost import congestion
-from schedules.simulation.simulate import SimulationOptions, simulate
-from schedules.verify import verify
 from tests.models.flows import pairwise_time
-from topologies import InputError, NoSchedule, Unsupported, parse_topology
+from tutti.models.all_to_all import METHOD, Demand
+from tutti.models.all_to_all.method import McfOptions
+from tutti.models.bounds import lower_bounds
+from tutti.schedules import Problem, collective
+from tutti.schedules.cost import congestion
+from tutti.schedules.simulation.simulate import SimulationOptions, simulate
+from tutti.schedules.verify import verify
+from tutti.topologies import InputError, NoSchedule, Unsupported, parse_topology
 
 NEAR = 1e-7
 """Relative: the oracles are floating-point LPs."""

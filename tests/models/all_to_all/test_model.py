@@ -5,11 +5,11 @@ from fractions import Fraction
 import pyomo.environ as pyo
 import pytest
 
-from models.all_to_all import Demand
-from models.all_to_all.model import flow_model
-from models.all_to_all.optimum import num_variables, solve_by_model
-from models.solvers import solve
-from topologies import Link, Topology, parse_topology
+from tutti.models.all_to_all import Demand
+from tutti.models.all_to_all.model import flow_model
+from tutti.models.all_to_all.optimum import num_variables, solve_by_model
+from tutti.models.solvers import solve
+from tutti.topologies import Link, Topology, parse_topology
 
 NEAR = 1e-7
 """Relative: the oracles are floating-point LPs."""

@@ -7,20 +7,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.all_to_all import Demand, Interval, lower_bound, upper_bound
-from models.all_to_all.bound import bound_of, mcf_bound
-from models.all_to_all.method import METHOD as MCF
-from models.all_to_all.optimum import best_lengths, capped, saturated_links, solve_by_model
-from models.all_to_all.orbits import solve_by_orbits
-from models.solvers import Feature, known_solvers
-from schedules import Problem, collective
-from schedules.cost import congestion
-from schedules.verify import verify
 from tests.models.far_apart import NETWORKS as FAR_APART
 from tests.models.far_apart import far_apart
 from tests.models.flows import pairwise_time, random_demand, random_network, slow_bound
 from tests.sweep import for_each
-from topologies import Link, Topology, parse_topology
+from tutti.models.all_to_all import Demand, Interval, lower_bound, upper_bound
+from tutti.models.all_to_all.bound import bound_of, mcf_bound
+from tutti.models.all_to_all.method import METHOD as MCF
+from tutti.models.all_to_all.optimum import best_lengths, capped, saturated_links, solve_by_model
+from tutti.models.all_to_all.orbits import solve_by_orbits
+from tutti.models.solvers import Feature, known_solvers
+from tutti.schedules import Problem, collective
+from tutti.schedules.cost import congestion
+from tutti.schedules.verify import verify
+from tutti.topologies import Link, Topology, parse_topology
 
 REFERENCE = Path(__file__).parents[2] / "data" / "reference"
 

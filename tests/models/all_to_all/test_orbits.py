@@ -8,14 +8,14 @@ from time import sleep
 import numpy as np
 import pytest
 
-from models.all_to_all import Demand, lower_bound, orbits, upper_bound
-from models.all_to_all.columns import ColumnGeneration
-from models.all_to_all.orbits import Images, fewer_paths, just_enough, solve_by_orbits
-from models.all_to_all.paths import decompose
-from models.all_to_all.reduction import averaged, reduce_by, without_cycles
 from tests.models.flows import pairwise_time, random_demand, random_network
 from tests.sweep import for_each
-from topologies import (
+from tutti.models.all_to_all import Demand, lower_bound, orbits, upper_bound
+from tutti.models.all_to_all.columns import ColumnGeneration
+from tutti.models.all_to_all.orbits import Images, fewer_paths, just_enough, solve_by_orbits
+from tutti.models.all_to_all.paths import decompose
+from tutti.models.all_to_all.reduction import averaged, reduce_by, without_cycles
+from tutti.topologies import (
     InputError,
     Link,
     Topology,
@@ -34,7 +34,7 @@ from topologies import (
     torus,
     uniring,
 )
-from topologies.graphs.symmetry import automorphisms
+from tutti.topologies.graphs.symmetry import automorphisms
 
 REFERENCE = Path(__file__).parents[2] / "data" / "reference"
 

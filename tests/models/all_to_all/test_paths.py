@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.all_to_all import Demand, FlowError, SourceFlow
-from models.all_to_all.paths import PathFlow, decompose
-from models.all_to_all.rounding import exact_flow
 from tests.models.flows import random_demand, random_network, ring_flow
-from topologies import parse_topology
-from topologies.transforms import transpose
+from tutti.models.all_to_all import Demand, FlowError, SourceFlow
+from tutti.models.all_to_all.paths import PathFlow, decompose
+from tutti.models.all_to_all.rounding import exact_flow
+from tutti.topologies import parse_topology
+from tutti.topologies.transforms import transpose
 
 
 def test_a_cycle_is_taken_off_and_one_left_in_is_told():

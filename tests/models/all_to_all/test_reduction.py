@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from models.all_to_all import reduction
-from models.all_to_all.demand import Demand
-from topologies.families.grids import ring
+from tutti.models.all_to_all import reduction
+from tutti.models.all_to_all.demand import Demand
+from tutti.topologies.families.grids import ring
 
 
 def test_symmetries_are_those_of_network_and_demand(monkeypatch):

@@ -7,26 +7,26 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-import models.all_to_all.relays as relays_module
-from experiments.registry import METHODS
-from models.all_to_all.relays import relays_bound
-from models.bounds import BoundError, lower_bounds
-from models.bounds.latency import AlphaDistances, distance_bound
-from models.bounds.relaying import Relaying
-from models.bounds.traffic import Traffic
-from schedules import Problem, collective
-from schedules.simulation.simulate import simulate
+import tutti.models.all_to_all.relays as relays_module
 from tests.models.networks import MICRO, network_of
 from tests.sweep import for_each
-from topologies import InputError, Link, Topology
-from topologies.errors import NoSchedule, Unsupported
-from topologies.text import parse_topology
+from tutti.experiments.registry import METHODS
+from tutti.models.all_to_all.relays import relays_bound
+from tutti.models.bounds import BoundError, lower_bounds
+from tutti.models.bounds.latency import AlphaDistances, distance_bound
+from tutti.models.bounds.relaying import Relaying
+from tutti.models.bounds.traffic import Traffic
+from tutti.schedules import Problem, collective
+from tutti.schedules.simulation.simulate import simulate
+from tutti.topologies import InputError, Link, Topology
+from tutti.topologies.errors import NoSchedule, Unsupported
+from tutti.topologies.text import parse_topology
 
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch):
     """It is given only where it is larger than the others, and `neighbours` has the same optima on a line."""
-    monkeypatch.setattr("models.bounds.report.neighbours_bound", lambda *given: None)
+    monkeypatch.setattr("tutti.models.bounds.report.neighbours_bound", lambda *given: None)
 
 
 def relays(network, size, kind="all-to-all"):

@@ -5,11 +5,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.all_to_all import upper_bound
-from models.all_to_all.optimum import solve_by_model
-from models.all_to_all.paths import decompose
-from models.all_to_all.rounding import common_parts, exact_flow, rational_lengths
 from tests.models.flows import random_demand, random_network, ring_flow
+from tutti.models.all_to_all import upper_bound
+from tutti.models.all_to_all.optimum import solve_by_model
+from tutti.models.all_to_all.paths import decompose
+from tutti.models.all_to_all.rounding import common_parts, exact_flow, rational_lengths
 
 
 def support(topology, row):

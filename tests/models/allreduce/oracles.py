@@ -8,7 +8,7 @@ from itertools import pairwise, product
 import numpy as np
 from scipy.optimize import linprog
 
-from topologies import Link, Topology
+from tutti.topologies import Link, Topology
 
 
 def random_network(seed):

@@ -6,15 +6,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.cli.bound import sentence
-from models.allreduce import allreduce_optimum
-from models.allreduce.bound import ANY, TREES, lp_bound
-from models.bounds import Bound, BoundError, best_bound, bound_document, lower_bounds
-from schedules import collective
 from tests.models.allreduce.oracles import random_network
 from tests.topologies.eulerian import random_eulerian
-from topologies import InputError, Topology
-from topologies.text import parse_topology
+from tutti.experiments.cli.bound import sentence
+from tutti.models.allreduce import allreduce_optimum
+from tutti.models.allreduce.bound import ANY, TREES, lp_bound
+from tutti.models.bounds import Bound, BoundError, best_bound, bound_document, lower_bounds
+from tutti.schedules import collective
+from tutti.topologies import InputError, Topology
+from tutti.topologies.text import parse_topology
 
 GB = 10**9
 

@@ -7,14 +7,14 @@ from itertools import product
 import numpy as np
 import pytest
 
-from models.allreduce import allreduce_optimum
-from models.allreduce.cuts import Half, least_cut, throughput, whole_bandwidths
 from tests.models.allreduce.oracles import random_network
 from tests.models.far_apart import NETWORKS as FAR_APART
 from tests.models.far_apart import far_apart
 from tests.sweep import for_each
-from topologies import parse_topology
-from topologies.exact import Rationals
+from tutti.models.allreduce import allreduce_optimum
+from tutti.models.allreduce.cuts import Half, least_cut, throughput, whole_bandwidths
+from tutti.topologies import parse_topology
+from tutti.topologies.exact import Rationals
 
 
 def test_throughput_is_the_worst_ratio_of_all_sets():

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-import models.allreduce.epochs as epochs_module
-from models.allreduce.epochs import METHOD, AllreduceEpochsOptions, Lines, _Search
-from models.bounds import best_bound
-from schedules import Clock, Problem, collective
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
-from topologies import InputError, NoSchedule, Unsupported
-from topologies.text import parse_topology
+import tutti.models.allreduce.epochs as epochs_module
+from tutti.models.allreduce.epochs import METHOD, AllreduceEpochsOptions, Lines, _Search
+from tutti.models.bounds import best_bound
+from tutti.schedules import Clock, Problem, collective
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies import InputError, NoSchedule, Unsupported
+from tutti.topologies.text import parse_topology
 
 ALPHA = Fraction(1, 2 * 10**6)
 

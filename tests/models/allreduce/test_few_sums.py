@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from models.allreduce import few_sums
-from models.allreduce.few_sums import METHOD, FewSumsOptions
-from schedules import Problem, collective
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
-from topologies import InputError, NoSchedule, Unsupported
-from topologies.graphs.symmetry import automorphisms
-from topologies.text import parse_topology
-from topologies.topology import Link, Topology
+from tutti.models.allreduce import few_sums
+from tutti.models.allreduce.few_sums import METHOD, FewSumsOptions
+from tutti.schedules import Problem, collective
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies import InputError, NoSchedule, Unsupported
+from tutti.topologies.graphs.symmetry import automorphisms
+from tutti.topologies.text import parse_topology
+from tutti.topologies.topology import Link, Topology
 
 SIZE = Fraction(32_000)
 

@@ -9,15 +9,15 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from models.allreduce import ALLREDUCE_TREES as METHOD
-from models.allreduce import AllreduceTreesOptions, grids, tree_network
-from models.allreduce.spanning_trees import pack
-from models.allreduce.trees_timed import rounds_are_worth_it
-from schedules import collective
-from schedules.method import Problem
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
-from topologies.text import parse_topology
+from tutti.models.allreduce import ALLREDUCE_TREES as METHOD
+from tutti.models.allreduce import AllreduceTreesOptions, grids, tree_network
+from tutti.models.allreduce.spanning_trees import pack
+from tutti.models.allreduce.trees_timed import rounds_are_worth_it
+from tutti.schedules import collective
+from tutti.schedules.method import Problem
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies.text import parse_topology
 
 ALPHA, WIDTH = Fraction(1, 2 * 10**6), 50 * 10**9
 GIGABYTE = Fraction(10**9)

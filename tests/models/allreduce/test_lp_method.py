@@ -5,23 +5,23 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.registry import METHODS
-from models.allreduce import ALLREDUCE_LP as METHOD
-from models.allreduce import AllreduceLpOptions, allreduce_optimum, certificate, optimum
-from models.bounds import best_bound
-from models.solvers import HighsOptions, registry
-from models.solvers.backend import Backend
-from models.solvers.options import Feature
-from schedules import Problem, Schedule, collective
-from schedules.cost import congestion
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
 from tests.models.far_apart import far_apart
 from tests.sweep import for_each
 from tests.topologies.eulerian import random_eulerian
-from topologies import InputError, Unsupported
-from topologies.text import parse_topology
-from topologies.topology import Link, Topology
+from tutti.experiments.registry import METHODS
+from tutti.models.allreduce import ALLREDUCE_LP as METHOD
+from tutti.models.allreduce import AllreduceLpOptions, allreduce_optimum, certificate, optimum
+from tutti.models.bounds import best_bound
+from tutti.models.solvers import HighsOptions, registry
+from tutti.models.solvers.backend import Backend
+from tutti.models.solvers.options import Feature
+from tutti.schedules import Problem, Schedule, collective
+from tutti.schedules.cost import congestion
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies import InputError, Unsupported
+from tutti.topologies.text import parse_topology
+from tutti.topologies.topology import Link, Topology
 
 GB = 10**9
 

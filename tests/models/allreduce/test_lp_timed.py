@@ -6,23 +6,23 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from models.allreduce import ALLREDUCE_LP as METHOD
-from models.allreduce import AllreduceLpOptions, allreduce_optimum
-from models.allreduce.balanced_optimum import balanced_shares
-from models.allreduce.leaf_exchange import HIGHER, ArcTrees, arc_trees, height, levels, with_leaves
-from models.allreduce.lp_timed import can_be_timed, leafy
-from models.allreduce.trees import exact_plan, packed_trees
-from models.bounds import lower_bounds
-from schedules import Problem, collective
-from schedules.cost import congestion
-from schedules.list_scheduling.piece_counts import sliced_seconds
-from schedules.schedule import Clock
-from schedules.simulation.simulate import SimulationOptions, simulate
-from schedules.verify import verify
 from tests.models.allreduce.oracles import random_network
 from tests.sweep import for_each
-from topologies import Link, Topology
-from topologies.text import parse_topology
+from tutti.models.allreduce import ALLREDUCE_LP as METHOD
+from tutti.models.allreduce import AllreduceLpOptions, allreduce_optimum
+from tutti.models.allreduce.balanced_optimum import balanced_shares
+from tutti.models.allreduce.leaf_exchange import HIGHER, ArcTrees, arc_trees, height, levels, with_leaves
+from tutti.models.allreduce.lp_timed import can_be_timed, leafy
+from tutti.models.allreduce.trees import exact_plan, packed_trees
+from tutti.models.bounds import lower_bounds
+from tutti.schedules import Problem, collective
+from tutti.schedules.cost import congestion
+from tutti.schedules.list_scheduling.piece_counts import sliced_seconds
+from tutti.schedules.schedule import Clock
+from tutti.schedules.simulation.simulate import SimulationOptions, simulate
+from tutti.schedules.verify import verify
+from tutti.topologies import Link, Topology
+from tutti.topologies.text import parse_topology
 
 GB = 10**9
 

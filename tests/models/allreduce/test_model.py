@@ -6,17 +6,17 @@ from fractions import Fraction
 import pyomo.environ as pyo
 import pytest
 
-from models.allreduce import allreduce_optimum
-from models.allreduce.model import allreduce_model
-from models.allreduce.optimum import MOST_VARIABLES, num_variables
-from models.bounds import Bound
-from models.solvers import GlopOptions, HighsOptions, compile_model, solve
-from schedules import collective
 from tests.models.allreduce.oracles import random_network
 from tests.models.far_apart import far_apart
 from tests.topologies.eulerian import random_eulerian
-from topologies import NoSchedule, Unsupported
-from topologies.text import parse_topology
+from tutti.models.allreduce import allreduce_optimum
+from tutti.models.allreduce.model import allreduce_model
+from tutti.models.allreduce.optimum import MOST_VARIABLES, num_variables
+from tutti.models.bounds import Bound
+from tutti.models.solvers import GlopOptions, HighsOptions, compile_model, solve
+from tutti.schedules import collective
+from tutti.topologies import NoSchedule, Unsupported
+from tutti.topologies.text import parse_topology
 
 REFERENCE = [
     "ring:5",
@@ -99,7 +99,7 @@ def test_on_a_square_mesh_it_takes_what_the_partition_into_single_ranks_says(n):
 
 
 def test_what_takes_too_long_is_refused_before_it_is_built(monkeypatch):
-    monkeypatch.setattr("models.allreduce.model.allreduce_model", None)
+    monkeypatch.setattr("tutti.models.allreduce.model.allreduce_model", None)
     words = (
         r"^allreduce_lp on torus:10x10: linear program \(B.5\) has 100,900 variables, .* time limit is 1 s$"
     )
@@ -120,8 +120,8 @@ def test_cuts_get_what_the_model_leaves_of_the_time(monkeypatch):
     def cuts(search):
         given.append(search._limited().time_limit)
 
-    monkeypatch.setattr("models.allreduce.optimum._optimum_by_model", model)
-    monkeypatch.setattr("models.allreduce.optimum._optimum_by_cuts", cuts)
+    monkeypatch.setattr("tutti.models.allreduce.optimum._optimum_by_model", model)
+    monkeypatch.setattr("tutti.models.allreduce.optimum._optimum_by_cuts", cuts)
     allreduce_optimum(parse_topology("mesh:3x3"), time_limit=10.0)
     assert given[0] == 5
     assert 0 < given[1] <= 9.5

@@ -4,15 +4,15 @@ from fractions import Fraction
 
 import pytest
 
-from models.allreduce import allreduce_optimum, optimum
-from models.bounds import lower_bounds
-from models.bounds.bottleneck_cut import bottleneck_cut
-from models.solvers import GlopOptions, HighsOptions, solve
-from schedules import collective
 from tests.models.allreduce.oracles import random_network, rate_by_all_cuts, rate_by_all_trees
 from tests.topologies.eulerian import random_eulerian
-from topologies import NoSchedule, Topology
-from topologies.text import parse_topology
+from tutti.models.allreduce import allreduce_optimum, optimum
+from tutti.models.bounds import lower_bounds
+from tutti.models.bounds.bottleneck_cut import bottleneck_cut
+from tutti.models.solvers import GlopOptions, HighsOptions, solve
+from tutti.schedules import collective
+from tutti.topologies import NoSchedule, Topology
+from tutti.topologies.text import parse_topology
 
 GB = 10**9
 ALIKE = 1e-9

@@ -4,10 +4,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from models.allreduce import pack, tree_network
-from models.allreduce.products import factors
-from topologies.text import parse_topology
-from topologies.trees.forest import heights, mean_height
+from tutti.models.allreduce import pack, tree_network
+from tutti.models.allreduce.products import factors
+from tutti.topologies.text import parse_topology
+from tutti.topologies.trees.forest import heights, mean_height
 
 
 def test_ten_thousand_ranks_are_exact_as_a_product():

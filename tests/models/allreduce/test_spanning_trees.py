@@ -6,15 +6,15 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from models.allreduce import pack, tree_network
-from models.allreduce import spanning_trees as packing_module
-from models.allreduce.products import rooted_at
-from models.allreduce.spanning_trees import centred, greedy_trees, load_ratio, spine_packing
 from tests.models.allreduce.oracles import random_symmetric
 from tests.sweep import for_each
-from topologies.graphs.strength import strength, undirected
-from topologies.text import parse_topology
-from topologies.trees.forest import Forest, heights
+from tutti.models.allreduce import pack, tree_network
+from tutti.models.allreduce import spanning_trees as packing_module
+from tutti.models.allreduce.products import rooted_at
+from tutti.models.allreduce.spanning_trees import centred, greedy_trees, load_ratio, spine_packing
+from tutti.topologies.graphs.strength import strength, undirected
+from tutti.topologies.text import parse_topology
+from tutti.topologies.trees.forest import Forest, heights
 
 
 @pytest.mark.parametrize(

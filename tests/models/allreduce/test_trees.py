@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.allreduce import ALLREDUCE_LP as METHOD
-from models.allreduce import AllreduceLpOptions, allreduce_optimum
-from models.allreduce.certificate import halves
-from models.allreduce.trees import rounded_plan
-from schedules import Problem, Schedule, collective
-from schedules.cost import congestion
-from schedules.verify import verify
 from tests.models.allreduce.oracles import random_network
-from topologies import Topology
-from topologies.text import parse_topology
+from tutti.models.allreduce import ALLREDUCE_LP as METHOD
+from tutti.models.allreduce import AllreduceLpOptions, allreduce_optimum
+from tutti.models.allreduce.certificate import halves
+from tutti.models.allreduce.trees import rounded_plan
+from tutti.schedules import Problem, Schedule, collective
+from tutti.schedules.cost import congestion
+from tutti.schedules.verify import verify
+from tutti.topologies import Topology
+from tutti.topologies.text import parse_topology
 
 GB = 10**9
 

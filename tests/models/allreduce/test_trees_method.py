@@ -7,20 +7,20 @@ from functools import cache
 import numpy as np
 import pytest
 
-from experiments.runner.options import build_options
-from models.allreduce import ALLREDUCE_TREES as METHOD
-from models.allreduce import AllreduceTreesOptions
-from models.bounds import lower_bounds
-from schedules import collective
-from schedules.cost import congestion
-from schedules.method import Problem
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
 from tests.models.allreduce.oracles import random_symmetric
 from tests.sweep import for_each
-from topologies import InputError, Link, Topology
-from topologies.errors import NoSchedule, Unsupported
-from topologies.text import parse_topology
+from tutti.experiments.runner.options import build_options
+from tutti.models.allreduce import ALLREDUCE_TREES as METHOD
+from tutti.models.allreduce import AllreduceTreesOptions
+from tutti.models.bounds import lower_bounds
+from tutti.schedules import collective
+from tutti.schedules.cost import congestion
+from tutti.schedules.method import Problem
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies import InputError, Link, Topology
+from tutti.topologies.errors import NoSchedule, Unsupported
+from tutti.topologies.text import parse_topology
 
 GBPS = 50 * 10**9
 
@@ -154,7 +154,7 @@ def test_an_epsilon_that_greedy_trees_never_reach_is_refused():
 
 
 def test_an_epsilon_too_small_for_greedy_trees_is_said_in_a_line(monkeypatch):
-    monkeypatch.setattr("models.allreduce.spanning_trees.MOST_ENTRIES", 500)
+    monkeypatch.setattr("tutti.models.allreduce.spanning_trees.MOST_ENTRIES", 500)
     with pytest.raises(
         NoSchedule, match="allreduce_trees: 20 trees on 25 ranks do not come within 1/1000000"
     ):
@@ -182,7 +182,7 @@ def test_on_a_path_one_half_after_the_other_takes_2_times_n_minus_1_over_n_as_lo
 
 
 def test_a_table_that_would_be_too_large_is_refused_in_a_line(monkeypatch):
-    monkeypatch.setattr("schedules.intervals.MOST_TRANSFERS", 100)
+    monkeypatch.setattr("tutti.schedules.intervals.MOST_TRANSFERS", 100)
     with pytest.raises(NoSchedule, match="allreduce on mesh:3x3: 144 transfers; a table has at most 100"):
         allreduce(parse_topology("mesh:3x3"), products=False)
 

@@ -5,20 +5,20 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from models.allreduce import ALLREDUCE_TREES as METHOD
-from models.allreduce import AllreduceTreesOptions
-from models.allreduce import trees_timed as timed_module
-from models.allreduce.trees_timed import can_be_timed
-from schedules import collective
-from schedules.cost import congestion
-from schedules.method import Problem
-from schedules.schedule import Clock
-from schedules.simulation.pipelining import best_slices
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
 from tests.sweep import for_each
-from topologies import Link, Topology
-from topologies.text import parse_topology
+from tutti.models.allreduce import ALLREDUCE_TREES as METHOD
+from tutti.models.allreduce import AllreduceTreesOptions
+from tutti.models.allreduce import trees_timed as timed_module
+from tutti.models.allreduce.trees_timed import can_be_timed
+from tutti.schedules import collective
+from tutti.schedules.cost import congestion
+from tutti.schedules.method import Problem
+from tutti.schedules.schedule import Clock
+from tutti.schedules.simulation.pipelining import best_slices
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies import Link, Topology
+from tutti.topologies.text import parse_topology
 
 GBPS = 50 * 10**9
 

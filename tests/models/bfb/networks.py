@@ -6,11 +6,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from models.bfb import METHOD, BfbOptions
-from schedules.collective import collective
-from schedules.method import Problem
-from topologies.text import parse_topology
-from topologies.topology import Link, Topology
+from tutti.models.bfb import METHOD, BfbOptions
+from tutti.schedules.collective import collective
+from tutti.schedules.method import Problem
+from tutti.topologies.text import parse_topology
+from tutti.topologies.topology import Link, Topology
 
 NAMED = [
     "ring:2",

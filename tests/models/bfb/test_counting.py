@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from models.bfb import workloads
-from models.bfb.counting import solve_patterns
-from models.bfb.frontiers import distinct_patterns, frontiers
 from tests.models.bfb.networks import NAMED, NETWORKS, densest, subproblems
 from tests.sweep import for_each
-from topologies.errors import InputError
-from topologies.text import parse_topology
+from tutti.models.bfb import workloads
+from tutti.models.bfb.counting import solve_patterns
+from tutti.models.bfb.frontiers import distinct_patterns, frontiers
+from tutti.topologies.errors import InputError
+from tutti.topologies.text import parse_topology
 
 REFERENCE = Path(__file__).parents[2] / "data" / "reference"
 

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from expansions.finder import bandwidth_factor
-from expansions.prediction import predict
-from models.bfb import workloads
-from models.bfb.kautz import kautz_cost, kautz_peaks
-from schedules.cost import moore_optimal_steps
-from topologies import InputError
-from topologies.families.expressions import Base
-from topologies.families.grids import gen_kautz
-from topologies.graphs.shortest_paths import diameter
+from tutti.expansions.finder import bandwidth_factor
+from tutti.expansions.prediction import predict
+from tutti.models.bfb import workloads
+from tutti.models.bfb.kautz import kautz_cost, kautz_peaks
+from tutti.schedules.cost import moore_optimal_steps
+from tutti.topologies import InputError
+from tutti.topologies.families.expressions import Base
+from tutti.topologies.families.grids import gen_kautz
+from tutti.topologies.graphs.shortest_paths import diameter
 
 
 @pytest.mark.parametrize("degree", [2, 3, 4, 5, 8])

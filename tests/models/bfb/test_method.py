@@ -7,17 +7,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from models.bfb import METHOD, BfbOptions, workloads
-from models.bfb.frontiers import count_variables, frontiers
-from models.bfb.method import MODEL_VARIABLES
-from schedules.collective import collective
-from schedules.cost import step_cost
-from schedules.method import Problem
-from schedules.verify import verify
 from tests.models.bfb.networks import NETWORKS, densest, make, subproblems
 from tests.sweep import for_each
-from topologies.errors import InputError, NoSchedule, Unsupported
-from topologies.text import parse_topology
+from tutti.models.bfb import METHOD, BfbOptions, workloads
+from tutti.models.bfb.frontiers import count_variables, frontiers
+from tutti.models.bfb.method import MODEL_VARIABLES
+from tutti.schedules.collective import collective
+from tutti.schedules.cost import step_cost
+from tutti.schedules.method import Problem
+from tutti.schedules.verify import verify
+from tutti.topologies.errors import InputError, NoSchedule, Unsupported
+from tutti.topologies.text import parse_topology
 
 every_network = for_each("name", NETWORKS)
 
@@ -96,7 +96,7 @@ def test_auto_goes_by_counting_when_the_time_is_over(monkeypatch):
     def over(self, seconds, job):
         raise NoSchedule("the time is over")
 
-    monkeypatch.setattr("models.bfb.model.Programs._check_time", over)
+    monkeypatch.setattr("tutti.models.bfb.model.Programs._check_time", over)
     assert make(parse_topology("torus:3x3"), time_limit=10).stats["solver"] == "counting"
     with pytest.raises(NoSchedule, match="the time is over"):
         make(parse_topology("torus:3x3"), by="model", time_limit=10)

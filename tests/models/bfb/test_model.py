@@ -7,16 +7,16 @@ import numpy as np
 import pyomo.environ as pyo
 import pytest
 
-from models.bfb import workloads
-from models.bfb.frontiers import count_variables, frontiers
-from models.bfb.model import Programs, agree, load_model
-from models.bfb.unequal import times
-from models.solvers import solve
 from tests.models.bfb.networks import NETWORKS, subproblems
 from tests.sweep import for_each
-from topologies.errors import NoSchedule
-from topologies.text import parse_topology
-from topologies.topology import Link, Topology
+from tutti.models.bfb import workloads
+from tutti.models.bfb.frontiers import count_variables, frontiers
+from tutti.models.bfb.model import Programs, agree, load_model
+from tutti.models.bfb.unequal import times
+from tutti.models.solvers import solve
+from tutti.topologies.errors import NoSchedule
+from tutti.topologies.text import parse_topology
+from tutti.topologies.topology import Link, Topology
 
 UNLIKE = {
     text: parse_topology(text)

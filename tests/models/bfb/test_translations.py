@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.bench.circulants import (
+from tests.sweep import for_each
+from tutti.experiments.bench.circulants import (
     all_circulants,
     all_twisted_tori,
     check,
@@ -17,10 +18,10 @@ from experiments.bench.circulants import (
     theorem_22,
     tpu_tori,
 )
-from models.bfb import METHOD, workloads
-from models.bfb.frontiers import frontiers
-from models.bfb.model import Programs
-from models.bfb.translations import (
+from tutti.models.bfb import METHOD, workloads
+from tutti.models.bfb.frontiers import frontiers
+from tutti.models.bfb.model import Programs
+from tutti.models.bfb.translations import (
     balance,
     circulant_moves,
     commute,
@@ -28,13 +29,12 @@ from models.bfb.translations import (
     torus_moves,
     transitive_cost,
 )
-from schedules import Problem, collective
-from schedules.cost import step_cost
-from schedules.verify import verify
-from tests.sweep import for_each
-from topologies import InputError, parse_topology
-from topologies.graphs.shortest_paths import diameter
-from topologies.graphs.symmetry import automorphisms
+from tutti.schedules import Problem, collective
+from tutti.schedules.cost import step_cost
+from tutti.schedules.verify import verify
+from tutti.topologies import InputError, parse_topology
+from tutti.topologies.graphs.shortest_paths import diameter
+from tutti.topologies.graphs.symmetry import automorphisms
 
 ALIKE = [
     "torus:4x5",

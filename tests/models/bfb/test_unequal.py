@@ -9,21 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.registry import METHODS
-from experiments.runner.judge import Cost
-from models.bfb import METHOD, BfbOptions, workloads
-from models.bfb.frontiers import frontiers
-from models.bfb.model import Programs
-from models.bfb.unequal import LinkTime, least_time, least_time_in_chunks, times
-from models.bounds import lower_bounds
-from schedules.collective import collective
-from schedules.method import Problem
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
 from tests.sweep import for_each
-from topologies.errors import InputError, NoSchedule
-from topologies.text import parse_topology
-from topologies.topology import Link, Topology
+from tutti.experiments.registry import METHODS
+from tutti.experiments.runner.judge import Cost
+from tutti.models.bfb import METHOD, BfbOptions, workloads
+from tutti.models.bfb.frontiers import frontiers
+from tutti.models.bfb.model import Programs
+from tutti.models.bfb.unequal import LinkTime, least_time, least_time_in_chunks, times
+from tutti.models.bounds import lower_bounds
+from tutti.schedules.collective import collective
+from tutti.schedules.method import Problem
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies.errors import InputError, NoSchedule
+from tutti.topologies.text import parse_topology
+from tutti.topologies.topology import Link, Topology
 
 SIZES = [Fraction(900), Fraction(10**5), Fraction(2**20), Fraction(10**9)]
 """From where α alone matters to where only bandwidth does."""

@@ -6,9 +6,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from models.bounds.bottleneck_cut import binary_search_cut, bottleneck_cut
-from topologies import InputError, Link, Topology
-from topologies.text import parse_topology
+from tutti.models.bounds.bottleneck_cut import binary_search_cut, bottleneck_cut
+from tutti.topologies import InputError, Link, Topology
+from tutti.topologies.text import parse_topology
 
 METHODS = [bottleneck_cut, binary_search_cut]
 

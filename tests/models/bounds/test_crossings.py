@@ -6,18 +6,18 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.cli.bound import sentence
-from experiments.registry import METHODS
-from models.bounds import BoundError, lower_bounds
-from models.bounds.crossings import crossings_bound
-from models.bounds.latency import AlphaDistances
-from models.bounds.traffic import Traffic
-from schedules import Problem, collective
-from schedules.simulation.pipelining import best_slices
 from tests.models.bounds.test_growth import random_network
 from tests.sweep import for_each
-from topologies import InputError, Link, Topology
-from topologies.text import parse_topology
+from tutti.experiments.cli.bound import sentence
+from tutti.experiments.registry import METHODS
+from tutti.models.bounds import BoundError, lower_bounds
+from tutti.models.bounds.crossings import crossings_bound
+from tutti.models.bounds.latency import AlphaDistances
+from tutti.models.bounds.traffic import Traffic
+from tutti.schedules import Problem, collective
+from tutti.schedules.simulation.pipelining import best_slices
+from tutti.topologies import InputError, Link, Topology
+from tutti.topologies.text import parse_topology
 
 KINDS = ("allgather", "reduce-scatter", "allreduce", "all-to-all")
 SECOND = Fraction(1)

@@ -8,10 +8,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from models.bounds import lower_bounds
-from schedules.collective import KINDS, Kind, collective, concurrent
-from schedules.dimensions import grouped
-from topologies.text import parse_topology
+from tutti.models.bounds import lower_bounds
+from tutti.schedules.collective import KINDS, Kind, collective, concurrent
+from tutti.schedules.dimensions import grouped
+from tutti.topologies.text import parse_topology
 
 NETWORKS = ("ring:5", "mesh:2x3", "switch2d:2x2", "mesh:2x3?bandwidth=50GB/s,20GB/s", "gen_kautz:2,6")
 KINDS_OF_ITEMS = {

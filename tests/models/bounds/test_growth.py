@@ -7,17 +7,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-import models.bounds.growth as growth_module
-from experiments.cli.bound import sentence
-from heuristics.gossip import METHOD as POSTAL
-from models.bounds import BoundError, lower_bounds
-from schedules import Problem, collective
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
+import tutti.models.bounds.growth as growth_module
 from tests.sweep import for_each
-from topologies import InputError, Link, Topology
-from topologies.text import parse_topology
-from topologies.transforms import transpose
+from tutti.experiments.cli.bound import sentence
+from tutti.heuristics.gossip import METHOD as POSTAL
+from tutti.models.bounds import BoundError, lower_bounds
+from tutti.schedules import Problem, collective
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies import InputError, Link, Topology
+from tutti.topologies.text import parse_topology
+from tutti.topologies.transforms import transpose
 
 MICRO = Fraction(1, 10**6)
 KINDS = ("allgather", "reduce-scatter", "allreduce", "broadcast", "reduce", "all-to-all", "gather", "scatter")
@@ -26,7 +26,7 @@ KINDS = ("allgather", "reduce-scatter", "allreduce", "broadcast", "reduce", "all
 @pytest.fixture(autouse=True)
 def alone(monkeypatch):
     """Without the bound that takes longest."""
-    monkeypatch.setattr("models.bounds.report.messages_bound", lambda *_, **__: None)
+    monkeypatch.setattr("tutti.models.bounds.report.messages_bound", lambda *_, **__: None)
 
 
 def growth(topology, kind="allgather", **details):

@@ -5,15 +5,15 @@ from fractions import Fraction
 
 import pytest
 
-import models.bounds.messages as messages_module
-from experiments.registry import METHODS
-from models.bounds import BoundError, lower_bounds
-from schedules import Problem, collective
-from schedules.simulation.simulate import simulate
+import tutti.models.bounds.messages as messages_module
 from tests.models.networks import times_of
 from tests.sweep import for_each
-from topologies import InputError, Link, Topology
-from topologies.text import parse_topology
+from tutti.experiments.registry import METHODS
+from tutti.models.bounds import BoundError, lower_bounds
+from tutti.schedules import Problem, collective
+from tutti.schedules.simulation.simulate import simulate
+from tutti.topologies import InputError, Link, Topology
+from tutti.topologies.text import parse_topology
 
 MICRO = Fraction(1, 10**6)
 ROUNDED = 0.996
@@ -23,7 +23,7 @@ ROUNDED = 0.996
 @pytest.fixture(autouse=True)
 def alone(monkeypatch):
     """It is given only where it is larger than the others, and `neighbours` has the same small optima."""
-    monkeypatch.setattr("models.bounds.report.neighbours_bound", lambda *given: None)
+    monkeypatch.setattr("tutti.models.bounds.report.neighbours_bound", lambda *given: None)
 
 
 def messages(topology, kind="allgather", size=1, **details):

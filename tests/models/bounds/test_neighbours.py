@@ -6,14 +6,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.registry import METHODS
-from models.bounds import lower_bounds
-from models.bounds.neighbours import neighbours_bound
-from models.bounds.traffic import Traffic
-from schedules import Problem, collective
-from schedules.simulation.simulate import simulate
-from topologies import InputError, Link, Topology
-from topologies.text import parse_topology
+from tutti.experiments.registry import METHODS
+from tutti.models.bounds import lower_bounds
+from tutti.models.bounds.neighbours import neighbours_bound
+from tutti.models.bounds.traffic import Traffic
+from tutti.schedules import Problem, collective
+from tutti.schedules.simulation.simulate import simulate
+from tutti.topologies import InputError, Link, Topology
+from tutti.topologies.text import parse_topology
 
 MICRO = Fraction(1, 10**6)
 

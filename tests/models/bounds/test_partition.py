@@ -7,12 +7,12 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from models.bounds import lower_bounds
-from models.bounds import partition as module
-from schedules import collective
-from schedules.collective import concurrent
-from topologies import InputError, Link, Topology
-from topologies.text import parse_topology
+from tutti.models.bounds import lower_bounds
+from tutti.models.bounds import partition as module
+from tutti.schedules import collective
+from tutti.schedules.collective import concurrent
+from tutti.topologies import InputError, Link, Topology
+from tutti.topologies.text import parse_topology
 
 
 def partitions(nodes):

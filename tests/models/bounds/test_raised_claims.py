@@ -5,16 +5,16 @@ from pkgutil import resolve_name
 
 import pytest
 
-from experiments.registry import METHODS
-from models.bounds import lower_bounds
-from models.bounds.check import proven
-from models.bounds.report import ELSEWHERE, PROGRAMS
-from schedules import Problem, collective
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify_answer
-from topologies.errors import InputError
-from topologies.text import parse_topology
-from topologies.units import exact_number
+from tutti.experiments.registry import METHODS
+from tutti.models.bounds import lower_bounds
+from tutti.models.bounds.check import proven
+from tutti.models.bounds.report import ELSEWHERE, PROGRAMS
+from tutti.schedules import Problem, collective
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify_answer
+from tutti.topologies.errors import InputError
+from tutti.topologies.text import parse_topology
+from tutti.topologies.units import exact_number
 
 FACTORS = [1 + Fraction(2) ** power for power in (-60, -28, -18, -7, -2, 0)]
 """The claims are raised by these."""

@@ -12,15 +12,15 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from models.bounds import Bound, BoundError, best_bound, bound_document, lower_bounds
-from models.bounds.bandwidth import cut_bound
-from models.bounds.report import ELSEWHERE
-from models.bounds.traffic import Traffic
-from schedules import KINDS, Kind, Problem, collective
 from tests.models.networks import times_of
 from tests.sweep import for_each
-from topologies import InputError, Link, Topology
-from topologies.text import parse_topology
+from tutti.models.bounds import Bound, BoundError, best_bound, bound_document, lower_bounds
+from tutti.models.bounds.bandwidth import cut_bound
+from tutti.models.bounds.report import ELSEWHERE
+from tutti.models.bounds.traffic import Traffic
+from tutti.schedules import KINDS, Kind, Problem, collective
+from tutti.topologies import InputError, Link, Topology
+from tutti.topologies.text import parse_topology
 
 SIZE = Fraction(1000)
 WITH_SHARDS = [kind for kind in KINDS if kind not in (Kind.BROADCAST, Kind.REDUCE)]
@@ -160,7 +160,7 @@ def all_distances(topology):
 @pytest.fixture
 def without_messages(monkeypatch):
     """The bound that takes longest, where others are looked at."""
-    monkeypatch.setattr("models.bounds.report.messages_bound", lambda *_, **__: None)
+    monkeypatch.setattr("tutti.models.bounds.report.messages_bound", lambda *_, **__: None)
 
 
 @pytest.mark.usefixtures("without_messages")
@@ -458,7 +458,9 @@ def test_the_kinds_that_are_found_elsewhere_can_be_looked_up():
 
 
 def test_the_bounds_do_not_import_the_methods_that_find_some_of_them():
-    code = "import models.bounds, sys; print([m for m in sys.modules if m.startswith('models.all')])"
+    code = (
+        "import tutti.models.bounds, sys; print([m for m in sys.modules if m.startswith('tutti.models.all')])"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"[]\n"
 
 

@@ -9,13 +9,13 @@ from collections import defaultdict
 from fractions import Fraction
 from pathlib import Path
 
-from experiments.registry import METHODS
-from experiments.runner.config import read_config
-from experiments.runner.plan import make_plan
-from models.bounds import lower_bounds
-from schedules import collective
 from tests.sweep import for_each
-from topologies.text import parse_topology
+from tutti.experiments.registry import METHODS
+from tutti.experiments.runner.config import read_config
+from tutti.experiments.runner.plan import make_plan
+from tutti.models.bounds import lower_bounds
+from tutti.schedules import collective
+from tutti.topologies.text import parse_topology
 
 ROOT = Path(__file__).parents[3]
 ROOTED = {"broadcast", "reduce", "scatter", "gather"}

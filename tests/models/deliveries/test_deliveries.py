@@ -7,18 +7,18 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.registry import METHODS
-from models.bounds import Bound, BoundError, bound_document, lower_bounds, report
-from models.deliveries import bound as deliveries
-from models.deliveries.bound import deliveries_bound
-from models.deliveries.views import Views
-from schedules import Problem, collective
-from schedules.simulation.simulate import simulate
 from tests.models.bounds.test_true_optima import LAST_DIGIT, OPTIMA, ROOTED
 from tests.models.networks import MICRO, network_of, times_of
 from tests.sweep import for_each
-from topologies.errors import InputError
-from topologies.text import parse_topology
+from tutti.experiments.registry import METHODS
+from tutti.models.bounds import Bound, BoundError, bound_document, lower_bounds, report
+from tutti.models.deliveries import bound as deliveries
+from tutti.models.deliveries.bound import deliveries_bound
+from tutti.models.deliveries.views import Views
+from tutti.schedules import Problem, collective
+from tutti.schedules.simulation.simulate import simulate
+from tutti.topologies.errors import InputError
+from tutti.topologies.text import parse_topology
 
 QUICK = ("bfb", "direct", "ring", "postal", "forestcoll", "listed", "tacos", "one_shot", "walks", "hybrid")
 KINDS = ("allgather", "reduce-scatter", "broadcast", "reduce", "allreduce")

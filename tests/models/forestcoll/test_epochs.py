@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from models.bounds import best_bound
-from models.forestcoll.epochs import planned_schedule
-from models.forestcoll.epochs.column_generation import EpochPlan, EpochProgram, EpochTrees, planned
-from models.forestcoll.epochs.epoch_links import EpochLinks, free_symmetries
-from models.forestcoll.epochs.pricing import improve_all, new_trees
-from models.forestcoll.epochs.schedule import schedule_of
-from schedules import Clock, Problem, collective
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
 from tests.sweep import for_each
-from topologies import Unsupported
-from topologies.graphs.symmetry import link_permutation
-from topologies.text import parse_topology
+from tutti.models.bounds import best_bound
+from tutti.models.forestcoll.epochs import planned_schedule
+from tutti.models.forestcoll.epochs.column_generation import EpochPlan, EpochProgram, EpochTrees, planned
+from tutti.models.forestcoll.epochs.epoch_links import EpochLinks, free_symmetries
+from tutti.models.forestcoll.epochs.pricing import improve_all, new_trees
+from tutti.models.forestcoll.epochs.schedule import schedule_of
+from tutti.schedules import Clock, Problem, collective
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies import Unsupported
+from tutti.topologies.graphs.symmetry import link_permutation
+from tutti.topologies.text import parse_topology
 
 GIGABYTE = Fraction(10**9)
 NETWORKS = (

@@ -7,21 +7,21 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.cli import main
-from experiments.registry import METHODS
-from experiments.runner.config import read_config
-from experiments.runner.plan import make_plan
-from experiments.runner.tasks import Workplace, perform
-from models.bounds.bottleneck_cut import bottleneck_cut, node_cut
-from models.forestcoll import METHOD, ForestcollOptions
-from models.forestcoll.fixed_k import fixed_k_ratio
-from schedules import Problem, collective
-from schedules.cost import congestion
-from schedules.verify import verify
 from tests.sweep import for_each
 from tests.topologies.eulerian import random_eulerian, worst_ratio
-from topologies import InputError, Link, NoSchedule, Topology, Unsupported
-from topologies.files import write_topology
+from tutti.experiments.cli import main
+from tutti.experiments.registry import METHODS
+from tutti.experiments.runner.config import read_config
+from tutti.experiments.runner.plan import make_plan
+from tutti.experiments.runner.tasks import Workplace, perform
+from tutti.models.bounds.bottleneck_cut import bottleneck_cut, node_cut
+from tutti.models.forestcoll import METHOD, ForestcollOptions
+from tutti.models.forestcoll.fixed_k import fixed_k_ratio
+from tutti.schedules import Problem, collective
+from tutti.schedules.cost import congestion
+from tutti.schedules.verify import verify
+from tutti.topologies import InputError, Link, NoSchedule, Topology, Unsupported
+from tutti.topologies.files import write_topology
 
 GB = 10**9
 

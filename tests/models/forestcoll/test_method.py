@@ -13,21 +13,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.cli import main
-from models.bounds import lower_bounds
-from models.bounds.bottleneck_cut import binary_search_cut, bottleneck_cut
-from models.forestcoll import METHOD, ForestcollOptions, method
-from models.forestcoll.fixed_k import fixed_k_ratio
-from schedules import Problem, Schedule, collective
-from schedules.cost import congestion, link_loads
-from schedules.schedule import Clock
-from schedules.simulation.simulate import SimulationOptions, simulate
-from schedules.verify import verify
 from tests.sweep import for_each
 from tests.topologies.eulerian import node_sets, random_eulerian, worst_ratio
-from topologies import InputError, Link, NoSchedule, Topology, Unsupported
-from topologies.text import parse_topology
-from topologies.trees.tree_counts import tree_capacities
+from tutti.experiments.cli import main
+from tutti.models.bounds import lower_bounds
+from tutti.models.bounds.bottleneck_cut import binary_search_cut, bottleneck_cut
+from tutti.models.forestcoll import METHOD, ForestcollOptions, method
+from tutti.models.forestcoll.fixed_k import fixed_k_ratio
+from tutti.schedules import Problem, Schedule, collective
+from tutti.schedules.cost import congestion, link_loads
+from tutti.schedules.schedule import Clock
+from tutti.schedules.simulation.simulate import SimulationOptions, simulate
+from tutti.schedules.verify import verify
+from tutti.topologies import InputError, Link, NoSchedule, Topology, Unsupported
+from tutti.topologies.text import parse_topology
+from tutti.topologies.trees.tree_counts import tree_capacities
 
 GB = 10**9
 KINDS = ("allgather", "reduce-scatter", "allreduce", "broadcast", "reduce")

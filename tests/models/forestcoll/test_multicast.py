@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.forestcoll.multicast import TrafficTotals, multicast
-from schedules import Chunks, Clock, Routes, Schedule, collective
-from schedules.cost import congestion, link_loads
-from schedules.reversal import reverse
-from schedules.verify import verify
-from topologies import InputError, Link, Topology
-from topologies.transforms import transpose
+from tutti.models.forestcoll.multicast import TrafficTotals, multicast
+from tutti.schedules import Chunks, Clock, Routes, Schedule, collective
+from tutti.schedules.cost import congestion, link_loads
+from tutti.schedules.reversal import reverse
+from tutti.schedules.verify import verify
+from tutti.topologies import InputError, Link, Topology
+from tutti.topologies.transforms import transpose
 
 
 def star(n: int, **able) -> Topology:

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.bounds.bottleneck_cut import bottleneck_cut
-from models.forestcoll import METHOD, ForestcollOptions
-from models.forestcoll.fixed_k import fixed_k_ratio
-from schedules import Problem, collective
-from schedules.cost import congestion
-from schedules.verify import verify
 from tests.topologies.eulerian import random_eulerian, relabelled, rescaled, with_a_link_in_two, worst_ratio
+from tutti.models.bounds.bottleneck_cut import bottleneck_cut
+from tutti.models.forestcoll import METHOD, ForestcollOptions
+from tutti.models.forestcoll.fixed_k import fixed_k_ratio
+from tutti.schedules import Problem, collective
+from tutti.schedules.cost import congestion
+from tutti.schedules.verify import verify
 
 networks = st.builds(random_eulerian, st.integers(0, 2**32 - 1))
 factors = st.fractions(min_value=Fraction(1, 7), max_value=7, max_denominator=7)

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.forestcoll.schedule import forest_schedule
-from schedules import collective
-from schedules.cost import congestion, link_loads
-from schedules.schedule import Clock
-from schedules.verify import verify
-from topologies import InputError, Link, Topology
-from topologies.families.grids import complete, ring, uniring
-from topologies.trees.forest import Forest, LogicalNetwork
+from tutti.models.forestcoll.schedule import forest_schedule
+from tutti.schedules import collective
+from tutti.schedules.cost import congestion, link_loads
+from tutti.schedules.schedule import Clock
+from tutti.schedules.verify import verify
+from tutti.topologies import InputError, Link, Topology
+from tutti.topologies.families.grids import complete, ring, uniring
+from tutti.topologies.trees.forest import Forest, LogicalNetwork
 
 GB = Fraction(10**9)
 

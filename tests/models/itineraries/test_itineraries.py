@@ -7,20 +7,20 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from models.bounds import Bound, BoundError, bound_document, lower_bounds, report
-from models.itineraries import bound as itineraries
-from models.itineraries import program
-from models.itineraries.bound import itineraries_bound
-from models.itineraries.pairs import Pairs
-from schedules import Problem, collective
 from tests.models.bounds.test_true_optima import LAST_DIGIT, OPTIMA, ROOTED
 from tests.models.networks import MICRO, network_of, times_of
 from tests.sweep import for_each
-from topologies import Link, Topology
-from topologies.errors import InputError
-from topologies.graphs.shortest_paths import alpha_distances
-from topologies.text import parse_topology
-from topologies.transforms import transpose
+from tutti.models.bounds import Bound, BoundError, bound_document, lower_bounds, report
+from tutti.models.itineraries import bound as itineraries
+from tutti.models.itineraries import program
+from tutti.models.itineraries.bound import itineraries_bound
+from tutti.models.itineraries.pairs import Pairs
+from tutti.schedules import Problem, collective
+from tutti.topologies import Link, Topology
+from tutti.topologies.errors import InputError
+from tutti.topologies.graphs.shortest_paths import alpha_distances
+from tutti.topologies.text import parse_topology
+from tutti.topologies.transforms import transpose
 
 QUICK = ("bfb", "direct", "ring", "postal", "forestcoll", "listed", "tacos", "one_shot", "walks", "stepwise")
 KINDS = ("allgather", "reduce-scatter", "broadcast", "reduce", "allreduce", "all-to-all", "scatter", "gather")

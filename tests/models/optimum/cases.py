@@ -5,11 +5,11 @@ from itertools import count, pairwise, product
 
 import numpy as np
 
-from experiments.registry import METHODS
-from schedules import Problem, collective
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
-from topologies.text import parse_topology
+from tutti.experiments.registry import METHODS
+from tutti.schedules import Problem, collective
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies.text import parse_topology
 
 METHOD = METHODS["optimum"]
 ALPHA = 0.5e-6

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.registry import METHODS
-from models.bounds import lower_bounds
-from schedules import Problem, collective
-from schedules.schedule import Clock
 from tests.models.networks import MICRO
 from tests.models.optimum.cases import ALPHA, METHOD, B, made, problem, seconds
 from tests.sweep import for_each
-from topologies import InputError, Link, Topology, Unsupported
+from tutti.experiments.registry import METHODS
+from tutti.models.bounds import lower_bounds
+from tutti.schedules import Problem, collective
+from tutti.schedules.schedule import Clock
+from tutti.topologies import InputError, Link, Topology, Unsupported
 
 REFERENCE = Path(__file__).parents[2] / "data" / "reference" / "instances.csv"
 

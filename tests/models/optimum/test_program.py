@@ -5,10 +5,10 @@ from fractions import Fraction
 import pytest
 from ortools.sat.python import cp_model
 
-from models.optimum import TimedInstance
-from models.optimum.program import TickProgram
-from models.sccl import Instance
 from tests.models.optimum.cases import problem
+from tutti.models.optimum import TimedInstance
+from tutti.models.optimum.program import TickProgram
+from tutti.models.sccl import Instance
 
 
 def program(*, cut_through=False):

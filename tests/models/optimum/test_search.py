@@ -6,16 +6,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from models.optimum import TickLimits, TimedInstance, least_time
-from models.optimum.search import best_greedy
-from models.sccl import Instance
-from schedules import Problem, collective
-from schedules.schedule import Chunks, Clock, Schedule
-from schedules.verify import verify
 from tests.models.optimum.cases import exhaustive, exhaustive_over_routes, made, problem, seconds
 from tests.schedules.useless import useless_transfers
 from tests.sweep import for_each
-from topologies import Link, Topology
+from tutti.models.optimum import TickLimits, TimedInstance, least_time
+from tutti.models.optimum.search import best_greedy
+from tutti.models.sccl import Instance
+from tutti.schedules import Problem, collective
+from tutti.schedules.schedule import Chunks, Clock, Schedule
+from tutti.schedules.verify import verify
+from tutti.topologies import Link, Topology
 
 UNEVEN = "mesh:2x2?bandwidth=50GB/s,20GB/s&alpha=1us"
 PAIRS = [[0, 2], [1, 3]]

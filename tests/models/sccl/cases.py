@@ -5,11 +5,11 @@ from itertools import product
 
 import numpy as np
 
-from models.sccl import Instance
-from models.sccl.method import METHOD
-from schedules import Problem, collective
-from schedules.verify import verify
-from topologies.text import parse_topology
+from tutti.models.sccl import Instance
+from tutti.models.sccl.method import METHOD
+from tutti.schedules import Problem, collective
+from tutti.schedules.verify import verify
+from tutti.topologies.text import parse_topology
 
 
 def instance(text, chunks=1, kind="allgather", **details):

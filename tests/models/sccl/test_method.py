@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from models.bfb import METHOD as BFB
-from models.sccl.method import METHOD
-from schedules import Problem, collective
-from schedules.cost import step_cost
 from tests.models.sccl.cases import made
 from tests.schedules.useless import useless_transfers
 from tests.sweep import for_each
-from topologies import InputError, NoSchedule, Unsupported
-from topologies.text import parse_topology
+from tutti.models.bfb import METHOD as BFB
+from tutti.models.sccl.method import METHOD
+from tutti.schedules import Problem, collective
+from tutti.schedules.cost import step_cost
+from tutti.topologies import InputError, NoSchedule, Unsupported
+from tutti.topologies.text import parse_topology
 
 
 @pytest.mark.parametrize(

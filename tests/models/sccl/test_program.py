@@ -3,11 +3,11 @@
 import pyomo.environ as pyo
 import pytest
 
-from models.sccl import Instance
-from models.sccl.program import build, crossings
-from schedules import collective
 from tests.models.sccl.cases import instance
-from topologies.text import parse_topology
+from tutti.models.sccl import Instance
+from tutti.models.sccl.program import build, crossings
+from tutti.schedules import collective
+from tutti.topologies.text import parse_topology
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,15 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from models.sccl import Instance, search
-from models.sccl.method import schedule_of
-from models.sccl.search import Answer, StepLimits, assigned, fewest_rounds, frontier, in_rounds
-from schedules import collective
-from schedules.verify import verify
 from tests.models.sccl.cases import brute_force, instance
 from tests.sweep import for_each
-from topologies import NoSchedule
-from topologies.text import parse_topology
+from tutti.models.sccl import Instance, search
+from tutti.models.sccl.method import schedule_of
+from tutti.models.sccl.search import Answer, StepLimits, assigned, fewest_rounds, frontier, in_rounds
+from tutti.schedules import collective
+from tutti.schedules.verify import verify
+from tutti.topologies import NoSchedule
+from tutti.topologies.text import parse_topology
 
 
 @for_each(

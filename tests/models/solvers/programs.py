@@ -8,7 +8,7 @@ import numpy as np
 import pyomo.environ as pyo
 from scipy.sparse import csr_array
 
-from models.solvers import CompiledModel, compile_model
+from tutti.models.solvers import CompiledModel, compile_model
 
 
 def diet(sense=pyo.minimize):

@@ -4,9 +4,9 @@ import numpy as np
 import pyomo.environ as pyo
 import pytest
 
-from models.solvers import compile_model, solve
 from tests.models.solvers.programs import diet, transport
-from topologies.errors import InputError, Unsupported
+from tutti.models.solvers import compile_model, solve
+from tutti.topologies.errors import InputError, Unsupported
 
 
 def test_the_matrices_are_those_of_the_model():

@@ -2,9 +2,9 @@
 
 import pytest
 
-from models.solvers import HighsOptions, Progress, Start, highs, solve, write_model
 from tests.models.solvers.programs import hard_knapsack, knapsack, transport
-from topologies.errors import InputError
+from tutti.models.solvers import HighsOptions, Progress, Start, highs, solve, write_model
+from tutti.topologies.errors import InputError
 
 
 def test_highs_solves_whole_numbers_with_a_bound_and_no_duals():

@@ -2,9 +2,9 @@
 
 import pytest
 
-from models.solvers import GlopOptions, GurobiOptions, HighsOptions, PdlpOptions, solve
 from tests.models.solvers.programs import diet
-from topologies.errors import InputError
+from tutti.models.solvers import GlopOptions, GurobiOptions, HighsOptions, PdlpOptions, solve
+from tutti.topologies.errors import InputError
 
 POSITIVE = "it must be a positive number"
 SECONDS = f"{POSITIVE} of seconds"

@@ -7,7 +7,8 @@ import numpy as np
 import pyomo.environ as pyo
 import pytest
 
-from models.solvers import (
+from tests.sweep import for_each
+from tutti.models.solvers import (
     CpsatOptions,
     GlopOptions,
     HighsOptions,
@@ -17,8 +18,7 @@ from models.solvers import (
     ortools,
     solve,
 )
-from models.solvers.ortools import Stopped, cpsat_trace, scip_trace
-from tests.sweep import for_each
+from tutti.models.solvers.ortools import Stopped, cpsat_trace, scip_trace
 
 THINGS, WEIGHTS = 16, 4
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.solvers import pdlp, solve
 from tests.models.solvers.programs import transport
-from topologies.errors import InputError
+from tutti.models.solvers import pdlp, solve
+from tutti.topologies.errors import InputError
 
 
 def test_the_table_of_native_statuses_is_that_of_pdlp():

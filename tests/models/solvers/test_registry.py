@@ -5,7 +5,8 @@ from importlib.util import find_spec
 import pytest
 
 import tutti
-from models.solvers import (
+from tests.models.solvers.programs import diet, in_a_new_process, knapsack, transport
+from tutti.models.solvers import (
     Feature,
     GurobiOptions,
     HighsOptions,
@@ -16,9 +17,8 @@ from models.solvers import (
     solve,
     solving,
 )
-from models.solvers.backend import Backend
-from tests.models.solvers.programs import diet, in_a_new_process, knapsack, transport
-from topologies.errors import InputError, Unsupported
+from tutti.models.solvers.backend import Backend
+from tutti.topologies.errors import InputError, Unsupported
 
 
 def test_a_solver_that_lacks_a_feature_is_refused_before_compiling(monkeypatch):
@@ -84,7 +84,7 @@ def test_the_list_of_solvers_tells_who_is_installed():
 
 def test_listing_solvers_imports_none():
     code = (
-        "import sys, models.solvers as s; s.known_solvers()\n"
+        "import sys, tutti.models.solvers as s; s.known_solvers()\n"
         "print([m for m in sys.modules if m.startswith(('highspy', 'ortools.linear_solver'))])"
     )
     assert in_a_new_process(code).strip() == "[]"

@@ -13,7 +13,8 @@ import psutil
 import pyomo.environ as pyo
 import pytest
 
-from models.solvers import (
+from tests.models.solvers.programs import assignment, diet, in_a_new_process, knapsack, mixed, transport
+from tutti.models.solvers import (
     CpsatOptions,
     Feature,
     GlopOptions,
@@ -29,11 +30,10 @@ from models.solvers import (
     solve,
     solving,
 )
-from models.solvers.outcome import Outcome
-from tests.models.solvers.programs import assignment, diet, in_a_new_process, knapsack, mixed, transport
-from topologies.errors import InputError, TuttiError, Unsupported
-from topologies.kernels import COMPILATION
-from topologies.processes import Caller, Worker
+from tutti.models.solvers.outcome import Outcome
+from tutti.topologies.errors import InputError, TuttiError, Unsupported
+from tutti.topologies.kernels import COMPILATION
+from tutti.topologies.processes import Caller, Worker
 
 BACKENDS = [
     pytest.param("highs", HighsOptions(), id="highs"),
@@ -240,7 +240,7 @@ def test_solvers_are_quiet(solver, options, capfd):
 @pytest.mark.parametrize("order", [("highs", "glop"), ("glop", "highs")])
 def test_both_solvers_work_in_one_process_whichever_comes_first(order):
     code = (
-        "import pyomo.environ as pyo; from models.solvers import solve\n"
+        "import pyomo.environ as pyo; from tutti.models.solvers import solve\n"
         "m = pyo.ConcreteModel(); m.x = pyo.Var(bounds=(0, 4)); m.o = pyo.Objective(expr=-m.x)\n"
         f"print(*(solve(m, s).objective for s in {order!r}))"
     )
@@ -401,8 +401,9 @@ def test_a_helper_that_can_not_import_its_solver_says_so(odd_solver, monkeypatch
 @pytest.mark.parametrize("solver", ["highs", "glop", "pdlp", "scip", "cp-sat"])
 def test_a_solver_that_is_loaded_imports_nothing_when_it_solves(solver):
     code = (
-        "import sys; from models.solvers import find_backend; from models.solvers.backend import tiny\n"
-        "from models.solvers.outcome import NOTHING; from models.solvers.options import Feature\n"
+        "import sys; from tutti.models.solvers import find_backend\n"
+        "from tutti.models.solvers.backend import tiny\n"
+        "from tutti.models.solvers.outcome import NOTHING; from tutti.models.solvers.options import Feature\n"
         f"backend = find_backend({solver!r}); backend.load(); before = set(sys.modules)\n"
         "model = tiny(whole=Feature.LP not in backend.features)\n"
         "outcome = backend.run(model, backend.options(), NOTHING)\n"

@@ -6,14 +6,21 @@ from pathlib import Path
 
 import numpy as np
 
-from models.taccl import METHOD, read_sketch
-from models.taccl.demand import Demand, PathRules, demand_of, found_symmetry, sketched_symmetry, with_symmetry
-from models.taccl.logical import direct_links, sketched_links
-from schedules import Problem, collective
-from schedules.schedule import Chunks
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
-from topologies.text import parse_topology
+from tutti.models.taccl import METHOD, read_sketch
+from tutti.models.taccl.demand import (
+    Demand,
+    PathRules,
+    demand_of,
+    found_symmetry,
+    sketched_symmetry,
+    with_symmetry,
+)
+from tutti.models.taccl.logical import direct_links, sketched_links
+from tutti.schedules import Problem, collective
+from tutti.schedules.schedule import Chunks
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies.text import parse_topology
 
 REFERENCE = Path(__file__).parents[2] / "data" / "reference"
 SLOW = "?bandwidth=1GB/s&alpha=2us"

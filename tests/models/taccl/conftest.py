@@ -2,7 +2,7 @@
 
 import pytest
 
-from models.taccl import solving
+from tutti.models.taccl import solving
 
 
 @pytest.fixture

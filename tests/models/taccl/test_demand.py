@@ -6,8 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from models.taccl import METHOD, read_sketch, shipped_sketches
-from models.taccl.demand import (
+from tests.models.taccl.cases import changed, demand, written
+from tutti.models.taccl import METHOD, read_sketch, shipped_sketches
+from tutti.models.taccl.demand import (
     PathRules,
     _between,
     _on_shortest_paths,
@@ -16,12 +17,11 @@ from models.taccl.demand import (
     sketched_symmetry,
     with_symmetry,
 )
-from models.taccl.logical import sketched_links
-from schedules import Problem, collective
-from schedules.schedule import Chunks
-from tests.models.taccl.cases import changed, demand, written
-from topologies.errors import NoSchedule
-from topologies.text import parse_topology
+from tutti.models.taccl.logical import sketched_links
+from tutti.schedules import Problem, collective
+from tutti.schedules.schedule import Chunks
+from tutti.topologies.errors import NoSchedule
+from tutti.topologies.text import parse_topology
 
 
 @pytest.mark.parametrize("name", shipped_sketches())

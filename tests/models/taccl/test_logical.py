@@ -6,12 +6,12 @@ from fractions import Fraction
 
 import pytest
 
-from models.taccl import read_sketch
-from models.taccl.demand import sketched_symmetry
-from models.taccl.logical import sketched_links
 from tests.models.taccl.cases import REFERENCE, changed, written
-from topologies.errors import InputError
-from topologies.text import parse_topology
+from tutti.models.taccl import read_sketch
+from tutti.models.taccl.demand import sketched_symmetry
+from tutti.models.taccl.logical import sketched_links
+from tutti.topologies.errors import InputError
+from tutti.topologies.text import parse_topology
 
 
 @pytest.mark.parametrize(("name", "links"), [("dgx2-sk-1", 496), ("dgx2-sk-2", 512), ("dgx2-sk-3", 992)])

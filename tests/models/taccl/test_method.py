@@ -6,17 +6,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.runner.options import build_options
-from models.taccl import METHOD
-from models.taccl.options import TacclOptions
-from schedules import Problem, collective, concurrent
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
 from tests.models.taccl.cases import MEGABYTE, QUICK, REFERENCE, SLOW, made, microseconds
 from tests.sweep import for_each
-from topologies.errors import InputError, Unsupported
-from topologies.text import parse_topology
-from topologies.topology import Link, Topology
+from tutti.experiments.runner.options import build_options
+from tutti.models.taccl import METHOD
+from tutti.models.taccl.options import TacclOptions
+from tutti.schedules import Problem, collective, concurrent
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies.errors import InputError, Unsupported
+from tutti.topologies.text import parse_topology
+from tutti.topologies.topology import Link, Topology
 
 
 def test_allgathers_lose_nothing_to_sccl():

@@ -5,11 +5,11 @@ import heapq
 import numpy as np
 import pytest
 
-from models.taccl.ordering import NOWHERE, arrays_of, choose, earliest, timed
-from models.taccl.routing import route
-from models.taccl.solving import Deadline, StageLimits
-from models.taccl.transfers import Transfers
 from tests.models.taccl.cases import demand
+from tutti.models.taccl.ordering import NOWHERE, arrays_of, choose, earliest, timed
+from tutti.models.taccl.routing import route
+from tutti.models.taccl.solving import Deadline, StageLimits
+from tutti.models.taccl.transfers import Transfers
 
 
 def twin(transfers: Transfers, rank, backwards):

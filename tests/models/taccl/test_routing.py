@@ -7,12 +7,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from models.taccl import routing
-from models.taccl.demand import Demand
-from models.taccl.routing import route
-from models.taccl.solving import StageLimits
 from tests.models.taccl.cases import demand, made
-from topologies.errors import NoSchedule
+from tutti.models.taccl import routing
+from tutti.models.taccl.demand import Demand
+from tutti.models.taccl.routing import route
+from tutti.models.taccl.solving import StageLimits
+from tutti.topologies.errors import NoSchedule
 
 
 def arborescences(d: Demand, c: int):

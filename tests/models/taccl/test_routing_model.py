@@ -3,12 +3,12 @@
 import pyomo.environ as pyo
 import pytest
 
-from models.solvers import compile_model, solve
-from models.taccl.costs import Costs
-from models.taccl.routing import greedy_routing
-from models.taccl.routing_model import RoutingModel
-from models.taccl.solving import Deadline
 from tests.models.taccl.cases import demand
+from tutti.models.solvers import compile_model, solve
+from tutti.models.taccl.costs import Costs
+from tutti.models.taccl.routing import greedy_routing
+from tutti.models.taccl.routing_model import RoutingModel
+from tutti.models.taccl.solving import Deadline
 
 
 def test_a_model_is_given_up_when_its_time_is_over(clock):

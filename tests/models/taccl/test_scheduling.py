@@ -7,21 +7,21 @@ import numpy as np
 import pyomo.environ as pyo
 import pytest
 
-from models.taccl import read_sketch
-from models.taccl.costs import Costs
-from models.taccl.demand import PathRules, Paths, demand_of
-from models.taccl.logical import sketched_links
-from models.taccl.ordering import ordered
-from models.taccl.routing import greedy_routing, route
-from models.taccl.scheduling import Order, SchedulingModel, exactly_scheduled
-from models.taccl.solving import Deadline, StageLimits
-from models.taccl.transfers import Contiguity, Transfers
-from schedules import collective
-from schedules.message_durations import messages, transfer_ticks
-from schedules.schedule import Chunks
-from schedules.simulation.simulate import simulate
 from tests.models.taccl.cases import MEGABYTE, QUICK, SLOW, demand, made, microseconds
-from topologies.text import parse_topology
+from tutti.models.taccl import read_sketch
+from tutti.models.taccl.costs import Costs
+from tutti.models.taccl.demand import PathRules, Paths, demand_of
+from tutti.models.taccl.logical import sketched_links
+from tutti.models.taccl.ordering import ordered
+from tutti.models.taccl.routing import greedy_routing, route
+from tutti.models.taccl.scheduling import Order, SchedulingModel, exactly_scheduled
+from tutti.models.taccl.solving import Deadline, StageLimits
+from tutti.models.taccl.transfers import Contiguity, Transfers
+from tutti.schedules import collective
+from tutti.schedules.message_durations import messages, transfer_ticks
+from tutti.schedules.schedule import Chunks
+from tutti.schedules.simulation.simulate import simulate
+from tutti.topologies.text import parse_topology
 
 
 def least_end(transfers: Transfers, sequence, groups) -> float:

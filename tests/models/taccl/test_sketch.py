@@ -7,10 +7,10 @@ from fractions import Fraction
 
 import pytest
 
-from models.taccl import read_sketch, shipped_sketches
-from models.taccl.sketch import SHIPPED, Connection, Hyperedge, Policy
 from tests.models.taccl.cases import LISTING_1, changed, written
-from topologies.errors import InputError
+from tutti.models.taccl import read_sketch, shipped_sketches
+from tutti.models.taccl.sketch import SHIPPED, Connection, Hyperedge, Policy
+from tutti.topologies.errors import InputError
 
 
 def test_listing_1_is_read(tmp_path):

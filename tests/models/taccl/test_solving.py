@@ -2,8 +2,8 @@
 
 import pytest
 
-from models.taccl.solving import Deadline, StageLimits
-from topologies.errors import NoSchedule
+from tutti.models.taccl.solving import Deadline, StageLimits
+from tutti.topologies.errors import NoSchedule
 
 
 def test_a_deadline_shares_out_what_is_left(clock):

@@ -5,11 +5,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from models.taccl import METHOD, routing, scheduling, stages
-from schedules import Problem, collective
 from tests.models.taccl.cases import CHUNK, MEGABYTE, SLOW, made, microseconds
-from topologies.errors import NoSchedule
-from topologies.text import parse_topology
+from tutti.models.taccl import METHOD, routing, scheduling, stages
+from tutti.schedules import Problem, collective
+from tutti.topologies.errors import NoSchedule
+from tutti.topologies.text import parse_topology
 
 
 @pytest.mark.parametrize("kind", ["allgather", "allreduce"])

@@ -4,17 +4,17 @@ from fractions import Fraction
 
 import numpy as np
 
-from experiments.registry import METHODS
-from models.bounds import lower_bounds
-from models.sccl import Instance
-from models.teccl import Epochs
-from schedules import Problem, collective
-from schedules.schedule import Clock
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
-from topologies import Topology
-from topologies.text import parse_topology
-from topologies.topology import Link
+from tutti.experiments.registry import METHODS
+from tutti.models.bounds import lower_bounds
+from tutti.models.sccl import Instance
+from tutti.models.teccl import Epochs
+from tutti.schedules import Problem, collective
+from tutti.schedules.schedule import Clock
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies import Topology
+from tutti.topologies.text import parse_topology
+from tutti.topologies.topology import Link
 
 METHOD = METHODS["teccl"]
 SIZE = 2**20

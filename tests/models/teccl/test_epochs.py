@@ -4,14 +4,14 @@ from fractions import Fraction
 
 import pytest
 
-from models.sccl import Instance
-from models.teccl import Epochs
-from models.teccl.epochs import routes_of
-from schedules import Problem, collective
 from tests.models.teccl.cases import METHOD, SIZE, made_on, network, problem
-from topologies import Topology, Unsupported
-from topologies.text import parse_topology
-from topologies.topology import Link
+from tutti.models.sccl import Instance
+from tutti.models.teccl import Epochs
+from tutti.models.teccl.epochs import routes_of
+from tutti.schedules import Problem, collective
+from tutti.topologies import Topology, Unsupported
+from tutti.topologies.text import parse_topology
+from tutti.topologies.topology import Link
 
 
 def test_routes_are_links_or_pass_switches():

@@ -4,11 +4,11 @@ from fractions import Fraction
 
 import pytest
 
-from schedules import Problem, collective
 from tests.models.teccl.cases import METHOD, SIZE, UNEVEN, made, made_on, network, problem
 from tests.sweep import for_each
-from topologies import InputError, Link, NoSchedule, Topology, Unsupported
-from topologies.text import parse_topology
+from tutti.schedules import Problem, collective
+from tutti.topologies import InputError, Link, NoSchedule, Topology, Unsupported
+from tutti.topologies.text import parse_topology
 
 
 @pytest.mark.parametrize("epoch", ["fastest", "slowest", "300ns", "2us"])

@@ -8,16 +8,16 @@ import pytest
 from scipy.optimize import linprog
 from scipy.sparse import csr_array, vstack
 
-from experiments.registry import METHODS
-from models.solvers import compile_model
-from models.teccl.epochs import finish_of
-from models.teccl.program import EpochProgram, EpochState
-from models.teccl.starts import StartSchedule, in_epochs
-from schedules import Problem, collective
 from tests.models.teccl.cases import SIZE, UNEVEN, epochs_of, made, made_on, problem, star
 from tests.sweep import for_each
-from topologies import Topology
-from topologies.topology import Link
+from tutti.experiments.registry import METHODS
+from tutti.models.solvers import compile_model
+from tutti.models.teccl.epochs import finish_of
+from tutti.models.teccl.program import EpochProgram, EpochState
+from tutti.models.teccl.starts import StartSchedule, in_epochs
+from tutti.schedules import Problem, collective
+from tutti.topologies import Topology
+from tutti.topologies.topology import Link
 
 
 def families(m):

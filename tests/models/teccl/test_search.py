@@ -8,14 +8,14 @@ from itertools import product
 import numpy as np
 import pytest
 
-from experiments.registry import METHODS
-from models.optimum import METHOD as OPTIMUM
-from models.teccl.search import NOT_NEEDED
-from schedules.simulation.simulate import simulate
 from tests.models.teccl.cases import SIZE, UNEVEN, epochs_of, made, made_on, problem, star
 from tests.sweep import for_each
-from topologies import NoSchedule
-from topologies.text import parse_topology
+from tutti.experiments.registry import METHODS
+from tutti.models.optimum import METHOD as OPTIMUM
+from tutti.models.teccl.search import NOT_NEEDED
+from tutti.schedules.simulation.simulate import simulate
+from tutti.topologies import NoSchedule
+from tutti.topologies.text import parse_topology
 
 
 def test_rounds_end_where_one_program_does_not_fit():

@@ -5,15 +5,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.registry import METHODS
-from models.optimum import METHOD as OPTIMUM
-from models.teccl import METHOD as TECCL
-from models.teccl.epochs import finish_of
-from models.teccl.starts import StartSchedule, check_start, in_epochs, passes_on, shortest
-from schedules import Problem, collective
 from tests.models.teccl.cases import METHOD, UNEVEN, epochs_of, made, problem
-from topologies import InputError, NoSchedule
-from topologies.text import parse_topology
+from tutti.experiments.registry import METHODS
+from tutti.models.optimum import METHOD as OPTIMUM
+from tutti.models.teccl import METHOD as TECCL
+from tutti.models.teccl.epochs import finish_of
+from tutti.models.teccl.starts import StartSchedule, check_start, in_epochs, passes_on, shortest
+from tutti.schedules import Problem, collective
+from tutti.topologies import InputError, NoSchedule
+from tutti.topologies.text import parse_topology
 
 
 def listing(task, name, epochs):

@@ -5,9 +5,9 @@ import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from schedules.execution.launch import OverSharedMemory
-from schedules.execution.session import play
-from schedules.execution.transport import Stalled
+from tutti.schedules.execution.launch import OverSharedMemory
+from tutti.schedules.execution.session import play
+from tutti.schedules.execution.transport import Stalled
 
 
 def as_threads(tasks, settings):

@@ -4,9 +4,9 @@ from collections import defaultdict
 
 import numpy as np
 
-from schedules.collective import EVERYONE, Collective
-from schedules.programs.layout import item_units
-from schedules.programs.program import Address, Buffer, Instruction, Op, Program
+from tutti.schedules.collective import EVERYONE, Collective
+from tutti.schedules.programs.layout import item_units
+from tutti.schedules.programs.program import Address, Buffer, Instruction, Op, Program
 
 
 def direct(what: Collective, units: int, channels: int = 1) -> Program:

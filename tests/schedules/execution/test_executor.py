@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-from schedules.collective import KINDS, collective
-from schedules.execution import fifos
-from schedules.execution.data import Data
-from schedules.execution.session import Settings, Task
-from schedules.execution.transport import Failure, Stalled
-from schedules.programs.layout import Layout
-from schedules.programs.program import Address, Buffer, Instruction, Op, Program
 from tests.schedules.execution.crew import as_threads
 from tests.schedules.execution.direct import direct, expected
 from tests.schedules.programs.test_program import ring
-from topologies.errors import InputError
+from tutti.schedules.collective import KINDS, collective
+from tutti.schedules.execution import fifos
+from tutti.schedules.execution.data import Data
+from tutti.schedules.execution.session import Settings, Task
+from tutti.schedules.execution.transport import Failure, Stalled
+from tutti.schedules.programs.layout import Layout
+from tutti.schedules.programs.program import Address, Buffer, Instruction, Op, Program
+from tutti.topologies.errors import InputError
 
 IN, OUT, SCRATCH = Buffer
 BRIEF = Settings(warmup=0, repeats=2, timeout=5.0)

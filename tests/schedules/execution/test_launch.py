@@ -12,13 +12,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from schedules.collective import collective
-from schedules.execution.launch import OverSharedMemory, run
-from schedules.execution.session import Settings, Task
-from schedules.execution.shared_memory import Segment
-from schedules.execution.transport import Failure
 from tests.schedules.execution.crew import Saboteur
 from tests.schedules.execution.direct import direct
+from tutti.schedules.collective import collective
+from tutti.schedules.execution.launch import OverSharedMemory, run
+from tutti.schedules.execution.session import Settings, Task
+from tutti.schedules.execution.shared_memory import Segment
+from tutti.schedules.execution.transport import Failure
 
 ROOT = Path(__file__).parents[3]
 BRIEF = Settings(warmup=1, repeats=2, timeout=5.0)
@@ -57,11 +57,11 @@ def test_a_rank_that_hangs_is_named_by_those_that_wait_for_it():
 
 ENDLESS = """
 import sys
-from experiments.cli import main
-from schedules.execution.launch import OverSharedMemory, run
-from schedules.execution.session import Settings, Task
+from tutti.experiments.cli import main
+from tutti.schedules.execution.launch import OverSharedMemory, run
+from tutti.schedules.execution.session import Settings, Task
 from tests.schedules.programs.test_program import ring
-import experiments.cli.help
+import tutti.experiments.cli.help
 
 def forever(arguments):
     todo = [Task(ring(2), 64)]
@@ -69,7 +69,7 @@ def forever(arguments):
     run(OverSharedMemory(todo), todo, Settings(0, 10**9, 5.0))
 
 if __name__ == "__main__":
-    experiments.cli.help.execute = forever
+    tutti.experiments.cli.help.execute = forever
     sys.exit(main(["help"]))
 """
 

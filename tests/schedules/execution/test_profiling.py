@@ -4,11 +4,6 @@ from fractions import Fraction
 
 import pytest
 
-from schedules.collective import collective
-from schedules.execution.prediction import on_network, predicted
-from schedules.execution.profiling import MESSAGES, pairs, profile, tasks_of
-from schedules.execution.session import Settings, Times
-from schedules.schedule import Clock
 from tests.schedules.builders import (
     complete_network,
     in_clock,
@@ -19,8 +14,13 @@ from tests.schedules.builders import (
     star_network,
 )
 from tests.schedules.execution.crew import as_threads
-from topologies.errors import InputError
-from topologies.topology import Topology
+from tutti.schedules.collective import collective
+from tutti.schedules.execution.prediction import on_network, predicted
+from tutti.schedules.execution.profiling import MESSAGES, pairs, profile, tasks_of
+from tutti.schedules.execution.session import Settings, Times
+from tutti.schedules.schedule import Clock
+from tutti.topologies.errors import InputError
+from tutti.topologies.topology import Topology
 
 
 def test_times_that_follow_the_model_give_its_alpha_and_beta():

@@ -5,16 +5,16 @@ import importlib.util
 import numpy as np
 import pytest
 
-from schedules.collective import KINDS, collective
-from schedules.execution.data import Data
-from schedules.execution.nccl import Player, world
-from schedules.execution.rounds import rounds
-from schedules.execution.session import Task
-from schedules.programs.program import Address, Buffer, Instruction, Op, Program
 from tests.schedules.execution.direct import direct
 from tests.schedules.execution.test_executor import chain
 from tests.schedules.programs.test_program import ring
-from topologies.errors import InputError
+from tutti.schedules.collective import KINDS, collective
+from tutti.schedules.execution.data import Data
+from tutti.schedules.execution.nccl import Player, world
+from tutti.schedules.execution.rounds import rounds
+from tutti.schedules.execution.session import Task
+from tutti.schedules.programs.program import Address, Buffer, Instruction, Op, Program
+from tutti.topologies.errors import InputError
 
 
 def what(kind):

@@ -2,10 +2,10 @@
 
 import sys
 
-from schedules.collective import KINDS, collective
-from schedules.execution.mpi import Mpi, MpiCollectives, world
-from schedules.execution.session import Settings, Task, fifo_bytes, play
 from tests.schedules.execution.direct import direct
+from tutti.schedules.collective import KINDS, collective
+from tutti.schedules.execution.mpi import Mpi, MpiCollectives, world
+from tutti.schedules.execution.session import Settings, Task, fifo_bytes, play
 
 
 def main(sizes: list[int]) -> None:

@@ -4,12 +4,12 @@ from fractions import Fraction
 
 import pytest
 
-from schedules import Clock, collective
-from schedules.cost import step_cost
-from schedules.files.schedule_file import content_hash, from_document, read_schedule, write_schedule
-from schedules.simulation.simulate import simulate
-from schedules.verify import VerificationError, verify
-from topologies import InputError
+from tutti.schedules import Clock, collective
+from tutti.schedules.cost import step_cost
+from tutti.schedules.files.schedule_file import content_hash, from_document, read_schedule, write_schedule
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import VerificationError, verify
+from tutti.topologies import InputError
 
 HEAD = "# topology: uniring:3\n# collective: allgather\n"
 NAMES = "chunk,src,dst,order\n"

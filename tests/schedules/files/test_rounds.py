@@ -6,10 +6,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from schedules import Chunks, Schedule, collective, step_cost
-from schedules.cost import congestion
-from schedules.files import rounds as module
-from schedules.files.rounds import (
+from tutti.schedules import Chunks, Schedule, collective, step_cost
+from tutti.schedules.cost import congestion
+from tutti.schedules.files import rounds as module
+from tutti.schedules.files.rounds import (
     RoundTable,
     RoundWriter,
     nothing,
@@ -20,12 +20,12 @@ from schedules.files.rounds import (
     width_of,
     write_head,
 )
-from schedules.reversal import reverse
-from schedules.verify import VerificationError, verify
-from schedules.verify import replay as replaying
-from topologies import InputError, Unsupported
-from topologies.text import parse_topology
-from topologies.transforms import transpose
+from tutti.schedules.reversal import reverse
+from tutti.schedules.verify import VerificationError, verify
+from tutti.schedules.verify import replay as replaying
+from tutti.topologies import InputError, Unsupported
+from tutti.topologies.text import parse_topology
+from tutti.topologies.transforms import transpose
 
 NOTHING = 2**16 - 1
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from schedules import Chunks, Clock, Schedule, collective
-from schedules.files.schedule_file import (
+from tests.schedules.builders import in_clock, plans, ring_allgather, ring_network
+from tutti.schedules import Chunks, Clock, Schedule, collective
+from tutti.schedules.files.schedule_file import (
     content_hash,
     from_document,
     read_schedule,
@@ -19,9 +20,8 @@ from schedules.files.schedule_file import (
     write_schedule,
     write_whole,
 )
-from schedules.verify import verify
-from tests.schedules.builders import in_clock, plans, ring_allgather, ring_network
-from topologies import InputError, Link, Topology
+from tutti.schedules.verify import verify
+from tutti.topologies import InputError, Link, Topology
 
 SUFFIXES = [".json", ".json.gz", ".npz"]
 
@@ -466,7 +466,7 @@ class TestUnwritable:
 
         path = tmp_path / "x.json"
         path.write_text("before")
-        monkeypatch.setattr("schedules.files.schedule_file._text", full)
+        monkeypatch.setattr("tutti.schedules.files.schedule_file._text", full)
         with pytest.raises(InputError, match=r"x\.json: can't be written: No space left on device"):
             write_schedule(schedule, path)
         assert path.read_text() == "before"
@@ -494,7 +494,7 @@ def test_what_unpacks_to_more_than_is_read_is_refused(suffix, limit, tmp_path, m
     else:
         path.write_bytes(gzip.compress(bytes(10**6)))
     assert path.stat().st_size < 10**5
-    monkeypatch.setattr(f"schedules.files.schedule_file.{limit}", 10**5)
+    monkeypatch.setattr(f"tutti.schedules.files.schedule_file.{limit}", 10**5)
     with pytest.raises(InputError, match=rf"x{suffix}: too long: .*B; at most 100KB$"):
         read_schedule(path)
 
@@ -571,7 +571,7 @@ def test_chunks_that_a_number_states_take_no_memory_before_they_are_refused(
 
 
 def test_as_many_chunks_as_a_file_lists_are_read(monkeypatch, document):
-    monkeypatch.setattr("schedules.files.document.MOST_COUNTED", 2)
+    monkeypatch.setattr("tutti.schedules.files.document.MOST_COUNTED", 2)
     verify(from_document(document))
     assert len(from_document(SMALL | {"chunks": 2}).chunks) == 2
     with pytest.raises(

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import tutti
-from experiments.cli import main
-from topologies import InputError
+from tutti.experiments.cli import main
+from tutti.topologies import InputError
 
 PAGE = (Path(__file__).parents[3] / "docs" / "schedule_format.md").read_text(encoding="utf-8")
 

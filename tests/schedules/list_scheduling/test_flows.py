@@ -7,20 +7,20 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from experiments.registry import METHODS
-from models.bounds import best_bound
-from schedules import Clock, Problem, collective
-from schedules.list_scheduling import Rules, can_be_listed, in_messages, list_schedule
-from schedules.list_scheduling.kernel import Limits, send
-from schedules.list_scheduling.pieces import Cut, First, edges_of, timed_routes
-from schedules.message_durations import messages, transfer_ticks
-from schedules.reversal import reverse
-from schedules.schedule import Chunks, Schedule
-from schedules.simulation.simulate import simulate
-from schedules.verify import verify
 from tests.sweep import for_each
-from topologies import Unsupported
-from topologies.text import parse_topology
+from tutti.experiments.registry import METHODS
+from tutti.models.bounds import best_bound
+from tutti.schedules import Clock, Problem, collective
+from tutti.schedules.list_scheduling import Rules, can_be_listed, in_messages, list_schedule
+from tutti.schedules.list_scheduling.kernel import Limits, send
+from tutti.schedules.list_scheduling.pieces import Cut, First, edges_of, timed_routes
+from tutti.schedules.message_durations import messages, transfer_ticks
+from tutti.schedules.reversal import reverse
+from tutti.schedules.schedule import Chunks, Schedule
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies import Unsupported
+from tutti.topologies.text import parse_topology
 
 GIGABYTE = Fraction(10**9)
 NETWORKS = ("ring:4", "mesh:2x3?bandwidth=50GB/s,25GB/s", "dgx_a100:2?drop_nodes=0", "dgx_h100:1")

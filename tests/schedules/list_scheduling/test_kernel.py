@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from schedules.list_scheduling.kernel import Sending, TimedRoutes, Transfers, earliest_starts, send
-from schedules.message_durations import Durations
+from tutti.schedules.list_scheduling.kernel import Sending, TimedRoutes, Transfers, earliest_starts, send
+from tutti.schedules.message_durations import Durations
 
 SEEDS = range(60)
 

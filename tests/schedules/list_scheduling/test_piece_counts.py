@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schedules.list_scheduling.piece_counts import FINE, cut, improved
+from tutti.schedules.list_scheduling.piece_counts import FINE, cut, improved
 
 
 class Took(NamedTuple):

@@ -4,9 +4,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from schedules.list_scheduling.forward_backward import forward_backward
-from schedules.list_scheduling.kernel import TimedRoutes, send
-from schedules.list_scheduling.trees import TreePairs, tree_transfers
+from tutti.schedules.list_scheduling.forward_backward import forward_backward
+from tutti.schedules.list_scheduling.kernel import TimedRoutes, send
+from tutti.schedules.list_scheduling.trees import TreePairs, tree_transfers
 
 SEEDS = range(40)
 

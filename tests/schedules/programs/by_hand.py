@@ -2,9 +2,9 @@
 
 from itertools import pairwise, permutations
 
-from schedules.collective import KINDS, Kind, collective
-from schedules.programs.layout import Layout, Placement
-from schedules.programs.program import NOWHERE, Address, Buffer, Instruction, Op, Program
+from tutti.schedules.collective import KINDS, Kind, collective
+from tutti.schedules.programs.layout import Layout, Placement
+from tutti.schedules.programs.program import NOWHERE, Address, Buffer, Instruction, Op, Program
 
 IN, OUT, SCRATCH = Buffer
 

@@ -8,11 +8,11 @@ from collections import Counter
 
 import numpy as np
 
-from schedules.collective import collective
-from schedules.programs.interpreter import ProgramError, judge
-from schedules.programs.program import Address, Buffer, Instruction, Op, Program
 from tests.schedules.programs.oracle import Explorer
-from topologies.errors import InputError
+from tutti.schedules.collective import collective
+from tutti.schedules.programs.interpreter import ProgramError, judge
+from tutti.schedules.programs.program import Address, Buffer, Instruction, Op, Program
+from tutti.topologies.errors import InputError
 
 IN, OUT, SCRATCH = Buffer
 

@@ -6,7 +6,7 @@ that can both go on now and touch one cell, or one end of a connection, one of t
 
 import itertools
 
-from schedules.programs.program import Buffer, Op, Program
+from tutti.schedules.programs.program import Buffer, Op, Program
 
 RECEIVES = {Op.RECV, Op.RECV_COPY_SEND, Op.RECV_REDUCE_SEND, Op.RECV_REDUCE_COPY, Op.RECV_REDUCE_COPY_SEND}
 SENDS = {Op.SEND, Op.RECV_COPY_SEND, Op.RECV_REDUCE_SEND, Op.RECV_REDUCE_COPY_SEND}

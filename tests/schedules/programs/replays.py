@@ -6,10 +6,10 @@ from functools import cache
 
 import numpy as np
 
-from experiments.registry import find_method
-from schedules.collective import collective
-from schedules.method import Problem
-from topologies.text import parse_topology
+from tutti.experiments.registry import find_method
+from tutti.schedules.collective import collective
+from tutti.schedules.method import Problem
+from tutti.topologies.text import parse_topology
 
 CASES = [
     ("ring:4", "allgather", "ring"),

@@ -3,9 +3,9 @@
 import random
 from collections import Counter, defaultdict, deque
 
-from schedules.collective import EVERYONE
-from schedules.programs.layout import Layout
-from schedules.programs.program import Op, Program
+from tutti.schedules.collective import EVERYONE
+from tutti.schedules.programs.layout import Layout
+from tutti.schedules.programs.program import Op, Program
 
 ADDS = (Op.RECV_REDUCE_SEND, Op.RECV_REDUCE_COPY, Op.RECV_REDUCE_COPY_SEND)
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from schedules.files.csv_file import read_csv
-from schedules.files.schedule_file import content_hash
-from schedules.method import NoOptions
-from schedules.programs import csv_format
 from tests.schedules.programs.replays import CASES, made
+from tutti.schedules.files.csv_file import read_csv
+from tutti.schedules.files.schedule_file import content_hash
+from tutti.schedules.method import NoOptions
+from tutti.schedules.programs import csv_format
 
 
 @pytest.mark.parametrize("case", [*CASES, ("mesh:2x3", "allgather", "tacos")], ids=str)

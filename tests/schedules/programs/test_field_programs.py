@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from schedules.programs.faults import ProgramError
-from schedules.programs.interpreter import judge
-from schedules.programs.msccl.flavours import MSCCL, RCCL
-from schedules.programs.msccl.lint import lint
-from schedules.programs.msccl.reader import from_xml
-from schedules.programs.mscclpp.reader import from_plan
-from topologies import InputError
+from tutti.schedules.programs.faults import ProgramError
+from tutti.schedules.programs.interpreter import judge
+from tutti.schedules.programs.msccl.flavours import MSCCL, RCCL
+from tutti.schedules.programs.msccl.lint import lint
+from tutti.schedules.programs.msccl.reader import from_xml
+from tutti.schedules.programs.mscclpp.reader import from_plan
+from tutti.topologies import InputError
 
 CASES = Path(__file__).parents[2] / "data" / "cases"
 CHUNKS = CASES / "06_msccl_allreduce_chunks"

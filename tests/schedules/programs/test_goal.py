@@ -5,10 +5,10 @@ from collections import defaultdict
 
 import pytest
 
-from schedules.programs import goal
 from tests.schedules.programs.replays import CASES, between_ranks, loads, made, play
-from topologies.errors import InputError
-from topologies.topology import Link, Topology
+from tutti.schedules.programs import goal
+from tutti.topologies.errors import InputError
+from tutti.topologies.topology import Link, Topology
 
 SIZE = 9 * 2**20 * 10**3
 TASK = re.compile(

@@ -3,10 +3,10 @@
 import networkx as nx
 import pytest
 
-from schedules.method import NoOptions
-from schedules.programs import graphml
 from tests.schedules.programs.replays import loads, made
-from topologies.topology import Topology
+from tutti.schedules.method import NoOptions
+from tutti.schedules.programs import graphml
+from tutti.topologies.topology import Topology
 
 
 @pytest.mark.parametrize(

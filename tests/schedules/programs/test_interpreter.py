@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from schedules.collective import collective
-from schedules.programs import interpreter
-from schedules.programs.interpreter import ProgramError, all_interleavings, check_depth, judge, run_once
-from schedules.programs.program import Address, Buffer, Instruction, Op, Program
 from tests.schedules.programs import mutations
 from tests.schedules.programs.by_hand import doubling_allreduce
 from tests.schedules.programs.oracle import Explorer
 from tests.schedules.programs.test_program import ring
-from topologies.errors import InputError
+from tutti.schedules.collective import collective
+from tutti.schedules.programs import interpreter
+from tutti.schedules.programs.interpreter import ProgramError, all_interleavings, check_depth, judge, run_once
+from tutti.schedules.programs.program import Address, Buffer, Instruction, Op, Program
+from tutti.topologies.errors import InputError
 
 IN, OUT, SCRATCH = Buffer
 
@@ -195,7 +195,7 @@ def test_signals_order_what_is_written_into_others():
 
 
 def test_clocks_of_some_blocks_at_a_time_find_the_same(monkeypatch):
-    monkeypatch.setattr("schedules.programs.races.CLOCK_BYTES", 1)
+    monkeypatch.setattr("tutti.schedules.programs.races.CLOCK_BYTES", 1)
     test_depth_may_order_accesses()
     test_signals_order_what_is_written_into_others()
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from schedules.collective import collective
-from schedules.programs import listing
-from schedules.programs.listing import to_listing
-from schedules.programs.program import NOWHERE, Address, Buffer, Instruction, Op, Program
 from tests.schedules.programs.by_hand import ring_allgather, ring_allreduce
 from tests.schedules.programs.replays import made
-from topologies.errors import InputError
+from tutti.schedules.collective import collective
+from tutti.schedules.programs import listing
+from tutti.schedules.programs.listing import to_listing
+from tutti.schedules.programs.program import NOWHERE, Address, Buffer, Instruction, Op, Program
+from tutti.topologies.errors import InputError
 
 IN, OUT, SCRATCH = Buffer
 

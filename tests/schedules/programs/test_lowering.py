@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 import tutti
-from schedules.collective import KINDS, collective
-from schedules.cost import congestion
-from schedules.programs.interpreter import judge
-from schedules.programs.lowering import Limits, lower, steps_of
-from schedules.programs.program import Op
-from schedules.programs.rounding import rounded
-from schedules.schedule import Chunks, Clock, Routes, Schedule
-from schedules.verify import verify
 from tests.schedules.builders import in_clock, plans
 from tests.schedules.programs.runs import outcome
-from topologies import Link, Topology, parse_topology
-from topologies.errors import NoSchedule, Unsupported
+from tutti.schedules.collective import KINDS, collective
+from tutti.schedules.cost import congestion
+from tutti.schedules.programs.interpreter import judge
+from tutti.schedules.programs.lowering import Limits, lower, steps_of
+from tutti.schedules.programs.program import Op
+from tutti.schedules.programs.rounding import rounded
+from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
+from tutti.schedules.verify import verify
+from tutti.topologies import Link, Topology, parse_topology
+from tutti.topologies.errors import NoSchedule, Unsupported
 
 NETWORKS = ("torus:3x3", "dgx1", "mi250:1", "hypercube:3")
 METHODS = ("ring", "bfb", "forestcoll", "tacos", "direct", "mcf", "bruck", "recursive_doubling")

@@ -6,14 +6,14 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from schedules.collective import collective
-from schedules.programs import nccl_graph
-from schedules.programs.nccl_graph import rings_of
-from schedules.schedule import Chunks, Clock, Schedule
-from schedules.verify import verify
 from tests.schedules.programs.replays import made
-from topologies import Link, Topology
-from topologies.errors import InputError
+from tutti.schedules.collective import collective
+from tutti.schedules.programs import nccl_graph
+from tutti.schedules.programs.nccl_graph import rings_of
+from tutti.schedules.schedule import Chunks, Clock, Schedule
+from tutti.schedules.verify import verify
+from tutti.topologies import Link, Topology
+from tutti.topologies.errors import InputError
 
 PATH = [(2, 1), (1, 0), (0, 1), (1, 2)]
 

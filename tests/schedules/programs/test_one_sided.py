@@ -3,11 +3,6 @@
 import numpy as np
 import pytest
 
-from schedules.collective import collective
-from schedules.programs.faults import ProgramError
-from schedules.programs.interpreter import all_interleavings, judge
-from schedules.programs.one_sided import blocks_of, one_sided, with_proxies
-from schedules.programs.program import NOWHERE, Address, Buffer, Instruction, Op, Program
 from tests.schedules.programs.by_hand import (
     OF_EVERY_KIND,
     doubling_allreduce,
@@ -15,7 +10,12 @@ from tests.schedules.programs.by_hand import (
     ring_allgather,
     ring_allreduce,
 )
-from topologies.errors import InputError
+from tutti.schedules.collective import collective
+from tutti.schedules.programs.faults import ProgramError
+from tutti.schedules.programs.interpreter import all_interleavings, judge
+from tutti.schedules.programs.one_sided import blocks_of, one_sided, with_proxies
+from tutti.schedules.programs.program import NOWHERE, Address, Buffer, Instruction, Op, Program
+from tutti.topologies.errors import InputError
 
 IN, OUT, SCRATCH = Buffer
 

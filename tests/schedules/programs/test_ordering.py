@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 
-from schedules.programs.ordering import Flow, Waits, in_order
+from tutti.schedules.programs.ordering import Flow, Waits, in_order
 
 
 def one_fifo(messages):

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from schedules.collective import KINDS, collective
-from schedules.programs.layout import Layout
-from schedules.programs.program import Address, Buffer, Instruction, Op, Program
-from topologies.errors import InputError
+from tutti.schedules.collective import KINDS, collective
+from tutti.schedules.programs.layout import Layout
+from tutti.schedules.programs.program import Address, Buffer, Instruction, Op, Program
+from tutti.topologies.errors import InputError
 
 IN, OUT, SCRATCH = Buffer
 

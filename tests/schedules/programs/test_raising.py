@@ -5,18 +5,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.registry import METHODS
-from schedules.collective import KINDS, collective
-from schedules.method import NoOptions, Problem
-from schedules.programs.interpreter import judge
-from schedules.programs.lowering import lower
-from schedules.programs.msccl.printer import XmlOptions, to_xml
-from schedules.programs.msccl.reader import from_xml, read_msccl
-from schedules.programs.program import NOWHERE, Address, Buffer, Instruction, Op, Program
-from schedules.programs.raising import implied_network, to_schedule
-from schedules.schedule import Clock
-from schedules.simulation.simulate import simulate
-from schedules.verify import VerificationError, verify
 from tests.schedules.programs.by_hand import (
     doubling_allreduce,
     pairs_allreduce,
@@ -25,8 +13,20 @@ from tests.schedules.programs.by_hand import (
     straight,
 )
 from tests.schedules.programs.msccl.test_reader import sample
-from topologies.errors import InputError, Unsupported
-from topologies.text import parse_topology
+from tutti.experiments.registry import METHODS
+from tutti.schedules.collective import KINDS, collective
+from tutti.schedules.method import NoOptions, Problem
+from tutti.schedules.programs.interpreter import judge
+from tutti.schedules.programs.lowering import lower
+from tutti.schedules.programs.msccl.printer import XmlOptions, to_xml
+from tutti.schedules.programs.msccl.reader import from_xml, read_msccl
+from tutti.schedules.programs.program import NOWHERE, Address, Buffer, Instruction, Op, Program
+from tutti.schedules.programs.raising import implied_network, to_schedule
+from tutti.schedules.schedule import Clock
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import VerificationError, verify
+from tutti.topologies.errors import InputError, Unsupported
+from tutti.topologies.text import parse_topology
 
 IN, OUT, SCRATCH = Buffer
 SEND = Instruction(Op.SEND, Address(IN, 0), to=1)

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from schedules.collective import collective
-from schedules.programs.program import NOWHERE, Address, Buffer, Instruction, Op, Program
-from schedules.programs.serial import senders, serial_order
 from tests.schedules.programs.by_hand import (
     doubling_allreduce,
     pairs_allreduce,
     ring_allgather,
     ring_allreduce,
 )
-from topologies.errors import InputError
+from tutti.schedules.collective import collective
+from tutti.schedules.programs.program import NOWHERE, Address, Buffer, Instruction, Op, Program
+from tutti.schedules.programs.serial import senders, serial_order
+from tutti.topologies.errors import InputError
 
 IN, OUT, SCRATCH = Buffer
 SEND = Instruction(Op.SEND, Address(IN, 0), to=1)

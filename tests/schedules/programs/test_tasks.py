@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from schedules.programs.tasks import Action, Task, tasks_of, unit_bytes
 from tests.schedules.programs.replays import made
+from tutti.schedules.programs.tasks import Action, Task, tasks_of, unit_bytes
 
 SIZE = Fraction(12 * 10**6)
 

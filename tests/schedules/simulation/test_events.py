@@ -7,15 +7,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.registry import find_method
-from experiments.runner.options import build_options
-from schedules import Chunks, Clock, Routes, Schedule, collective
-from schedules.cost import step_cost
-from schedules.method import Problem
-from schedules.simulation.events import in_order
-from schedules.simulation.simulate import SimulationOptions, simulate, watch
 from tests.sweep import for_each
-from topologies import Link, Topology, parse_topology
+from tutti.experiments.registry import find_method
+from tutti.experiments.runner.options import build_options
+from tutti.schedules import Chunks, Clock, Routes, Schedule, collective
+from tutti.schedules.cost import step_cost
+from tutti.schedules.method import Problem
+from tutti.schedules.simulation.events import in_order
+from tutti.schedules.simulation.simulate import SimulationOptions, simulate, watch
+from tutti.topologies import Link, Topology, parse_topology
 
 
 class Twin:
@@ -271,7 +271,7 @@ def test_where_chunks_come_to_few_nodes_the_event_loop_needs_less_memory(monkeyp
     schedule = made("circulant:12,2,3", "tacos", "all_to_all")
     assert 4 * len(schedule) < 12 * 132
     assert passes(schedule)
-    monkeypatch.setattr("schedules.simulation.events.FEW_PAIRS", 0)
+    monkeypatch.setattr("tutti.schedules.simulation.events.FEW_PAIRS", 0)
     assert not passes(schedule)
     assert passes(made("mesh:4x5", "tacos", "allgather"))
 

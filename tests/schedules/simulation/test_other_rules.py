@@ -5,11 +5,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from schedules import Chunks, Clock, Routes, Schedule, collective
-from schedules.simulation.pipelining import best_slices
-from schedules.simulation.simulate import SimulationOptions, simulate
 from tests.schedules.builders import link
-from topologies import Topology
+from tutti.schedules import Chunks, Clock, Routes, Schedule, collective
+from tutti.schedules.simulation.pipelining import best_slices
+from tutti.schedules.simulation.simulate import SimulationOptions, simulate
+from tutti.topologies import Topology
 
 SIZE = 100
 IN_FLIGHT = SimulationOptions(overlap_alpha=True)

@@ -5,11 +5,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from schedules import Chunks, Clock, Schedule, collective
-from schedules.simulation import pipelining
-from schedules.simulation.pipelining import best_slices
-from schedules.simulation.simulate import SimulationOptions, simulate
-from topologies import Link, Topology
+from tutti.schedules import Chunks, Clock, Schedule, collective
+from tutti.schedules.simulation import pipelining
+from tutti.schedules.simulation.pipelining import best_slices
+from tutti.schedules.simulation.simulate import SimulationOptions, simulate
+from tutti.topologies import Link, Topology
 
 SECOND, BYTES_A_SECOND = Fraction(1), Fraction(100)
 

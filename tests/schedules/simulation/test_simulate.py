@@ -5,11 +5,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from schedules import Chunks, Clock, Routes, Schedule, collective
-from schedules.cost import step_cost
-from schedules.simulation.simulate import SimulationOptions, simulate
 from tests.schedules.builders import in_clock, plans
-from topologies import InputError, Link, Topology
+from tutti.schedules import Chunks, Clock, Routes, Schedule, collective
+from tutti.schedules.cost import step_cost
+from tutti.schedules.simulation.simulate import SimulationOptions, simulate
+from tutti.topologies import InputError, Link, Topology
 
 HALF = Fraction(1, 2)
 EXACT = 1e-9

@@ -6,11 +6,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from schedules import Clock, Schedule, collective
-from schedules.schedule import Chunks
-from schedules.verify import VerificationError, verify
 from tests.schedules.builders import in_clock, plans
 from tests.schedules.oracle import BEFORE, MISSING, OVERLAP, SECOND, TABLE, TWICE, judge
+from tutti.schedules import Clock, Schedule, collective
+from tutti.schedules.schedule import Chunks
+from tutti.schedules.verify import VerificationError, verify
 
 MUTATIONS = 2000
 TEXT = {
@@ -220,6 +220,6 @@ def test_the_first_of_several_mutations_is_named(times):
 @pytest.mark.parametrize("state_bytes", [1, 100])
 def test_the_state_may_be_replayed_a_block_of_chunks_at_a_time(state_bytes, monkeypatch):
     """The first fault of all blocks counts: one chunk a block, then a few."""
-    monkeypatch.setattr("schedules.verify.replay.STATE_BYTES", state_bytes)
+    monkeypatch.setattr("tutti.schedules.verify.replay.STATE_BYTES", state_bytes)
     for kind, schedule in itertools.islice(mutants(), 0, None, 10):
         check(kind, schedule)

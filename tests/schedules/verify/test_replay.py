@@ -5,11 +5,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from heuristics.classic.direct import METHOD as DIRECT
-from heuristics.tacos import METHOD as TACOS
-from schedules import Clock, Problem, SimulationOptions, collective
-from schedules.simulation.simulate import Holding, simulate, watch
-from topologies.text import parse_topology
+from tutti.heuristics.classic.direct import METHOD as DIRECT
+from tutti.heuristics.tacos import METHOD as TACOS
+from tutti.schedules import Clock, Problem, SimulationOptions, collective
+from tutti.schedules.simulation.simulate import Holding, simulate, watch
+from tutti.topologies.text import parse_topology
 
 GIGABYTE = Fraction(10**9)
 

@@ -8,8 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedules import Chunks, Clock, Routes, Schedule, collective
-from schedules.verify import VerificationError, verify
 from tests.schedules.builders import (
     SIZE,
     TICK,
@@ -26,7 +24,9 @@ from tests.schedules.builders import (
 )
 from tests.schedules.oracle import judge
 from tests.sweep import for_each
-from topologies import Topology
+from tutti.schedules import Chunks, Clock, Routes, Schedule, collective
+from tutti.schedules.verify import VerificationError, verify
+from tutti.topologies import Topology
 
 
 def steps(topology, what, rows, *, chunks=None, routes=None, claims=None, **columns) -> Schedule:

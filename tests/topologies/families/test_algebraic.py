@@ -8,8 +8,8 @@ import networkx as nx
 import pytest
 
 from tests.sweep import for_each
-from topologies import InputError, diameter
-from topologies.families.algebraic import distance_regular, distance_regular_graphs, johnson
+from tutti.topologies import InputError, diameter
+from tutti.topologies.families.algebraic import distance_regular, distance_regular_graphs, johnson
 
 TABLE = Path(__file__).parents[2] / "data" / "reference" / "table_A2_distance_regular_d4.csv"
 ARRAYS = {  # Brouwer, Cohen and Neumaier, Distance-Regular Graphs, chapter 14

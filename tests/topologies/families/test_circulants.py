@@ -7,8 +7,13 @@ import networkx as nx
 import pytest
 
 from tests.sweep import for_each
-from topologies import InputError, circulant, diameter, ring
-from topologies.families.circulants import circulant_diameter, least_circulant, least_diameter, least_offsets
+from tutti.topologies import InputError, circulant, diameter, ring
+from tutti.topologies.families.circulants import (
+    circulant_diameter,
+    least_circulant,
+    least_diameter,
+    least_offsets,
+)
 
 
 def diameter_by_networkx(ranks, offsets):

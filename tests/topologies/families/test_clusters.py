@@ -9,8 +9,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from models.bounds.bottleneck_cut import bottleneck_cut
-from topologies import (
+from tutti.models.bounds.bottleneck_cut import bottleneck_cut
+from tutti.topologies import (
     InputError,
     complete,
     diameter,
@@ -22,7 +22,7 @@ from topologies import (
     torus,
     torus_of_boxes,
 )
-from topologies.families.clusters import dragonfly, ring_fc_switch, switch2d
+from tutti.topologies.families.clusters import dragonfly, ring_fc_switch, switch2d
 
 GB = 10**9
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from ortools.sat.python import cp_model
 
-from topologies import InputError, complete, diameter, hypercube, parse_topology, ring, torus, uniring
-from topologies.families.direct import (
+from tutti.topologies import InputError, complete, diameter, hypercube, parse_topology, ring, torus, uniring
+from tutti.topologies.families.direct import (
     bidirectional_ring,
     de_bruijn,
     diamond,
@@ -24,7 +24,7 @@ from topologies.families.direct import (
     twisted_torus,
     unidirectional_ring,
 )
-from topologies.graphs.shortest_paths import hop_distances
+from tutti.topologies.graphs.shortest_paths import hop_distances
 
 
 def pairs(topology):

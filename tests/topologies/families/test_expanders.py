@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 
 from tests.sweep import for_each
-from topologies import InputError, complete, diameter
-from topologies.families.expanders import random_regular, xpander
+from tutti.topologies import InputError, complete, diameter
+from tutti.topologies.families.expanders import random_regular, xpander
 
 
 def assert_simple_regular(topology, ranks, degree):

@@ -8,7 +8,7 @@ import networkx as nx
 import pytest
 
 from tests.sweep import for_each
-from topologies import (
+from tutti.topologies import (
     InputError,
     circulant,
     complete,
@@ -22,16 +22,21 @@ from topologies import (
     transpose,
     uniring,
 )
-from topologies.families.algebraic import distance_regular, johnson
-from topologies.families.direct import (
+from tutti.topologies.families.algebraic import distance_regular, johnson
+from tutti.topologies.families.direct import (
     bidirectional_ring,
     de_bruijn,
     directed_circulant,
     kautz,
     unidirectional_ring,
 )
-from topologies.families.expressions import Base, Degree, Line, Power, Product, parse_notation
-from topologies.families.products import cartesian_power, cartesian_product, degree_expansion, line_graph
+from tutti.topologies.families.expressions import Base, Degree, Line, Power, Product, parse_notation
+from tutti.topologies.families.products import (
+    cartesian_power,
+    cartesian_product,
+    degree_expansion,
+    line_graph,
+)
 
 REFERENCE = Path(__file__).parents[2] / "data" / "reference"
 
@@ -283,7 +288,7 @@ def test_expansions_of_expansions_are_refused_before_they_are_built(text, monkey
         raise AssertionError("built before its size was known")
 
     for name in ("line_graph", "cartesian_power", "cartesian_product", "degree_expansion"):
-        monkeypatch.setattr(f"topologies.families.expressions.{name}", build)
+        monkeypatch.setattr(f"tutti.topologies.families.expressions.{name}", build)
     with pytest.raises(InputError, match="too many nodes; at most 1048576"):
         parse_topology(text)
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.sweep import for_each
-from topologies import InputError
-from topologies.families.finite_fields import finite_field, prime_power
+from tutti.topologies import InputError
+from tutti.topologies.families.finite_fields import finite_field, prime_power
 
 ORDERS = [2, 3, 4, 5, 7, 8, 9, 16, 25, 27]
 

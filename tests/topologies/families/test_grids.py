@@ -9,7 +9,7 @@ import networkx as nx
 import pytest
 
 from tests.sweep import for_each
-from topologies import (
+from tutti.topologies import (
     DEFAULT_ALPHA,
     DEFAULT_BANDWIDTH,
     InputError,

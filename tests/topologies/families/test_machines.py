@@ -12,8 +12,8 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from models.bounds.bottleneck_cut import bottleneck_cut
-from topologies import (
+from tutti.models.bounds.bottleneck_cut import bottleneck_cut
+from tutti.topologies import (
     DEFAULT_ALPHA,
     InputError,
     alpha_distances,

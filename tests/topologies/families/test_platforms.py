@@ -2,7 +2,7 @@
 
 import pytest
 
-from topologies import DEFAULT_ALPHA, diameter, parse_topology
+from tutti.topologies import DEFAULT_ALPHA, diameter, parse_topology
 
 GB = 10**9
 

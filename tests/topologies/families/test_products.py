@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.sweep import for_each
-from topologies import (
+from tutti.topologies import (
     InputError,
     Link,
     Topology,
@@ -31,8 +31,8 @@ from topologies import (
     union_with_transpose,
     uniring,
 )
-from topologies.families.direct import de_bruijn, kautz, unidirectional_ring
-from topologies.families.products import (
+from tutti.topologies.families.direct import de_bruijn, kautz, unidirectional_ring
+from tutti.topologies.families.products import (
     cartesian_power,
     cartesian_product,
     degree_expansion,

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from topologies.graphs.free_action import free_group
-from topologies.graphs.symmetry import link_permutation
-from topologies.text import parse_topology
+from tutti.topologies.graphs.free_action import free_group
+from tutti.topologies.graphs.symmetry import link_permutation
+from tutti.topologies.text import parse_topology
 
 SIZES = {
     "torus:3x4": 12,

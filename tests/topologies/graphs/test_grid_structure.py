@@ -10,8 +10,8 @@ import pytest
 
 from tests.sweep import for_each
 from tests.topologies.networks import ACROSS, IN_ORDER, cluster_document
-from topologies import FAMILIES, InputError, Topology, from_node_link, write_topology
-from topologies.graphs.grid_structure import (
+from tutti.topologies import FAMILIES, InputError, Topology, from_node_link, write_topology
+from tutti.topologies.graphs.grid_structure import (
     Grid,
     Hosts,
     LineKind,
@@ -21,7 +21,7 @@ from topologies.graphs.grid_structure import (
     placed,
     uneven_hosts,
 )
-from topologies.text import parse_topology
+from tutti.topologies.text import parse_topology
 
 UNEVEN = Path(__file__).parents[2] / "data" / "cases" / "05_uneven_hosts" / "hetero.json"
 R, P, C, S = LineKind.RING, LineKind.PATH, LineKind.COMPLETE, LineKind.SWITCH

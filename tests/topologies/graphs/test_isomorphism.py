@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.sweep import for_each
-from topologies import NoSchedule, parse_topology
-from topologies.graphs.isomorphism import is_reverse_symmetric, isomorphism, link_bijection
-from topologies.topology import Link, Topology
-from topologies.transforms import transpose
+from tutti.topologies import NoSchedule, parse_topology
+from tutti.topologies.graphs.isomorphism import is_reverse_symmetric, isomorphism, link_bijection
+from tutti.topologies.topology import Link, Topology
+from tutti.topologies.transforms import transpose
 
 
 def digraph(topology):

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topologies import InputError
-from topologies.exact import INT64_MAX
-from topologies.graphs.max_flow import DinicNetwork, FlowNetwork
+from tutti.topologies import InputError
+from tutti.topologies.exact import INT64_MAX
+from tutti.topologies.graphs.max_flow import DinicNetwork, FlowNetwork
 
 BACKENDS = [FlowNetwork, DinicNetwork]
 

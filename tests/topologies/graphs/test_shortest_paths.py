@@ -12,7 +12,7 @@ import pytest
 
 from tests.sweep import for_each
 from tests.topologies.networks import random_multigraph
-from topologies import (
+from tutti.topologies import (
     InputError,
     Link,
     Topology,
@@ -32,7 +32,7 @@ from topologies import (
     transpose,
     uniring,
 )
-from topologies.graphs.shortest_paths import (
+from tutti.topologies.graphs.shortest_paths import (
     UNREACHABLE,
     Adjacency,
     Neighbours,

@@ -7,9 +7,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from topologies.errors import InputError
-from topologies.graphs.strength import contracted, orient, strength, undirected
-from topologies.text import parse_topology
+from tutti.topologies.errors import InputError
+from tutti.topologies.graphs.strength import contracted, orient, strength, undirected
+from tutti.topologies.text import parse_topology
 
 
 def partitions(nodes):

@@ -9,7 +9,7 @@ import pytest
 
 from tests.sweep import for_each
 from tests.topologies.networks import random_multigraph
-from topologies import (
+from tutti.topologies import (
     Link,
     Topology,
     circulant,
@@ -28,7 +28,7 @@ from topologies import (
     torus,
     uniring,
 )
-from topologies.graphs.symmetry import (
+from tutti.topologies.graphs.symmetry import (
     AutomorphismSearch,
     Group,
     automorphisms,

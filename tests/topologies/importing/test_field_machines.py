@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from models.bounds import best_bound
-from schedules.collective import Kind, collective
 from tests.topologies.importing.test_nccl import GEN5, both, cpu, gpu, links, nic, switch, system
-from topologies import InputError, parse_topology
+from tutti.models.bounds import best_bound
+from tutti.schedules.collective import Kind, collective
+from tutti.topologies import InputError, parse_topology
 
 CASES = Path(__file__).parents[2] / "data" / "cases"
 H100, BLACKWELL = 20.6, 40.1

@@ -10,16 +10,16 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
-from experiments.cli.programs import read_program
-from schedules.programs.faults import ProgramError
-from schedules.programs.interpreter import judge
 from tests.topologies.importing.test_nccl import dgx_a100
 from tests.topologies.measurements.test_field_logs import report, result
 from tests.topologies.measurements.test_tables import OSU_ALLGATHER, OSU_BANDWIDTH, OSU_LATENCY
-from topologies import parse_topology
-from topologies.errors import TuttiError
-from topologies.measurements.regression import fit
-from topologies.measurements.tables import read_measurements
+from tutti.experiments.cli.programs import read_program
+from tutti.schedules.programs.faults import ProgramError
+from tutti.schedules.programs.interpreter import judge
+from tutti.topologies import parse_topology
+from tutti.topologies.errors import TuttiError
+from tutti.topologies.measurements.regression import fit
+from tutti.topologies.measurements.tables import read_measurements
 
 CASES = Path(__file__).parents[2] / "data" / "cases"
 COUNT = 12

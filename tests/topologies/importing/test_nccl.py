@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import tutti
-from topologies import InputError, parse_topology, read_topology, write_topology
-from topologies.graphs.grid_structure import Hosts, check_hosts, hosts_of
+from tutti.topologies import InputError, parse_topology, read_topology, write_topology
+from tutti.topologies.graphs.grid_structure import Hosts, check_hosts, hosts_of
 
 GB = 10**9
 US = Fraction(1, 10**6)

@@ -9,9 +9,9 @@ import networkx as nx
 import pytest
 
 import tutti
-from schedules.programs import graphml
-from schedules.programs.chakra import files as chakra
-from topologies import InputError, from_networkx, parse_topology, read_topology, to_networkx
+from tutti.schedules.programs import graphml
+from tutti.schedules.programs.chakra import files as chakra
+from tutti.topologies import InputError, from_networkx, parse_topology, read_topology, to_networkx
 
 CASES = Path(__file__).parents[2] / "data" / "cases"
 PETERSEN = CASES / "12_networkx_graphs"

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from tests.topologies.importing.test_nccl import both, links
-from topologies import InputError, parse_topology
+from tutti.topologies import InputError, parse_topology
 
 DGX = """\
 \t\x1b[4mGPU0\tGPU1\tGPU2\tGPU3\tNIC0\tNIC1\tNIC2\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m

@@ -5,9 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from topologies import InputError, Link, Topology, parse_topology
-from topologies.measurements.calibration import calibrated, measured_network
-from topologies.measurements.regression import fit
+from tutti.topologies import InputError, Link, Topology, parse_topology
+from tutti.topologies.measurements.calibration import calibrated, measured_network
+from tutti.topologies.measurements.regression import fit
 
 GB = 10**9
 US = Fraction(1, 10**6)

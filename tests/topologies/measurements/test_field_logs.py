@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from topologies import InputError
-from topologies.measurements.regression import fit
-from topologies.measurements.tables import read_measurements
+from tutti.topologies import InputError
+from tutti.topologies.measurements.regression import fit
+from tutti.topologies.measurements.tables import read_measurements
 
 CASES = Path(__file__).parents[2] / "data" / "cases"
 SIZES = [4**n for n in range(5, 15)]

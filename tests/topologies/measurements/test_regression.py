@@ -5,8 +5,8 @@ import pytest
 from scipy.optimize import curve_fit
 from scipy.stats import t as student
 
-from topologies import InputError
-from topologies.measurements.regression import fit
+from tutti.topologies import InputError
+from tutti.topologies.measurements.regression import fit
 
 SIZES = 2.0 ** np.arange(3, 31)
 

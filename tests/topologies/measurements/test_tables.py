@@ -5,8 +5,8 @@ import time
 import numpy as np
 import pytest
 
-from topologies import InputError
-from topologies.measurements.tables import read_measurements
+from tutti.topologies import InputError
+from tutti.topologies.measurements.tables import read_measurements
 
 SENDRECV = """\
 # nThread 1 nGpus 1 minBytes 256 maxBytes 1073741824 step: 2(factor) warmup iters: 5 iters: 20

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topologies.trees.align_trees import align_trees
-from topologies.trees.forest import Forest, heights
+from tutti.topologies.trees.align_trees import align_trees
+from tutti.topologies.trees.forest import Forest, heights
 
 
 def use(forest: Forest) -> Counter:

@@ -5,7 +5,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from models.bounds.bottleneck_cut import bottleneck_cut
 from tests.topologies.eulerian import (
     PLATFORMS,
     congestion,
@@ -19,11 +18,12 @@ from tests.topologies.eulerian import (
     worst_ratio,
 )
 from tests.topologies.trees.forests import check_forest
-from topologies import InputError
-from topologies.trees.forest import LogicalNetwork
-from topologies.trees.packing import pack_counts, pack_trees
-from topologies.trees.switch_removal import remove_switches
-from topologies.trees.tree_counts import tree_capacities, trees_by_root
+from tutti.models.bounds.bottleneck_cut import bottleneck_cut
+from tutti.topologies import InputError
+from tutti.topologies.trees.forest import LogicalNetwork
+from tutti.topologies.trees.packing import pack_counts, pack_trees
+from tutti.topologies.trees.switch_removal import remove_switches
+from tutti.topologies.trees.tree_counts import tree_capacities, trees_by_root
 
 
 def packed(topology, ratio, weights=None):

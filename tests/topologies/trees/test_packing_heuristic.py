@@ -5,15 +5,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from models.bounds.bottleneck_cut import bottleneck_cut
 from tests.topologies.eulerian import congestion, out_trees, random_eulerian, routes_are_paths, worst_ratio
 from tests.topologies.trees.forests import check_forest
-from topologies import parse_topology
-from topologies.trees.forest import LogicalNetwork, heights, largest_height, mean_height
-from topologies.trees.packing import pack_trees
-from topologies.trees.packing_heuristic import grow_trees
-from topologies.trees.switch_removal_heuristic import spread_switches
-from topologies.trees.tree_counts import tree_capacities
+from tutti.models.bounds.bottleneck_cut import bottleneck_cut
+from tutti.topologies import parse_topology
+from tutti.topologies.trees.forest import LogicalNetwork, heights, largest_height, mean_height
+from tutti.topologies.trees.packing import pack_trees
+from tutti.topologies.trees.packing_heuristic import grow_trees
+from tutti.topologies.trees.switch_removal_heuristic import spread_switches
+from tutti.topologies.trees.tree_counts import tree_capacities
 
 GUESSED = 60
 """Of a hundred random networks, so many at least are guessed: otherwise the tests below say little."""

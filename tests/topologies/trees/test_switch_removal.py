@@ -16,9 +16,9 @@ from tests.topologies.eulerian import (
     routes_are_paths,
     worst_ratio,
 )
-from topologies import InputError, Link, Topology
-from topologies.trees.switch_removal import _Network, _Splitting, remove_switches
-from topologies.trees.tree_counts import tree_capacities, trees_by_root
+from tutti.topologies import InputError, Link, Topology
+from tutti.topologies.trees.switch_removal import _Network, _Splitting, remove_switches
+from tutti.topologies.trees.tree_counts import tree_capacities, trees_by_root
 
 WITH_SWITCHES = [seed for seed in range(120) if random_eulerian(seed).num_switches]
 

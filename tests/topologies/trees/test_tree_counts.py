@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.topologies.eulerian import flows_by_networkx, platform, random_eulerian, rescaled, worst_ratio
-from topologies import InputError, Link, NoSchedule, Topology
-from topologies.trees.tree_counts import MOST_TREES, sustains, tree_capacities, trees_by_root
+from tutti.topologies import InputError, Link, NoSchedule, Topology
+from tutti.topologies.trees.tree_counts import MOST_TREES, sustains, tree_capacities, trees_by_root
 
 
 def smallest_k(topology, ratio):

@@ -5,8 +5,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from topologies.trees.packing_heuristic import Pairs, _begin
-from topologies.trees.tree_local_search import grow_widest, relieve
+from tutti.topologies.trees.packing_heuristic import Pairs, _begin
+from tutti.topologies.trees.tree_local_search import grow_widest, relieve
 
 
 def random_pairs(rng, nodes):

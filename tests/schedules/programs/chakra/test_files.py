@@ -5,13 +5,13 @@ from fractions import Fraction
 
 import pytest
 
-from schedules.programs.chakra import files
-from schedules.programs.chakra.protobuf import Int32, NodeType, node
-from schedules.programs.moves import ways
-from schedules.simulation.simulate import SimulationOptions, simulate
 from tests.schedules.programs.chakra.astra import Replay
 from tests.schedules.programs.replays import CASES, between_ranks, made, play
-from topologies.errors import InputError
+from tutti.schedules.programs.chakra import files
+from tutti.schedules.programs.chakra.protobuf import Int32, NodeType, node
+from tutti.schedules.programs.moves import ways
+from tutti.schedules.simulation.simulate import SimulationOptions, simulate
+from tutti.topologies.errors import InputError
 
 SIZE = 9 * 2**20 * 10**3
 ACTIONS = {4: "sum", 5: "send", 6: "recv"}

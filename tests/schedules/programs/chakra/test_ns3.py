@@ -5,10 +5,10 @@ from fractions import Fraction
 
 import pytest
 
-from schedules.programs.chakra.ns3 import to_ns3
-from topologies.errors import InputError
-from topologies.text import parse_topology
-from topologies.topology import Link, Topology
+from tutti.schedules.programs.chakra.ns3 import to_ns3
+from tutti.topologies.errors import InputError
+from tutti.topologies.text import parse_topology
+from tutti.topologies.topology import Link, Topology
 
 US = Fraction(1, 10**6)
 

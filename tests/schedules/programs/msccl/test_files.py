@@ -3,21 +3,21 @@
 import pytest
 
 import tutti
-from schedules.collective import collective
-from schedules.programs.faults import ProgramError
-from schedules.programs.formats import FORMATS
-from schedules.programs.interpreter import judge
-from schedules.programs.lowering import Limits, lower
-from schedules.programs.msccl import files
-from schedules.programs.msccl.files import MscclOptions, lowered
-from schedules.programs.msccl.printer import XmlOptions, to_xml
-from schedules.programs.msccl.reader import parse_algo
-from schedules.programs.mscclpp.files import PlanOptions, plan_of
-from schedules.programs.program import NOWHERE, Address, Buffer, Instruction, Op, Program
 from tests.schedules.programs.by_hand import doubling_allreduce
 from tests.schedules.programs.replays import made
 from tests.schedules.programs.runs import outcome
-from topologies.errors import InputError
+from tutti.schedules.collective import collective
+from tutti.schedules.programs.faults import ProgramError
+from tutti.schedules.programs.formats import FORMATS
+from tutti.schedules.programs.interpreter import judge
+from tutti.schedules.programs.lowering import Limits, lower
+from tutti.schedules.programs.msccl import files
+from tutti.schedules.programs.msccl.files import MscclOptions, lowered
+from tutti.schedules.programs.msccl.printer import XmlOptions, to_xml
+from tutti.schedules.programs.msccl.reader import parse_algo
+from tutti.schedules.programs.mscclpp.files import PlanOptions, plan_of
+from tutti.schedules.programs.program import NOWHERE, Address, Buffer, Instruction, Op, Program
+from tutti.topologies.errors import InputError
 
 HUNG = [
     ("torus:3x3", "allgather", "torus_rings"),

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from schedules.programs.msccl.flavours import BOTH, MSCCL, RCCL
-from schedules.programs.msccl.lint import Finding, lint
-from schedules.programs.msccl.printer import XmlOptions, to_xml
 from tests.schedules.programs.by_hand import pairs_allreduce, straight
 from tests.schedules.programs.msccl.test_reader import TWO, sample
+from tutti.schedules.programs.msccl.flavours import BOTH, MSCCL, RCCL
+from tutti.schedules.programs.msccl.lint import Finding, lint
+from tutti.schedules.programs.msccl.printer import XmlOptions, to_xml
 
 RING = TWO.read_text()
 PAIRS = to_xml(pairs_allreduce(3))

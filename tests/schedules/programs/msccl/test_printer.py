@@ -5,12 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from schedules.collective import KINDS, collective
-from schedules.programs.msccl.flavours import BOTH, MSCCL, RCCL
-from schedules.programs.msccl.lint import lint
-from schedules.programs.msccl.printer import XmlOptions, to_xml
-from schedules.programs.msccl.reader import from_xml, parse_algo
-from schedules.programs.program import NOWHERE, Address, Buffer, Instruction, Op, Program
 from tests.schedules.programs.by_hand import (
     doubling_allreduce,
     pairs_allreduce,
@@ -18,7 +12,13 @@ from tests.schedules.programs.by_hand import (
     ring_allreduce,
     straight,
 )
-from topologies.errors import InputError
+from tutti.schedules.collective import KINDS, collective
+from tutti.schedules.programs.msccl.flavours import BOTH, MSCCL, RCCL
+from tutti.schedules.programs.msccl.lint import lint
+from tutti.schedules.programs.msccl.printer import XmlOptions, to_xml
+from tutti.schedules.programs.msccl.reader import from_xml, parse_algo
+from tutti.schedules.programs.program import NOWHERE, Address, Buffer, Instruction, Op, Program
+from tutti.topologies.errors import InputError
 
 IN, OUT, SCRATCH = Buffer
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-import schedules
-from schedules.programs.msccl.printer import to_xml
-from schedules.programs.msccl.reader import from_xml, parse_algo, places, read_msccl
-from schedules.programs.program import Address, Buffer, Instruction, Op
 from tests.schedules.programs.by_hand import pairs_allreduce, ring_allgather, straight
-from topologies.errors import InputError
+from tutti import schedules
+from tutti.schedules.programs.msccl.printer import to_xml
+from tutti.schedules.programs.msccl.reader import from_xml, parse_algo, places, read_msccl
+from tutti.schedules.programs.program import Address, Buffer, Instruction, Op
+from tutti.topologies.errors import InputError
 
 IN, OUT, SCRATCH = Buffer
 SAMPLES = Path(schedules.__file__).parents[2] / "shared" / "samples" / "msccl_xml"

@@ -5,12 +5,6 @@ import json
 import numpy as np
 import pytest
 
-from schedules.collective import collective
-from schedules.programs.mscclpp.files import PlanOptions, plan_of
-from schedules.programs.mscclpp.printer import Misfit, to_plan
-from schedules.programs.mscclpp.reader import from_plan
-from schedules.programs.one_sided import one_sided
-from schedules.programs.program import NOWHERE, Address, Buffer, Instruction, Op, Program
 from tests.schedules.programs.by_hand import (
     OF_EVERY_KIND,
     doubling_allreduce,
@@ -20,7 +14,13 @@ from tests.schedules.programs.by_hand import (
     straight,
 )
 from tests.schedules.programs.replays import made
-from topologies.errors import InputError
+from tutti.schedules.collective import collective
+from tutti.schedules.programs.mscclpp.files import PlanOptions, plan_of
+from tutti.schedules.programs.mscclpp.printer import Misfit, to_plan
+from tutti.schedules.programs.mscclpp.reader import from_plan
+from tutti.schedules.programs.one_sided import one_sided
+from tutti.schedules.programs.program import NOWHERE, Address, Buffer, Instruction, Op, Program
+from tutti.topologies.errors import InputError
 
 IN, OUT, SCRATCH = Buffer
 WAYS = {"memory": {}, "packets": {"packets": True}, "ports": {"proxied": True}}

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from schedules.programs.faults import ProgramError
-from schedules.programs.interpreter import judge
-from schedules.programs.mscclpp.printer import to_plan
-from schedules.programs.mscclpp.reader import from_plan, read_plan
-from schedules.programs.one_sided import one_sided
-from schedules.programs.program import Op
 from tests.schedules.programs.by_hand import ring_allgather
-from topologies.errors import InputError
+from tutti.schedules.programs.faults import ProgramError
+from tutti.schedules.programs.interpreter import judge
+from tutti.schedules.programs.mscclpp.printer import to_plan
+from tutti.schedules.programs.mscclpp.reader import from_plan, read_plan
+from tutti.schedules.programs.one_sided import one_sided
+from tutti.schedules.programs.program import Op
+from tutti.topologies.errors import InputError
 
 SAMPLES = Path(__file__).parents[5] / "shared" / "samples" / "mscclpp_json"
 

@@ -1,15 +1,8 @@
-"""tutti in Python: schedules of collectives on any network, and how far each is from the best possible.
-
->>> import tutti
->>> result = tutti.synthesize("torus:4x4", "allgather", size="64MB", method="bfb")
->>> print(f"{result.time * 1e6:.0f} us, at most {result.gap:.1%} above what is possible")
-302 us, at most 0.3% above what is possible
->>> result.bound.check()
-True
+"""The public names of `tutti`, wired from parts that are public as well.
 
 Every function takes a network as a text (``"dgx_a100:2"``), a path, a networkx graph or a `Topology`, and a
-size as a text or a number of bytes. Times are seconds, bandwidths bytes a second. `synthesize` is wired from
-public parts, of which anyone can make another; nothing of the packages imports this module.
+size as a text or a number of bytes. Times are seconds, bandwidths bytes a second. No other module of the
+package imports this one.
 """
 
 from __future__ import annotations
@@ -23,55 +16,36 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments import plugins
-from experiments.registry import METHODS, find_method
-from experiments.result import MICRO, LowerBound, Result
-from experiments.runner.options import build_options, first_seeds, options_text
-from experiments.runner.plan import tasks_of
-from experiments.runner.tasks import Workplace, perform, synthesize_best
-from models.bounds import lower_bounds
-from schedules.collective import Collective
-from schedules.collective import collective as make_collective
-from schedules.files.schedule_file import read_schedule
-from schedules.method import Problem
-from schedules.schedule import Schedule
-from schedules.simulation.simulate import Simulation, SimulationOptions
-from schedules.simulation.simulate import simulate as simulated
-from schedules.verify import verify as replay
-from topologies.errors import InputError, Interrupted, suggestion
-from topologies.files import from_networkx
-from topologies.graphs.grid_structure import check_hosts
-from topologies.text import parse_topology
-from topologies.topology import Topology
-from topologies.units import checked_size, exact_number, parse_size
+from tutti.experiments import plugins
+from tutti.experiments.registry import METHODS, find_method
+from tutti.experiments.result import MICRO, LowerBound, Result
+from tutti.experiments.runner.options import build_options, first_seeds, options_text
+from tutti.experiments.runner.plan import tasks_of
+from tutti.experiments.runner.tasks import Workplace, perform, synthesize_best
+from tutti.models.bounds import lower_bounds
+from tutti.schedules.collective import Collective
+from tutti.schedules.collective import collective as make_collective
+from tutti.schedules.files.schedule_file import read_schedule
+from tutti.schedules.method import Problem
+from tutti.schedules.schedule import Schedule
+from tutti.schedules.simulation.simulate import Simulation, SimulationOptions
+from tutti.schedules.simulation.simulate import simulate as simulated
+from tutti.schedules.verify import verify as replay
+from tutti.topologies.errors import InputError, Interrupted, suggestion
+from tutti.topologies.files import from_networkx
+from tutti.topologies.graphs.grid_structure import check_hosts
+from tutti.topologies.text import parse_topology
+from tutti.topologies.topology import Topology
+from tutti.topologies.units import checked_size, exact_number, parse_size
 
 if TYPE_CHECKING:
     import networkx as nx
     import pandas as pd
 
-    from experiments.show.page import Page
+    from tutti.experiments.show.page import Page
 
 FIRST = ("topology", "collective", "size_bytes", "method", "options", "status", "time", "bound", "gap")
 """Columns of `compare` that stand before the others."""
-
-__all__ = [
-    "Interrupted",
-    "LowerBound",
-    "Result",
-    "Schedule",
-    "Topology",
-    "bound",
-    "collective",
-    "compare",
-    "find",
-    "methods",
-    "register",
-    "show",
-    "simulate",
-    "synthesize",
-    "topology",
-    "verify",
-]
 
 
 def topology(network: Topology | str | Path | nx.Graph) -> Topology:
@@ -273,8 +247,8 @@ def show(
     VerificationError, InputError
         If it is no legal schedule and no network, or the page can't be written.
     """
-    from experiments.show.page import page_of
-    from experiments.show.sources import read_source
+    from tutti.experiments.show.page import page_of
+    from tutti.experiments.show.sources import read_source
 
     if isinstance(what, Result) and size is None:
         size = what.size
@@ -371,7 +345,7 @@ def compare(
         )
     ]
     workplace = Workplace(METHODS, None, {}, topology=known.__getitem__)
-    from experiments.runner.results import to_table  # slow to import
+    from tutti.experiments.runner.results import to_table  # slow to import
 
     rows = [row for task in tasks for row in perform(task, workplace).rows]
     frame: pd.DataFrame = to_table(rows).to_pandas()
@@ -392,7 +366,7 @@ def find(nodes: int, degree: int, *, bidirectional: bool = False) -> pd.DataFram
     """
     import pandas as pd
 
-    from expansions.finder import Finder
+    from tutti.expansions.finder import Finder
 
     for name, number in (("nodes", nodes), ("degree", degree)):
         if not isinstance(number, int | np.integer) or isinstance(number, bool):
