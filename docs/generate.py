@@ -17,10 +17,10 @@ import tutti
 from tutti.experiments.cli.parser import make_parser
 from tutti.experiments.registry import METHODS
 from tutti.experiments.result import Result
-from tutti.experiments.runner.options import describe_options
 from tutti.schedules import Method
 from tutti.schedules.collective import KINDS, Kind
 from tutti.topologies.errors import Unsupported
+from tutti.topologies.options import describe_options
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ("torus:4x4", "hypercube:3", "L(K_{4,4})", "dgx_a100:2", "dgx1", "mesh:4x4", "complete:2")

@@ -17,7 +17,6 @@ from typing import Any
 from tutti.experiments.methods.best import NEAR_ENOUGH, OUT_OF_TIME, SLOWER
 from tutti.experiments.printable import printable
 from tutti.experiments.runner.judge import Cost, ProvenBound, notes, time_columns
-from tutti.experiments.runner.options import build_options
 from tutti.experiments.runner.tasks import Synthesized
 from tutti.models.bounds import Bound, BoundError, best_bound, own_bounds
 from tutti.schedules.collective import Collective, Kind
@@ -25,6 +24,7 @@ from tutti.schedules.files.schedule_file import write_schedule
 from tutti.schedules.programs.formats import find_format
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import InputError
+from tutti.topologies.options import build_options
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import duration, format_size, short, throughput
 

@@ -30,7 +30,7 @@ from tutti.schedules.simulation.pipelining import best_slices
 from tutti.schedules.verify import verify
 from tutti.topologies.errors import InputError, Unsupported
 from tutti.topologies.exact import FloatArray
-from tutti.topologies.ranges import Choice, Options
+from tutti.topologies.options import Choice, Options
 from tutti.topologies.topology import Topology
 
 MODEL, SIMULATOR = "model", "simulator"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.graphs.grid_structure import note_on_hosts
-from tutti.topologies.ranges import Options
+from tutti.topologies.options import Options
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,14 @@ from tutti.schedules.capabilities import EVERYTHING, Capabilities
 from tutti.schedules.collective import Collective
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import Unsupported
+from tutti.topologies.exact import INT64_MAX
+from tutti.topologies.options import Whole
 from tutti.topologies.topology import Topology
+
+SEED_COUNT = Whole(1, 10**6)
+"""Allowed numbers of seeds for one row. A larger number is probably a mistake."""
+SEED = Whole(0, INT64_MAX)
+"""Allowed values of a single seed: results keep it in a column of int64."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +134,30 @@ class Method:
     def unsupported(self, reason: str) -> Unsupported:
         """Return the error that says why this method does not handle a problem."""
         return Unsupported(f"{self.name} {reason}")
+
+
+def first_seeds(method: Method, count: int, name: str = "seeds") -> range:
+    """Return so many seeds from 0; of a method without randomness one.
+
+    Raises
+    ------
+    InputError
+        If there can't be so many, with what the user calls their number.
+    """
+    SEED_COUNT.check("", name, count)
+    return range(count if method.seeded else 1)
+
+
+def only_seed(method: Method, seed: int, name: str = "seed") -> range:
+    """Return one seed, as `first_seeds` returns several; 0 for a method without randomness.
+
+    Raises
+    ------
+    InputError
+        If it is no seed, with what the user calls it.
+    """
+    SEED.check("", name, seed)
+    return range(seed, seed + 1) if method.seeded else range(1)
 
 
 def chunks_a_shard(options: Any) -> str:

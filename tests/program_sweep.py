@@ -15,10 +15,10 @@ from dataclasses import fields
 from fractions import Fraction
 
 from tutti.experiments.registry import METHODS
-from tutti.experiments.runner.options import build_options, first_seeds
 from tutti.experiments.runner.tasks import synthesize_best
 from tutti.schedules import KINDS, Problem
 from tutti.schedules.collective import collective
+from tutti.schedules.method import first_seeds
 from tutti.schedules.programs.interpreter import judge
 from tutti.schedules.programs.lowering import lower
 from tutti.schedules.programs.msccl.files import MscclOptions, lowered
@@ -30,6 +30,7 @@ from tutti.schedules.programs.mscclpp.reader import from_plan
 from tutti.schedules.schedule import Schedule
 from tutti.topologies import InputError, NoSchedule, Unsupported, parse_topology
 from tutti.topologies.errors import TuttiError
+from tutti.topologies.options import build_options
 
 NETWORKS = (
     "ring:8", "mesh:4x4", "torus:4x4", "torus:5x6", "hypercube:5", "complete:8", "circulant:12,2,3",

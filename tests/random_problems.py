@@ -33,8 +33,8 @@ from tutti.schedules.verify import VerificationError, verify
 from tutti.topologies import InputError, Link, NoSchedule, Topology, Unsupported, parse_topology
 from tutti.topologies.errors import TuttiError
 from tutti.topologies.exact import Rationals
+from tutti.topologies.options import Choice, Flag, Whole, _ranges
 from tutti.topologies.processes import Caller, End, Worker
-from tutti.topologies.ranges import Choice, Flag, Whole, _ranges
 from tutti.topologies.text import FAMILIES
 from tutti.topologies.transforms import without
 

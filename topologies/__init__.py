@@ -3,10 +3,10 @@
 Read `topology` first (the network itself), then `text` (how one line names a network), `families` (what a
 line may name), `transforms` (failures, subsets of ranks, parallel links), `files`, and `graphs` and `trees`
 (the algorithms on networks that more than one folder needs); `importing` (the files of machines' tools) and
-`measurements` (α and bandwidth from measured times). `exact`, `units`, `errors`, `ranges` and `processes` are
-what everything above stands on: exact numbers in arrays, quantities with units, the errors a user meets, the
-ranges of options, and processes whose limits hold. This folder imports none of the others; `schedules` is the
-next.
+`measurements` (α and bandwidth from measured times). What everything above stands on is here too: `exact`
+(exact numbers in arrays), `units` (quantities with units), `errors` (what a user meets), `options` (ranges
+and reading of options) and `processes` (whose limits hold). This folder imports none of the others;
+`schedules` is the next.
 
 The names below are imported from their modules when first asked for: a process that needs `topologies.errors`
 alone, such as a solver's, starts without compiled kernels.

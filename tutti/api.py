@@ -19,14 +19,13 @@ import numpy as np
 from tutti.experiments import plugins
 from tutti.experiments.registry import METHODS, find_method
 from tutti.experiments.result import MICRO, LowerBound, Result
-from tutti.experiments.runner.options import build_options, first_seeds, options_text
 from tutti.experiments.runner.plan import tasks_of
 from tutti.experiments.runner.tasks import Workplace, perform, synthesize_best
 from tutti.models.bounds import lower_bounds
 from tutti.schedules.collective import Collective
 from tutti.schedules.collective import collective as make_collective
 from tutti.schedules.files.schedule_file import read_schedule
-from tutti.schedules.method import Problem
+from tutti.schedules.method import Problem, first_seeds
 from tutti.schedules.schedule import Schedule
 from tutti.schedules.simulation.simulate import Simulation, SimulationOptions
 from tutti.schedules.simulation.simulate import simulate as simulated
@@ -34,6 +33,7 @@ from tutti.schedules.verify import verify as replay
 from tutti.topologies.errors import InputError, Interrupted, suggestion
 from tutti.topologies.files import from_networkx
 from tutti.topologies.graphs.grid_structure import check_hosts
+from tutti.topologies.options import build_options, options_text
 from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import checked_size, exact_number, parse_size

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tutti.experiments.registry import find_method
-from tutti.experiments.runner.options import build_options
 from tutti.experiments.runner.tasks import Stopwatch, Synthesized, synthesize_best
 from tutti.schedules.collective import collective
 from tutti.schedules.method import Problem
 from tutti.schedules.schedule import Schedule
+from tutti.topologies.options import build_options
 from tutti.topologies.text import parse_topology
 
 GIGA, MICRO = 10**9, 10**6

@@ -19,7 +19,6 @@ from tutti.experiments.bench.measurement import (
     reference,
 )
 from tutti.experiments.registry import find_method
-from tutti.experiments.runner.options import build_options
 from tutti.experiments.runner.tasks import Stopwatch, synthesize_best
 from tutti.heuristics.tacos import TacosOptions
 from tutti.heuristics.tacos.on_disk import synthesize_to
@@ -27,6 +26,7 @@ from tutti.schedules.collective import collective
 from tutti.schedules.method import Problem
 from tutti.schedules.simulation.simulate import simulate
 from tutti.schedules.verify import verify
+from tutti.topologies.options import build_options
 from tutti.topologies.processes import peak_memory, reset_peak_memory
 from tutti.topologies.text import parse_topology
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 
 from tutti.experiments.cli.output import print_fields, print_json
-from tutti.experiments.runner.options import build_options, parse_assignments
 from tutti.schedules.files.schedule_file import check_place, read_schedule
 from tutti.schedules.programs.formats import find_format
 from tutti.schedules.verify import verify
+from tutti.topologies.options import build_options, parse_assignments
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -29,8 +29,8 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _methods() -> Iterator[dict[str, Any]]:
     from tutti.experiments.registry import METHODS
-    from tutti.experiments.runner.options import describe_options
     from tutti.schedules.collective import KINDS, Kind
+    from tutti.topologies.options import describe_options
 
     for method in METHODS.values():
         able = method.capabilities

@@ -15,19 +15,12 @@ from tutti.experiments.cli.problem import parse_amount, parse_collective
 from tutti.experiments.printable import say
 from tutti.experiments.registry import find_method
 from tutti.experiments.result import Result
-from tutti.experiments.runner.options import (
-    build_options,
-    first_seeds,
-    only_seed,
-    options_text,
-    parse_assignments,
-    with_lists,
-)
 from tutti.experiments.runner.progress import waiting
 from tutti.experiments.runner.tasks import synthesize_best
 from tutti.schedules.files.schedule_file import check_target, is_round_file
-from tutti.schedules.method import Method, Problem
+from tutti.schedules.method import Method, Problem, first_seeds, only_seed
 from tutti.topologies.errors import InputError, Interrupted
+from tutti.topologies.options import build_options, options_text, parse_assignments, with_lists
 from tutti.topologies.text import parse_topology
 from tutti.topologies.units import parse_size
 

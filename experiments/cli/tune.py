@@ -13,7 +13,6 @@ from tutti.experiments.cli.output import console, print_json, print_table
 from tutti.experiments.cli.run import write_report
 from tutti.experiments.printable import say
 from tutti.experiments.runner.kept_schedules import schedule_path
-from tutti.experiments.runner.options import build_options, parse_assignments
 from tutti.experiments.runner.run import RunOptions, run
 from tutti.experiments.tuner_files import TUNERS
 from tutti.schedules.collective import collective
@@ -21,6 +20,7 @@ from tutti.schedules.files.schedule_file import write_text
 from tutti.schedules.programs.formats import FORMATS, Format
 from tutti.topologies.errors import InputError, suggestion
 from tutti.topologies.files import write_topology
+from tutti.topologies.options import build_options, parse_assignments
 from tutti.topologies.text import parse_topology
 from tutti.topologies.transforms import forwarding
 from tutti.topologies.units import format_size, parse_size

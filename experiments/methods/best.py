@@ -42,9 +42,9 @@ from tutti.topologies.apart import Apart
 from tutti.topologies.deadline import OutOfTime, within
 from tutti.topologies.errors import InputError, Interrupted, NoSchedule, TuttiError, Unsupported
 from tutti.topologies.kernels import COMPILATION
+from tutti.topologies.options import Duration, Names, Number
 from tutti.topologies.processes import End
 from tutti.topologies.progress import tell
-from tutti.topologies.ranges import Duration, Names, Number
 from tutti.topologies.units import duration
 
 DEFAULT_SECONDS, DEFAULT_GAP = "60s", 5e-3

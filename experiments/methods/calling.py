@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 from tutti.schedules.method import Method
 from tutti.topologies.errors import InputError, suggestion
-from tutti.topologies.ranges import Duration, Options
+from tutti.topologies.options import Duration, Options
 from tutti.topologies.units import parse_time
 
 

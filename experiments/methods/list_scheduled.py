@@ -28,7 +28,7 @@ from tutti.schedules.schedule import Schedule
 from tutti.schedules.simulation.simulate import simulate
 from tutti.topologies.errors import InputError, NoSchedule, Unsupported
 from tutti.topologies.kernels import now
-from tutti.topologies.ranges import Duration, Names
+from tutti.topologies.options import Duration, Names
 
 TREES = ("forestcoll", "allreduce_trees", "allreduce_lp")
 """Whose flows are tried by default."""

@@ -23,7 +23,7 @@ from tutti.schedules.schedule import Schedule
 from tutti.schedules.simulation.pipelining import best_slices
 from tutti.topologies.errors import InputError, NoSchedule, Unsupported
 from tutti.topologies.kernels import now
-from tutti.topologies.ranges import Names
+from tutti.topologies.options import Names
 
 QUICK = ("bfb", "torus_rings", "stepwise", "rails", "postal")
 """Whose schedules are tried by default."""

@@ -19,7 +19,6 @@ from tutti.experiments.resilience.failures import Failures
 from tutti.experiments.resilience.rows import ANEW, COLUMNS, DISCONNECTED, MADE, REROUTED
 from tutti.experiments.runner.config import Config, read_config
 from tutti.experiments.runner.judge import ProvenBound, bound_columns, too_fast
-from tutti.experiments.runner.options import build_options, options_text
 from tutti.experiments.runner.plan import make_plan, task_key, time_limit
 from tutti.experiments.runner.run import RunOptions, Summary, carry_out
 from tutti.experiments.runner.study import Outcomes, Study
@@ -43,6 +42,7 @@ from tutti.schedules.simulation.pipelining import best_slices
 from tutti.schedules.simulation.simulate import SimulationOptions, simulate
 from tutti.schedules.verify import verify
 from tutti.topologies.errors import Disconnected, InputError, NoSchedule, TuttiError, Unsupported, raised
+from tutti.topologies.options import build_options, options_text
 from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import Topology
 

@@ -14,14 +14,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from tutti.experiments import plugins
-from tutti.experiments.runner.options import TimeText
 from tutti.topologies.errors import InputError, suggestion
 from tutti.topologies.files import read_text
+from tutti.topologies.options import time_text
 
 KeepSchedules = Literal["all", "best", "none"]
 SIZE_EXAMPLE = '"1MB"'
@@ -37,6 +37,10 @@ class Table(BaseModel):
     """A table of the config: unknown keys are errors, no value is converted."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, hide_input_in_errors=True)
+
+
+TimeText = Annotated[str, BeforeValidator(time_text)]
+"""A time in a config's table, as text: numbers are seconds."""
 
 
 class TopologyTable(Table):

@@ -17,14 +17,14 @@ from tutti.experiments.registry import find_method
 from tutti.experiments.runner.config import CollectiveTable, Config, MethodTable, PartTable, Placed
 from tutti.experiments.runner.judge import is_named, method_label, with_busbw, with_speedups
 from tutti.experiments.runner.manifest import code_digest
-from tutti.experiments.runner.options import build_options, first_seeds, options_text
 from tutti.experiments.runner.study import Outcomes, Study
 from tutti.experiments.runner.tasks import Row, Task, topology_digest
 from tutti.schedules.collective import Collective, Kind, collective, concurrent
 from tutti.schedules.dimensions import grouped
-from tutti.schedules.method import Method, Problem
+from tutti.schedules.method import Method, Problem, first_seeds
 from tutti.topologies.errors import InputError, TuttiError, suggestion
 from tutti.topologies.exact import INT64_MAX
+from tutti.topologies.options import build_options, options_text
 from tutti.topologies.text import parse_topology
 from tutti.topologies.units import exact_number, parse_size, parse_time
 

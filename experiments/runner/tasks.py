@@ -17,7 +17,6 @@ import numpy as np
 from tutti.experiments import plugins
 from tutti.experiments.registry import find_method
 from tutti.experiments.runner.judge import Cost, ProvenBound, notes, time_columns
-from tutti.experiments.runner.options import build_options, options_text
 from tutti.models.bounds import own_bounds
 from tutti.schedules.collective import Collective
 from tutti.schedules.method import Method, Problem
@@ -27,6 +26,7 @@ from tutti.schedules.verify import VerificationError, verify_answer
 from tutti.topologies.errors import InputError, Interrupted, NoSchedule, TuttiError, Unsupported, raised
 from tutti.topologies.imports import counted
 from tutti.topologies.kernels import COMPILATION
+from tutti.topologies.options import build_options, options_text
 from tutti.topologies.processes import peak_memory, reset_peak_memory
 from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import Topology

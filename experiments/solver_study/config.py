@@ -17,8 +17,15 @@ from typing import Any, Literal
 import pyarrow as pa
 from pydantic import Field
 
-from tutti.experiments.runner.config import Placed, Table, load_plugins, parse_toml, read_table, read_tables
-from tutti.experiments.runner.options import TimeText
+from tutti.experiments.runner.config import (
+    Placed,
+    Table,
+    TimeText,
+    load_plugins,
+    parse_toml,
+    read_table,
+    read_tables,
+)
 from tutti.experiments.solver_study.models import is_mixed, model_text
 from tutti.models.solvers import SolverOptions
 from tutti.models.solvers.registry import BACKENDS

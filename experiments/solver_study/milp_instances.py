@@ -27,7 +27,7 @@ from tutti.schedules.collective import Kind, collective
 from tutti.schedules.method import Problem
 from tutti.topologies.errors import InputError, Unsupported
 from tutti.topologies.exact import BoolArray, FloatArray, frozen
-from tutti.topologies.ranges import Options, Whole
+from tutti.topologies.options import Options, Whole
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import parse_size
 

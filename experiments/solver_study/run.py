@@ -8,7 +8,6 @@ from typing import Any
 
 from rich.console import Console
 
-from tutti.experiments.runner.options import options_text
 from tutti.experiments.runner.plan import task_key
 from tutti.experiments.runner.run import RunOptions, Summary, carry_out
 from tutti.experiments.runner.study import Outcomes, Study
@@ -19,6 +18,7 @@ from tutti.experiments.solver_study.models import find_model, is_mixed
 from tutti.experiments.solver_study.tasks import StudyTask, judged
 from tutti.schedules.collective import collective
 from tutti.topologies.errors import InputError, TuttiError
+from tutti.topologies.options import options_text
 from tutti.topologies.text import parse_topology
 
 TASK_FORMAT = "tutti.solve/1"

@@ -13,7 +13,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from tutti.experiments.registry import find_method
-from tutti.experiments.runner.options import build_options
 from tutti.experiments.runner.tasks import synthesize_best
 from tutti.experiments.training.workload import SEND, Communication
 from tutti.models.bounds import best_bound
@@ -23,6 +22,7 @@ from tutti.schedules.schedule import Schedule
 from tutti.schedules.simulation.pipelining import best_slices
 from tutti.topologies.errors import InputError
 from tutti.topologies.graphs.shortest_paths import shortest_routes
+from tutti.topologies.options import build_options
 from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import Topology
 

@@ -13,8 +13,15 @@ import pyarrow as pa
 from pydantic import Field
 
 from tutti.experiments.registry import find_method
-from tutti.experiments.runner.config import Placed, Table, load_plugins, parse_toml, read_table, read_tables
-from tutti.experiments.runner.options import TimeText, build_options
+from tutti.experiments.runner.config import (
+    Placed,
+    Table,
+    TimeText,
+    load_plugins,
+    parse_toml,
+    read_table,
+    read_tables,
+)
 from tutti.experiments.training.calculon import read_calculon
 from tutti.experiments.training.clock import BOUND, Formula, Network, Scheduled
 from tutti.experiments.training.device import find_device
@@ -25,6 +32,7 @@ from tutti.experiments.training.workload import GROUPS, SEND, Parallelism, Workl
 from tutti.schedules.collective import KINDS
 from tutti.topologies.errors import InputError, TuttiError, suggestion
 from tutti.topologies.files import read_text
+from tutti.topologies.options import build_options
 from tutti.topologies.units import exact_number, parse_bandwidth, parse_size, parse_time
 
 FORMULA = "formula"

@@ -12,7 +12,6 @@ from typing import Any
 
 from rich.console import Console
 
-from tutti.experiments.runner.options import options_text
 from tutti.experiments.runner.plan import task_key
 from tutti.experiments.runner.run import RunOptions, Summary, carry_out
 from tutti.experiments.runner.study import Outcomes, Study
@@ -30,6 +29,7 @@ from tutti.experiments.training.iteration import BACKWARD, FORWARD, Iteration, i
 from tutti.experiments.training.workload import WEIGHTS, Communication
 from tutti.schedules.collective import Kind, collective
 from tutti.topologies.errors import NoSchedule, TuttiError, Unsupported, raised
+from tutti.topologies.options import options_text
 
 TASK_FORMAT = "tutti.training/1"
 MOST_BARS = 400

@@ -17,7 +17,7 @@ from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Chunks, Schedule
 from tutti.topologies.exact import INT64_MAX, FloatArray, Int64Array
 from tutti.topologies.graphs.grid_structure import Hosts, hosts_of
-from tutti.topologies.ranges import Number, Options
+from tutti.topologies.options import Number, Options
 
 LATER = 1 / 4
 """Of all stages: how long a piece that arrived waits, for what is balanced for so many stages goes first."""

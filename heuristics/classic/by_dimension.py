@@ -50,7 +50,7 @@ from tutti.schedules.method import Method, NoOptions, Problem
 from tutti.schedules.schedule import Chunks, Schedule
 from tutti.topologies.exact import FloatArray, Int64Array
 from tutti.topologies.graphs.grid_structure import Grid, LineKind, grid_of, hosts_of
-from tutti.topologies.ranges import Whole
+from tutti.topologies.options import Whole
 from tutti.topologies.topology import Topology
 
 LineTransfers = StepTransfers

@@ -27,7 +27,7 @@ from tutti.schedules.estimates import seconds_by_allgathers
 from tutti.schedules.method import Method, NoOptions, Problem
 from tutti.schedules.schedule import Chunks, Schedule
 from tutti.topologies.exact import Int64Array
-from tutti.topologies.ranges import Choice, Options
+from tutti.topologies.options import Choice, Options
 
 DOUBLING, HALVING = "doubling", "halving"
 

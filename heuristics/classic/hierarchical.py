@@ -41,7 +41,7 @@ from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.exact import Int64Array
 from tutti.topologies.graphs.grid_structure import Grid, Hosts, LineKind, hosts_of
-from tutti.topologies.ranges import Choice, Whole
+from tutti.topologies.options import Choice, Whole
 
 Rows = Callable[[int], StepTransfers]
 

@@ -18,7 +18,7 @@ from tutti.schedules.capabilities import Capabilities
 from tutti.schedules.collective import Collective, Kind
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Chunks, Schedule
-from tutti.topologies.ranges import Choice, Options
+from tutti.topologies.options import Choice, Options
 
 AUTO, SHIFT, XOR = "auto", "shift", "xor"
 

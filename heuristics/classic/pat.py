@@ -33,7 +33,7 @@ from tutti.schedules.capabilities import Capabilities, Groups
 from tutti.schedules.compose import BY_ALLGATHER, from_allgather
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Chunks, Schedule
-from tutti.topologies.ranges import Options, Whole
+from tutti.topologies.options import Options, Whole
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ from tutti.schedules.method import Method, NoOptions, Problem
 from tutti.schedules.schedule import Chunks, Schedule
 from tutti.topologies.exact import Int64Array
 from tutti.topologies.graphs.grid_structure import hosts_of, members_of
-from tutti.topologies.ranges import Options
+from tutti.topologies.options import Options
 from tutti.topologies.topology import Topology
 
 

@@ -33,7 +33,7 @@ from tutti.topologies.exact import FloatArray, Int32Array, Int64Array, offsets_o
 from tutti.topologies.graphs.free_action import free_group
 from tutti.topologies.graphs.shortest_paths import hop_distances
 from tutti.topologies.kernels import kernel
-from tutti.topologies.ranges import Options, Whole
+from tutti.topologies.options import Options, Whole
 
 FEW_TRANSFERS = 2**19
 """A datum is cut in the most of `CUTS` parts with which there are no more."""

@@ -53,7 +53,7 @@ from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Chunks, Schedule
 from tutti.topologies.exact import Int64Array
 from tutti.topologies.graphs.grid_structure import Grid
-from tutti.topologies.ranges import Choice, Options
+from tutti.topologies.options import Choice, Options
 
 BANDWIDTH, LATENCY = "bandwidth", "latency"
 

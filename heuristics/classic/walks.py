@@ -35,7 +35,7 @@ from tutti.schedules.schedule import Schedule
 from tutti.topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
 from tutti.topologies.graphs.grid_structure import Grid, LineKind, grid_of
 from tutti.topologies.graphs.shortest_paths import diameter, hop_distances
-from tutti.topologies.ranges import Options, Whole
+from tutti.topologies.options import Options, Whole
 from tutti.topologies.topology import Link, Topology
 
 MOST_TRANSFERS = 2**22

@@ -33,7 +33,7 @@ from tutti.schedules.schedule import Chunks, Clock, Schedule, step_numbers
 from tutti.schedules.simulation.simulate import simulate
 from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, offsets_of
 from tutti.topologies.kernels import now
-from tutti.topologies.ranges import SECONDS, Options, Whole
+from tutti.topologies.options import SECONDS, Options, Whole
 
 MOST_RANKS = 256
 """Every rank may send to every other at every moment."""

@@ -30,7 +30,7 @@ from tutti.schedules.simulation.simulate import simulate
 from tutti.topologies.exact import FloatArray, Int64Array, offsets_of
 from tutti.topologies.graphs.grid_structure import grid_of, placed
 from tutti.topologies.kernels import now
-from tutti.topologies.ranges import SECONDS, Whole
+from tutti.topologies.options import SECONDS, Whole
 
 MOST_RANKS = 256
 """Ranks by items is a table."""

@@ -24,7 +24,7 @@ from tutti.heuristics.nccl.constants import GENERATIONS, POSTING, PROTOCOLS, Alg
 from tutti.heuristics.nccl.model import Channels, Cluster
 from tutti.topologies.exact import BoolArray, FloatArray, Int64Array
 from tutti.topologies.graphs.grid_structure import Hosts
-from tutti.topologies.ranges import Choice, Number, Whole
+from tutti.topologies.options import Choice, Number, Whole
 from tutti.topologies.topology import Topology
 
 GIGA = 10**9

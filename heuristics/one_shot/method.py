@@ -25,7 +25,7 @@ from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import NO_COPY, Chunks, Clock, Schedule, step_numbers
 from tutti.topologies.exact import FloatArray, Int64Array, offsets_of
 from tutti.topologies.kernels import kernel
-from tutti.topologies.ranges import Options, Whole
+from tutti.topologies.options import Options, Whole
 
 MOST_TRANSFERS = 2**22
 """Largest number of transfers of a schedule. Larger problems are for methods that compute no sum twice."""

@@ -45,7 +45,7 @@ from tutti.topologies.errors import NoSchedule, Unsupported
 from tutti.topologies.exact import BoolArray, Int64Array, IntArray
 from tutti.topologies.graphs.shortest_paths import alpha_distances, hop_distances
 from tutti.topologies.kernels import now
-from tutti.topologies.ranges import SECONDS, Options, Whole
+from tutti.topologies.options import SECONDS, Options, Whole
 from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import transpose
 

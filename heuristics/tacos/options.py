@@ -11,7 +11,7 @@ import numpy as np
 from tutti.schedules.collective import EVERYONE
 from tutti.schedules.method import Problem
 from tutti.topologies.errors import InputError
-from tutti.topologies.ranges import SECONDS, Choice, Options, Whole
+from tutti.topologies.options import SECONDS, Choice, Options, Whole
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import parse_size
 

@@ -34,7 +34,7 @@ from tutti.schedules.schedule import Clock, Schedule
 from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, offsets_of
 from tutti.topologies.graphs.max_flow import DinicNetwork
-from tutti.topologies.ranges import Options, Whole
+from tutti.topologies.options import Options, Whole
 from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import transpose
 from tutti.topologies.trees.forest import LogicalNetwork, largest_height, mean_height

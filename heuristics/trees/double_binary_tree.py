@@ -42,7 +42,7 @@ from tutti.schedules.collective import Kind
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.exact import Int32Array
-from tutti.topologies.ranges import Options, Whole
+from tutti.topologies.options import Options, Whole
 
 KINDS = (Kind.ALLREDUCE, Kind.BROADCAST, Kind.REDUCE)
 

@@ -39,7 +39,7 @@ from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
 from tutti.topologies.exact import BoolArray, Int32Array, Int64Array
 from tutti.topologies.kernels import kernel
-from tutti.topologies.ranges import Flag, Options
+from tutti.topologies.options import Flag, Options
 from tutti.topologies.topology import Topology
 
 

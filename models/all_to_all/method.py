@@ -38,7 +38,7 @@ from tutti.schedules.pacing import hop_by_hop, paced
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import InputError, TuttiError, suggestion
 from tutti.topologies.kernels import now
-from tutti.topologies.ranges import Choice, Number, Options
+from tutti.topologies.options import Choice, Number, Options
 
 KINDS = (Kind.ALL_TO_ALL, Kind.SCATTER, Kind.GATHER)
 

@@ -43,7 +43,7 @@ from tutti.topologies.exact import FloatArray, Int64Array, offsets_of
 from tutti.topologies.graphs.shortest_paths import hop_distances
 from tutti.topologies.graphs.symmetry import automorphisms
 from tutti.topologies.kernels import now
-from tutti.topologies.ranges import Duration, Options
+from tutti.topologies.options import Duration, Options
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import parse_time
 

@@ -46,8 +46,8 @@ from tutti.topologies.exact import FloatArray, Int32Array, Int64Array
 from tutti.topologies.graphs.shortest_paths import diameter, hop_distances
 from tutti.topologies.graphs.symmetry import automorphisms, drawn_subgroup
 from tutti.topologies.kernels import now
+from tutti.topologies.options import Duration, Options, Whole
 from tutti.topologies.progress import tell
-from tutti.topologies.ranges import Duration, Options, Whole
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import parse_time
 

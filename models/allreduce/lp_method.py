@@ -44,7 +44,7 @@ from tutti.schedules.schedule import Schedule
 from tutti.schedules.simulation.simulate import simulate
 from tutti.topologies.errors import NoSchedule
 from tutti.topologies.kernels import now
-from tutti.topologies.ranges import SECONDS, Choice, Options, Whole
+from tutti.topologies.options import SECONDS, Choice, Options, Whole
 from tutti.topologies.topology import Topology
 from tutti.topologies.trees.forest import largest_height, mean_height
 

@@ -30,7 +30,7 @@ from tutti.schedules.simulation.simulate import simulate
 from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.exact import INT64_MAX
 from tutti.topologies.kernels import now
-from tutti.topologies.ranges import Number, Options
+from tutti.topologies.options import Number, Options
 from tutti.topologies.topology import Topology
 from tutti.topologies.trees.forest import LogicalNetwork, largest_height, mean_height
 

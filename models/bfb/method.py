@@ -30,7 +30,7 @@ from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import InputError, NoSchedule, suggestion
 from tutti.topologies.graphs.shortest_paths import hop_distances
 from tutti.topologies.kernels import now
-from tutti.topologies.ranges import SECONDS, Choice, Options, Whole
+from tutti.topologies.options import SECONDS, Choice, Options, Whole
 
 if TYPE_CHECKING:
     from tutti.models.bfb.model import Programs

@@ -38,7 +38,7 @@ from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.exact import Int64Array, Rationals
 from tutti.topologies.graphs.shortest_paths import shortest_routes
 from tutti.topologies.kernels import now
-from tutti.topologies.ranges import Choice, Options, Whole
+from tutti.topologies.options import Choice, Options, Whole
 from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import among, transpose
 from tutti.topologies.trees.align_trees import align_trees

@@ -39,7 +39,7 @@ from tutti.schedules.reversal import reverse
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
 from tutti.topologies.errors import InputError, NoSchedule, Unsupported
 from tutti.topologies.exact import Int64Array
-from tutti.topologies.ranges import Duration, Number, Options, Whole
+from tutti.topologies.options import Duration, Number, Options, Whole
 from tutti.topologies.transforms import transpose
 from tutti.topologies.units import parse_time
 

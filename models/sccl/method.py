@@ -17,7 +17,7 @@ from tutti.schedules.method import Method, Problem, chunks_a_shard
 from tutti.schedules.reversal import reverse
 from tutti.schedules.schedule import Chunks, Clock, Schedule, step_numbers
 from tutti.topologies.errors import InputError
-from tutti.topologies.ranges import Duration, Options, Whole
+from tutti.topologies.options import Duration, Options, Whole
 from tutti.topologies.transforms import transpose
 from tutti.topologies.units import parse_time
 

@@ -25,7 +25,7 @@ from tutti.models.solvers.outcome import (
     Trace,
 )
 from tutti.topologies.exact import FloatArray
-from tutti.topologies.ranges import Choice
+from tutti.topologies.options import Choice
 
 METHODS = {"choose": -1, "primal": 0, "dual": 1, "ipm": 2, "pdlp": 6}
 """Parameter ``Method``."""

@@ -24,7 +24,7 @@ from tutti.models.solvers.outcome import (
     Trace,
 )
 from tutti.topologies.errors import InputError
-from tutti.topologies.ranges import Choice
+from tutti.topologies.options import Choice
 
 METHODS = {
     "choose": None,

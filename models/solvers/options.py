@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from tutti.topologies.errors import InputError
-from tutti.topologies.ranges import SECONDS, Number, Options, Whole
+from tutti.topologies.options import SECONDS, Number, Options, Whole
 
 Positive = Annotated[float | None, Number(above=0)]
 Threads = Annotated[int, Whole(1)]

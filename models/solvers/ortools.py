@@ -43,7 +43,7 @@ from tutti.models.solvers.compiled import CompiledModel
 from tutti.models.solvers.options import Feature, Positive, Seed, SolverOptions, Threads
 from tutti.models.solvers.outcome import NOTHING, Extras, Outcome, Progress, SolutionStatus, Termination
 from tutti.topologies.errors import InputError
-from tutti.topologies.ranges import Choice, Whole
+from tutti.topologies.options import Choice, Whole
 
 # ortools/linear_solver/python/model_builder_helper: SolveStatus. FEASIBLE and NOT_SOLVED mean some limit.
 TERMINATIONS = {

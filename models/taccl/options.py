@@ -11,7 +11,7 @@ from tutti.models.taccl.sketch import Sketch, read_sketch
 from tutti.models.taccl.solving import StageLimits, mip_options
 from tutti.models.taccl.transfers import Contiguity
 from tutti.topologies.errors import InputError
-from tutti.topologies.ranges import Choice, Number, Options, Whole
+from tutti.topologies.options import Choice, Number, Options, Whole
 from tutti.topologies.units import parse_size
 
 PATHS = Choice(tuple(Paths), words=f"allowed: {', '.join(Paths)}")

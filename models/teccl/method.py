@@ -24,7 +24,7 @@ from tutti.schedules.reversal import reverse
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
 from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.kernels import now
-from tutti.topologies.ranges import Choice, Duration, Number, Options, Whole
+from tutti.topologies.options import Choice, Duration, Number, Options, Whole
 from tutti.topologies.transforms import transpose
 from tutti.topologies.units import parse_time
 

@@ -1,6 +1,6 @@
 """The formats that schedules are exported to, and programs imported from: `FORMATS`, a line each.
 
-A format is a module with ``OPTIONS``, a class of options (`topologies.ranges`), and functions
+A format is a module with ``OPTIONS``, a class of options (`topologies.options`), and functions
 
     write(schedule, path, options) -> dict[str, Any]     facts about the file, to be printed
     read(path, root) -> Program                          only if its programs are imported

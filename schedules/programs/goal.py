@@ -24,7 +24,7 @@ from tutti.schedules.programs.rounding import rounded
 from tutti.schedules.programs.tasks import Action, Task, Tasks, tasks_of, unit_bytes
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import InputError
-from tutti.topologies.ranges import Options
+from tutti.topologies.options import Options
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import parse_size
 

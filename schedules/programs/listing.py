@@ -17,7 +17,7 @@ from tutti.schedules.programs.program import NONE, Address, Buffer, Instruction,
 from tutti.schedules.programs.serial import serial_order
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import InputError
-from tutti.topologies.ranges import Whole
+from tutti.topologies.options import Whole
 
 
 @dataclass(frozen=True)

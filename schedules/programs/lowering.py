@@ -22,7 +22,7 @@ from tutti.schedules.programs.rounding import GRAIN, rounded
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import BoolArray, Int64Array, frozen, offsets_of
-from tutti.topologies.ranges import Options, Whole
+from tutti.topologies.options import Options, Whole
 from tutti.topologies.units import parse_size
 
 DEPTHS = (2, 8)

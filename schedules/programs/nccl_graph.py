@@ -24,7 +24,7 @@ from tutti.schedules.files.schedule_file import write_text
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import common_divisor
-from tutti.topologies.ranges import Choice, Options, Whole
+from tutti.topologies.options import Choice, Options, Whole
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import short
 

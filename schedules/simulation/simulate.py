@@ -52,7 +52,7 @@ from tutti.schedules.simulation.events import (
 )
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of
-from tutti.topologies.ranges import Flag
+from tutti.topologies.options import Flag
 
 MOST_HOPS = 2**31 - 1
 

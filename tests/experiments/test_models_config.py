@@ -8,10 +8,10 @@ import pytest
 
 from tutti.experiments.registry import METHODS
 from tutti.experiments.runner.config import read_config
-from tutti.experiments.runner.options import build_options
 from tutti.experiments.runner.plan import make_plan, time_limit
 from tutti.schedules import Problem
 from tutti.topologies import Unsupported, parse_topology
+from tutti.topologies.options import build_options
 
 CONFIG = Path(__file__).parents[2] / "configs" / "models.toml"
 PROGRAMS = {("bfb", "allgather"), ("mcf", "all-to-all"), ("allreduce_lp", "allreduce")}

@@ -341,7 +341,7 @@ BAD = {
         r"ImportError: the package schedules is called tutti.schedules",
     ),
     "moved": (
-        lines("raise ModuleNotFoundError('No module named \\'models\\'', name='models.bounds')"),
+        lines("raise ModuleNotFoundError('No module named \\'models\\'', name='tutti.models.bounds')"),
         r"ModuleNotFoundError: No module named 'models' \(mine.py:2\); import tutti.models",
     ),
     "divides": (lines("", "half = 1 / 0"), r"ZeroDivisionError: division by zero \(mine.py:3\)"),

@@ -6,9 +6,9 @@ import sys
 import pytest
 
 from tutti.experiments.registry import METHODS, find_method
-from tutti.experiments.runner.options import build_options
 from tutti.schedules import Problem, collective
 from tutti.topologies import InputError
+from tutti.topologies.options import build_options
 from tutti.topologies.text import parse_topology
 
 

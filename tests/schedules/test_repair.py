@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from tutti.experiments.registry import METHODS
-from tutti.experiments.runner.options import build_options
 from tutti.schedules import Chunks, Clock, Problem, Schedule, collective
 from tutti.schedules.cost import congestion, link_loads
 from tutti.schedules.repair import fastest_repair, repaired, rerouted
@@ -15,6 +14,7 @@ from tutti.schedules.simulation.simulate import simulate
 from tutti.schedules.verify import verify
 from tutti.topologies import InputError, NoSchedule, parse_topology
 from tutti.topologies.errors import Disconnected, Unsupported
+from tutti.topologies.options import build_options
 from tutti.topologies.text import with_words
 from tutti.topologies.transforms import linked_pairs
 

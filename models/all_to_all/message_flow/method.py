@@ -30,7 +30,7 @@ from tutti.topologies.exact import Int32Array, Int64Array, IntArray, offsets_of
 from tutti.topologies.graphs.free_action import free_group
 from tutti.topologies.graphs.symmetry import automorphisms, drawn_subgroup
 from tutti.topologies.kernels import now
-from tutti.topologies.ranges import Duration, Options, Whole
+from tutti.topologies.options import Duration, Options, Whole
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import parse_time
 

@@ -33,7 +33,7 @@ from tutti.schedules.programs.tasks import Action, Task, tasks_of, unit_bytes
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import INT64_MAX
-from tutti.topologies.ranges import Options
+from tutti.topologies.options import Options
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import format_size, parse_size
 

@@ -29,7 +29,7 @@ from tutti.schedules.programs.program import Program
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import InputError
 from tutti.topologies.files import read_text
-from tutti.topologies.ranges import Whole
+from tutti.topologies.options import Whole
 from tutti.topologies.xml_files import MOST_XML, Element
 
 

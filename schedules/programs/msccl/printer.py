@@ -37,7 +37,7 @@ from tutti.schedules.programs.program import NONE, Address, Buffer, Instruction,
 from tutti.schedules.programs.serial import senders
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import IntArray
-from tutti.topologies.ranges import Choice, Options, Whole
+from tutti.topologies.options import Choice, Options, Whole
 from tutti.topologies.units import whole_bytes
 
 _NAME_OF = {op: name for name, op in TYPES.items()}

@@ -31,7 +31,7 @@ from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import BoolArray
 from tutti.topologies.graphs.grid_structure import Hosts, hosts_of
-from tutti.topologies.ranges import Choice, Whole
+from tutti.topologies.options import Choice, Whole
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import whole_bytes
 

@@ -14,13 +14,13 @@ from tutti.experiments.registry import METHODS
 from tutti.experiments.resilience.failures import is_resilience
 from tutti.experiments.resilience.study import study_of as study_of_failures
 from tutti.experiments.runner.config import parse_config, read_config
-from tutti.experiments.runner.options import build_options, describe_options
 from tutti.experiments.runner.plan import make_plan, select, time_limit
 from tutti.experiments.solver_study import is_study, read_study
 from tutti.experiments.solver_study.run import make_tasks
 from tutti.experiments.training.config import is_training, read_training
 from tutti.experiments.training.study import study_of as study_of_training
 from tutti.topologies import InputError
+from tutti.topologies.options import build_options, describe_options
 from tutti.topologies.units import parse_time
 
 CONFIGS = Path(__file__).parents[3] / "configs"

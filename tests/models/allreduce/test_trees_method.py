@@ -9,7 +9,6 @@ import pytest
 
 from tests.models.allreduce.oracles import random_symmetric
 from tests.sweep import for_each
-from tutti.experiments.runner.options import build_options
 from tutti.models.allreduce import ALLREDUCE_TREES as METHOD
 from tutti.models.allreduce import AllreduceTreesOptions
 from tutti.models.bounds import lower_bounds
@@ -20,6 +19,7 @@ from tutti.schedules.simulation.simulate import simulate
 from tutti.schedules.verify import verify
 from tutti.topologies import InputError, Link, Topology
 from tutti.topologies.errors import NoSchedule, Unsupported
+from tutti.topologies.options import build_options
 from tutti.topologies.text import parse_topology
 
 GBPS = 50 * 10**9

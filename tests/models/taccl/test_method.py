@@ -8,13 +8,13 @@ import pytest
 
 from tests.models.taccl.cases import MEGABYTE, QUICK, REFERENCE, SLOW, made, microseconds
 from tests.sweep import for_each
-from tutti.experiments.runner.options import build_options
 from tutti.models.taccl import METHOD
 from tutti.models.taccl.options import TacclOptions
 from tutti.schedules import Problem, collective, concurrent
 from tutti.schedules.simulation.simulate import simulate
 from tutti.schedules.verify import verify
 from tutti.topologies.errors import InputError, Unsupported
+from tutti.topologies.options import build_options
 from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import Link, Topology
 

@@ -9,13 +9,13 @@ import pytest
 
 from tests.sweep import for_each
 from tutti.experiments.registry import find_method
-from tutti.experiments.runner.options import build_options
 from tutti.schedules import Chunks, Clock, Routes, Schedule, collective
 from tutti.schedules.cost import step_cost
 from tutti.schedules.method import Problem
 from tutti.schedules.simulation.events import in_order
 from tutti.schedules.simulation.simulate import SimulationOptions, simulate, watch
 from tutti.topologies import Link, Topology, parse_topology
+from tutti.topologies.options import build_options
 
 
 class Twin:

@@ -23,13 +23,17 @@ is for the class's own ``__post_init__``, after that of `Options`.
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import math
-from collections.abc import Collection, Mapping
+import tomllib
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, fields
+from decimal import Decimal
 from fractions import Fraction
 from functools import cache
 from types import NoneType
-from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Protocol, get_args, get_origin, get_type_hints
 
 from tutti.topologies.errors import InputError, suggestion
 from tutti.topologies.units import parse_time
@@ -219,3 +223,170 @@ def _ranges(options: type) -> Mapping[str, tuple[Range, bool]]:
         if given:
             found[field.name] = (given[0], NoneType in get_args(kind))
     return found
+
+
+TIME_LIMIT = "time_limit"
+"""The option that takes a number of seconds as well as a text with its unit, whatever its method holds."""
+
+
+class Optioned(Protocol):
+    """What has options: a method, a format, or a tuner's."""
+
+    @property
+    def name(self) -> str:
+        """As on the command line."""
+
+    @property
+    def options(self) -> type[Any]:
+        """The class of its options."""
+
+
+def build_options(owner: Optioned, given: Mapping[str, Any]) -> Any:
+    """Return the options dataclass of a method (or format) with the values in `given`, checked and exact.
+
+    Values are those of TOML or JSON; numbers with a point may be `Decimal`, which a field of type
+    `Fraction` takes exactly.
+
+    Raises
+    ------
+    InputError
+        For an option that it does not have, of a wrong type, or that its dataclass refuses.
+    """
+    fields = _fields(owner)
+    for name in given:
+        if name not in fields:
+            known = suggestion(name, fields) if fields else "; it has none"
+            raise InputError(f"{_named(owner)} has no option '{name}'{known}")
+    values = {name: _value(owner, name, fields[name], value) for name, value in given.items()}
+    try:
+        return owner.options(**values)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{_named(owner)}: {error}") from error
+
+
+def describe_options(owner: Optioned) -> dict[str, str]:
+    """Return each option of the method with its default, as text."""
+    return {
+        field.name: "required" if _required(field) else _text(getattr(owner.options(), field.name))
+        for field in fields(owner.options)
+        if field.init
+    }
+
+
+def time_text(value: Any) -> Any:
+    """Return a number, which is seconds, as a time with its unit, and anything else as it is.
+
+    Examples
+    --------
+    >>> time_text(15), time_text("2min")
+    ('15s', '2min')
+    """
+    number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+    return f"{value}s" if number else value
+
+
+def options_text(given: Mapping[str, Any]) -> str:
+    """Return options as one short text, sorted by name: ``"chunks=4 pick=rarest"``; empty for none.
+
+    Examples
+    --------
+    >>> options_text({"pick": "rarest", "chunks": 4})
+    'chunks=4 pick=rarest'
+    """
+    return " ".join(f"{name}={_text(given[name])}" for name in sorted(given))
+
+
+def parse_assignments(texts: Iterable[str]) -> dict[str, Any]:
+    """Return ``K=V`` texts as a mapping; V is read as TOML, or else as plain text.
+
+    Raises
+    ------
+    InputError
+        If a text has no ``=``, or a key occurs twice.
+
+    Examples
+    --------
+    >>> parse_assignments(["chunks=4", "pick=rarest"])
+    {'chunks': 4, 'pick': 'rarest'}
+    """
+    result: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise InputError(f"option '{text}': write it as NAME=VALUE, such as chunks=4")
+        if name in result:
+            raise InputError(f"option '{name}' is given twice")
+        result[name] = _toml_value(value)
+    return result
+
+
+def with_lists(owner: Optioned, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options with ``a,b`` made a list where the method has one: no quotes in a shell."""
+    lists = {name for name, hint in _fields(owner).items() if get_origin(hint) is tuple}
+    return {
+        name: [part.strip() for part in value.split(",")]
+        if name in lists and isinstance(value, str)
+        else value
+        for name, value in given.items()
+    }
+
+
+def _toml_value(text: str) -> Any:
+    try:
+        table = tomllib.loads(f"value = {text}", parse_float=Decimal)
+    except (ValueError, RecursionError):  # no TOML, or more than Python reads: the option's check refuses it
+        return text
+    return table["value"] if len(table) == 1 else text
+
+
+def _named(owner: Optioned) -> str:
+    return f"{type(owner).__name__.lower()} {owner.name}"
+
+
+def _required(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def _fields(owner: Optioned) -> dict[str, Any]:
+    hints = get_type_hints(owner.options)
+    return {field.name: hints[field.name] for field in fields(owner.options) if field.init}
+
+
+def _value(owner: Optioned, name: str, hint: Any, value: Any) -> Any:
+    """Check one value in JSON's strict mode, where an enum is its text and a tuple an array."""
+    from pydantic import TypeAdapter, ValidationError  # a solver's process needs neither
+
+    if name == TIME_LIMIT:
+        value = _time(owner, hint, value)
+    elif hint is str and type(value) in (int, Decimal):
+        value = str(value)  # what reads the text says that it lacks a unit, or what is allowed
+    exact = hint is Fraction or Fraction in get_args(hint)
+    plain = json.dumps(
+        value, default=lambda odd: str(odd) if exact or not isinstance(odd, Decimal) else float(odd)
+    )
+    try:
+        return TypeAdapter(hint).validate_json(plain, strict=True)
+    except ValidationError as error:
+        wanted = error.errors()[0]["msg"]
+        wanted = wanted[0].lower() + wanted[1:]
+        raise InputError(f"{_named(owner)}, option '{name}': {wanted}, not {plain}") from error
+
+
+def _time(owner: Optioned, hint: Any, value: Any) -> Any:
+    """Return a time limit as the method holds it: a text with its unit, or seconds."""
+    text = time_text(value)
+    if not isinstance(text, str):
+        return value
+    try:
+        seconds = parse_time(text)
+    except InputError as error:
+        raise InputError(f"{_named(owner)}, option '{TIME_LIMIT}': {error}") from error
+    return text if hint is str else float(seconds)
+
+
+def _text(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(_text, value))
+    return str(value)

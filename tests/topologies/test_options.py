@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 import pytest
 
 from tutti.topologies.errors import InputError
-from tutti.topologies.ranges import Choice, Duration, Names, Number, Options, Whole
+from tutti.topologies.options import Choice, Duration, Names, Number, Options, Whole
 
 
 @dataclass(frozen=True)
