@@ -57,7 +57,7 @@ docs: $(COMPILED) $(SITE) ## build the site in build/docs, and run every example
 
 api: $(COMPILED) $(SITE) ## build the reference of the public names in build/docs/api
 	@$(BIN)/python -W ignore -m pdoc --docformat numpy --output-directory build/docs/api \
-	    topologies schedules models heuristics expansions experiments
+	    tutti tutti.topologies tutti.schedules tutti.models tutti.heuristics tutti.expansions tutti.experiments
 
 lock: ## resolve requirements.txt again from pyproject.toml (needs uv)
 	$(UV) pip compile --quiet --universal --upgrade --generate-hashes --python-version 3.11 \
