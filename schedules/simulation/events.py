@@ -14,11 +14,12 @@ time, hop), of which `child` and `sibling` are the pointers. The state is in tab
 is used together lies together.
 
 Schedules whose messages enter links in the order of the table are simulated in one pass, without an agenda.
-Where every row is a message of one chunk over one link, no link has two rows of one order, and nothing is
-reduced, a message enters its link at the later of two moments: when its chunk is at the source, which an
-earlier row brought, and when the link's message before it has left. Both are known when the rows are gone
-through in order. So no more is kept than the rows' own times and which row brought each chunk to each node:
-24 bytes a transfer of an allgather where the event loop takes 150.
+Where every row is one chunk over one link and nothing is reduced, a link's messages have different orders. So
+a message enters its link at the later of two moments: when its chunks are at the source, which earlier
+messages brought, and when the link's message before it has left. Both are known when the orders are gone
+through one after the other. So no more is kept than the messages' times, the message of each row, and which
+row brought each chunk to each node. Where there are too many pairs of a chunk and a node, as in an all-to-all
+of many ranks, only the last row of each chunk is kept: that is enough if each chunk goes along one path.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tutti.schedules.schedule import Clock, Schedule, TransferColumns
-from tutti.topologies.exact import FloatArray, Int32Array, Int64Array
+from tutti.topologies.exact import FloatArray, Int32Array, Int64Array, IntArray
 from tutti.topologies.kernels import kernel
 
 Table = npt.NDArray[Any]
@@ -393,16 +394,35 @@ def _next_entry(agenda: Table, state: Int64Array) -> int:
 _NONE = -1
 FEW_PAIRS = 2**22
 PAIRS_A_TRANSFER = 4
-"""Nodes times chunks, 4 bytes each. With more for each transfer, as in an all-to-all of many ranks, where a
-chunk comes to few nodes, the event loop needs less memory; a few in all never matter."""
+"""Nodes times chunks, 4 bytes each. With more for each transfer, as in an all-to-all of many ranks, only the
+last row of each chunk is kept; a few in all never matter."""
 
 
 class Pass(NamedTuple):
-    """When each row starts and is complete, in ticks, shape (transfers,); how long each link is held."""
+    """When each message starts and is complete, in ticks, and its rows; how long each link is held.
+
+    Parameters
+    ----------
+    start, finish
+        Shape (messages,).
+    busy
+        Shape (links,).
+    message
+        int32, shape (transfers,): the message of each row, numbered by first rows.
+    """
 
     start: FloatArray
     finish: FloatArray
     busy: FloatArray
+    message: Int32Array
+
+
+class _LinkState(NamedTuple):
+    """Of each link: when it is free, what its latest message carries, and which that is (-1: none yet)."""
+
+    free: FloatArray
+    load: Int64Array
+    latest: Int32Array
 
 
 def in_order(
@@ -419,49 +439,37 @@ def in_order(
     overlap_alpha
         As of `schedules.simulation.simulate.SimulationOptions`.
     """
-    pairs = schedule.topology.num_nodes * len(schedule.chunks)
     if (
-        pairs > max(FEW_PAIRS, PAIRS_A_TRANSFER * len(schedule))
-        or schedule.clock is Clock.FLOW
+        schedule.clock is Clock.FLOW
         or schedule.order is None
         or schedule.routes is not None
         or schedule.count is not None
         or schedule.reduce is not None
-        or _share_a_moment(
-            schedule.order, schedule.route, np.full(schedule.topology.num_links, _NONE, dtype=np.int64)
-        )
     ):
         return None
-    rows, topology = len(schedule), schedule.topology
-    times = Pass(np.empty(rows), np.empty(rows), np.zeros(topology.num_links))
-    _run_in_order(
+    rows, topology, chunks = len(schedule), schedule.topology, len(schedule.chunks)
+    links, few = topology.num_links, max(FEW_PAIRS, PAIRS_A_TRANSFER * rows)
+    places = topology.num_nodes if topology.num_nodes * chunks <= few else 1
+    times = Pass(np.empty(rows), np.empty(rows), np.zeros(links), np.empty(rows, dtype=np.int32))
+    known = _run_in_order(
+        schedule.order,
         schedule.columns,
         topology.source,
         topology.target,
         schedule.chunks.size,
         alpha,
         sending,
-        np.full((topology.num_nodes, len(schedule.chunks)), _NONE, dtype=np.int32),
-        np.zeros(topology.num_links),
+        np.full((places, chunks), _NONE, dtype=np.int32),
+        _LinkState(np.zeros(links), np.zeros(links, dtype=np.int64), np.full(links, _NONE, dtype=np.int32)),
         times,
         overlap_alpha,
     )
-    return times
-
-
-@kernel(light=True)
-def _share_a_moment(order: Int64Array, route: Int32Array, latest: Int64Array) -> bool:
-    """Whether a link has two rows of one order, `order` being non-decreasing; `latest`: each link's, -1."""
-    for row in range(len(route)):
-        before = latest[route[row]]
-        if before != _NONE and order[before] == order[row]:
-            return True
-        latest[route[row]] = row
-    return False
+    return None if known < 0 else times._replace(start=times.start[:known], finish=times.finish[:known])
 
 
 @kernel(light=True)
 def _run_in_order(
+    order: IntArray,
     rows: TransferColumns,
     source: Int32Array,
     target: Int32Array,
@@ -469,24 +477,42 @@ def _run_in_order(
     alpha: FloatArray,
     sending: FloatArray,
     bringer: Int32Array,
-    free: FloatArray,
+    links: _LinkState,
     times: Pass,
     overlap_alpha: bool,
-) -> None:
-    """Fill in the times of the rows. `bringer`: the row that brought the chunk to the node, -1: none yet.
+) -> int:
+    """Fill in the times of the messages; return how many there are, -1 if `bringer` has too few places.
 
-    A link's rows go in the table's order, so that one is `free` once the row before it has left it.
+    `bringer` has, for each node and chunk, the row that brought it there, -1 if none did yet; with one place
+    only, the last row of the chunk.
     """
     chunk, _, route = rows
-    for row in range(len(chunk)):
-        link = route[row]
-        begin, brought = free[link], bringer[source[link], chunk[row]]
-        if brought != _NONE:
-            begin = max(begin, times.finish[brought])
-        sent = size[chunk[row]] * sending[link]
-        holding = sent if overlap_alpha else alpha[link] + sent
-        free[link] = begin + holding
-        times.busy[link] += holding
-        times.start[row] = begin
-        times.finish[row] = begin + (alpha[link] + sent)
-        bringer[target[link], chunk[row]] = row
+    start, finish, busy, message = times
+    most, known, first = len(bringer) - 1, 0, 0
+    while first < len(chunk):
+        begun, last = known, first
+        while last < len(chunk) and order[last] == order[first]:
+            link = route[last]
+            if links.latest[link] < begun:
+                links.latest[link], links.load[link], start[known] = known, 0, links.free[link]
+                known += 1
+            number = message[last] = links.latest[link]
+            links.load[link] += size[chunk[last]]
+            brought = bringer[min(source[link], most), chunk[last]]
+            if brought != _NONE:
+                if target[route[brought]] != source[link]:
+                    return -1
+                start[number] = max(start[number], finish[message[brought]])
+            last += 1
+        for row in range(first, last):
+            link, number = route[row], message[row]
+            bringer[min(target[link], most), chunk[row]] = row
+            if number == begun:  # the first row of the next message
+                begun += 1
+                sent = links.load[link] * sending[link]
+                holding = sent if overlap_alpha else alpha[link] + sent
+                links.free[link] = start[number] + holding
+                busy[link] += holding
+                finish[number] = start[number] + (alpha[link] + sent)
+        first = last
+    return known

@@ -262,13 +262,13 @@ def _in_order(
     )
     if times is None:
         return None
-    for ticks in times:
+    for ticks in (times.start, times.finish, times.busy):
         ticks /= rate
     return Simulation(
         time=float(times.finish.max(initial=0.0)),
         start=times.start,
         finish=times.finish,
-        message=np.arange(len(schedule), dtype=np.int32),
+        message=times.message,
         busy=times.busy,
         bytes=_bytes(schedule, size),
     )

@@ -232,6 +232,10 @@ def test_without_alpha_times_are_in_proportion_to_the_size(text, kind):
 def test_one_pass_is_the_event_loop(case, size, overlap):
     schedule, options = made(*case), SimulationOptions(overlap_alpha=overlap)
     assert passes(schedule)
+    assert_one_pass_is_the_event_loop(schedule, size, options)
+
+
+def assert_one_pass_is_the_event_loop(schedule, size, options):
     ours, loop = simulate(schedule, size, options), watch(schedule, size, options)[0]
     assert ours.time == loop.time
     for name in ("start", "finish", "message", "busy", "bytes"):
@@ -266,21 +270,41 @@ def test_others_are_left_to_the_event_loop(text, method, kind):
     assert not passes(made(text, method, kind))
 
 
-def test_where_chunks_come_to_few_nodes_the_event_loop_needs_less_memory(monkeypatch):
-    """12 nodes times 132 chunks is more than 4 a row: a chunk goes over one or two links."""
-    schedule = made("circulant:12,2,3", "tacos", "all_to_all")
-    assert 4 * len(schedule) < 12 * 132
-    assert passes(schedule)
+@for_each("case", [*CASES, ("gen_kautz:2,12", "stepwise", "all_to_all")])
+def test_where_each_chunk_goes_along_one_path_its_last_row_is_enough(case, monkeypatch):
+    """With room for one row of each chunk, one that is copied on is left to the event loop."""
+    schedule = made(*case)
     monkeypatch.setattr("tutti.schedules.simulation.events.FEW_PAIRS", 0)
-    assert not passes(schedule)
-    assert passes(made("mesh:4x5", "tacos", "allgather"))
+    monkeypatch.setattr("tutti.schedules.simulation.events.PAIRS_A_TRANSFER", 0)
+    at, along_paths = {}, True
+    for chunk, source, target in zip(schedule.chunk, schedule.source, schedule.target, strict=True):
+        along_paths &= at.get(chunk, source) == source
+        at[chunk] = target
+    assert passes(schedule) == along_paths
+    assert_one_pass_is_the_event_loop(schedule, SIZE, SimulationOptions())
 
 
-def test_two_messages_of_one_step_on_one_link_are_left_to_the_event_loop():
+def test_messages_of_several_chunks_take_one_pass_too():
+    """Two chunks in one message to rank 1, then two to rank 2, which rank 1 does not wait for."""
     topology = parse_topology("ring:3")
     what = collective("broadcast", 3, root=0)
     pairs = list(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
-    to, on = pairs.index((0, 1)), pairs.index((0, 2))
+    to, on = pairs.index((0, 1)), pairs.index((1, 2))
     rows = [(0, to, 1), (1, to, 1), (0, on, 2), (1, on, 2)]
     chunk, route, order = (np.array(column) for column in zip(*rows, strict=True))
-    assert not passes(Schedule(topology, what, Clock.STEP, Chunks.even(what, 2), chunk, route, order))
+    schedule = Schedule(topology, what, Clock.STEP, Chunks.even(what, 2), chunk, route, order)
+    assert passes(schedule)
+    ours = simulate(schedule, SIZE)
+    alpha, bandwidth = topology.alpha[to], topology.bandwidth[to]
+    assert ours.finish.tolist() == [float(alpha + SIZE / bandwidth), float(2 * (alpha + SIZE / bandwidth))]
+    assert ours.message.tolist() == [0, 0, 1, 1]
+    assert_one_pass_is_the_event_loop(schedule, SIZE, SimulationOptions())
+
+
+@for_each("size", [Fraction(1000), SIZE, Fraction(10**9, 7)])
+@for_each("network", ["gen_kautz:2,12", "mesh:3x4?bandwidth=25GB/s,100GB/s&alpha=1us", "dragonfly:3x3"])
+def test_an_all_to_all_in_steps_takes_one_pass(network, size):
+    schedule = made(network, "stepwise", "all_to_all")
+    assert len(simulate(schedule, size).start) < len(schedule), "messages carry several chunks"
+    assert passes(schedule)
+    assert_one_pass_is_the_event_loop(schedule, size, SimulationOptions())
