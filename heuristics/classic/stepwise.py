@@ -27,10 +27,11 @@ from tutti.heuristics.classic.windows import Network
 from tutti.schedules.capabilities import Capabilities, Switches
 from tutti.schedules.collective import Kind
 from tutti.schedules.method import Method, Problem
-from tutti.schedules.pacing import CUTS, Hops, busiest, last_end, steps
+from tutti.schedules.pacing import CUTS, Hops, busiest, last_end, quotas, steps
 from tutti.schedules.schedule import Chunks, Clock, Schedule, step_numbers
 from tutti.topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of
 from tutti.topologies.graphs.free_action import free_group
+from tutti.topologies.graphs.heaps import stable_pass
 from tutti.topologies.graphs.shortest_paths import hop_distances
 from tutti.topologies.kernels import kernel
 from tutti.topologies.options import Options, Whole
@@ -92,10 +93,14 @@ def synthesize(problem: Problem, options: StepwiseOptions, rng: np.random.Genera
     if problem.size is None or options.fewest or not len(data.chunk):
         return data.schedule(problem, plan)
     even = data.plan(data.paths(by_step=False))
-    plans = [plan, even, *(even._replace(step=step) for step in steps(data.along(even)))]
-    plan = min(plans, key=data.end)
-    least = max(busiest(data.along(even)) * data.unit, float(data.alpha.min()) * np.diff(data.begin).max())
-    best = data.end(plan)
+    best, plan = min(((data.end(plan), plan) for plan in (plan, even)), key=lambda one: one[0])
+    hops = data.along(even)
+    for quota, shortest in quotas(hops, data.alpha, data.unit):
+        if shortest <= best:
+            step = steps(hops, quota)
+            end = last_end(hops, step, data.alpha, data.unit)
+            plan, best = (even._replace(step=step), end) if end < best else (plan, best)
+    least = max(busiest(hops) * data.unit, float(data.alpha.min()) * np.diff(data.begin).max())
     if options.effort and best > WORTHWHILE * least:
         coarse = _Data.of(problem, options, FEW_IN_WINDOWS)
         shorter = coarse.over_windows(best, options.effort * 10**6)
@@ -230,7 +235,9 @@ class _Data:
         """Return the schedule that moves each datum, and its images, over its links in these steps."""
         begin, path, step = plan
         datum = np.repeat(np.arange(len(self.chunk)), np.diff(begin))
-        row = np.lexsort((self.chunk[datum], path, step))
+        row = stable_pass(np.arange(len(path)), self.chunk[datum], len(self.chunks))
+        row = stable_pass(row, path, self.links.shape[1])
+        row = stable_pass(row, step, int(step.max(initial=0)) + 1)
         parts = np.split(row, np.flatnonzero(np.diff(step[row])) + 1)
         chunk = self._images(problem)
         return Schedule(

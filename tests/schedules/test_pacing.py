@@ -16,7 +16,7 @@ from tutti.models.all_to_all import METHOD as MCF
 from tutti.models.all_to_all import McfOptions
 from tutti.schedules import Problem, collective
 from tutti.schedules.cost import congestion
-from tutti.schedules.pacing import Hops, hop_by_hop, last_end, paced, steps
+from tutti.schedules.pacing import Hops, hop_by_hop, last_end, paced, quotas, steps
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
 from tutti.schedules.simulation.simulate import simulate
 from tutti.schedules.verify import verify
@@ -151,7 +151,8 @@ def test_the_last_end_is_that_of_the_simulation(network):
     hop = Hops.over_links(offsets_of(hops[hops > 0]), schedule.route[order], sizes, slowness)
     for size in (1, 100):
         unit = float(size * schedule.chunks.size[0] / schedule.chunks.denominator)
-        for step in (schedule.order[order].astype(np.int64), *steps(hop)):
+        paces = [steps(hop, quota) for quota, _ in quotas(hop, topology.alpha.floats, unit)]
+        for step in (schedule.order[order].astype(np.int64), *paces):
             own = np.empty(len(step), np.int64)
             own[order] = step
             rows = np.argsort(own, kind="stable")
@@ -160,3 +161,27 @@ def test_the_last_end_is_that_of_the_simulation(network):
             )
             found = last_end(hop, step, topology.alpha.floats, unit)
             assert found == pytest.approx(simulate(made, size).time, rel=1e-9)
+
+
+@for_each("size", [1, 30, 1000])
+@for_each("network", ["mesh:4x5", "gen_kautz:2,17", "ring:12"])
+def test_no_schedule_with_a_quota_is_faster_than_it_says(network, size):
+    """Links with α and bandwidths of their own, data of several sizes on some links."""
+    rng, plain = np.random.default_rng(1), parse_topology(network)
+    links = [
+        Link(int(a), int(b), bandwidth=int(rng.integers(1, 9)), alpha=int(rng.integers(1, 9)))
+        for a, b in zip(plain.source, plain.target, strict=True)
+    ]
+    topology = Topology.from_links(network, plain.num_ranks, links)
+    problem = Problem(topology, collective("all-to-all", topology.num_ranks))
+    schedule = STEPWISE.synthesize(problem, StepwiseOptions(chunks=1), None)
+    order, hops = np.argsort(schedule.chunk, kind="stable"), np.bincount(schedule.chunk)
+    sizes, alpha = rng.integers(1, 5, np.count_nonzero(hops)).astype(float), topology.alpha.floats
+    begin = offsets_of(hops[hops > 0])
+    hop = Hops.over_links(begin, schedule.route[order], sizes, 1 / topology.bandwidth.floats)
+    shorter = 0
+    for quota, shortest in quotas(hop, alpha, size):
+        end = last_end(hop, steps(hop, quota), alpha, size)
+        assert shortest <= end
+        shorter += shortest > 0.9 * end
+    assert shorter > 0, "it is no empty statement"
