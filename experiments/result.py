@@ -30,6 +30,9 @@ from tutti.topologies.units import duration, format_size, short, throughput
 
 WIDE = 0.1
 """Gaps above which a larger bound is worth minutes."""
+PROVING_SECONDS = 1.5
+"""Time limit of the linear program that bounds an all-to-all. With a larger value the bound may be larger on
+a network of hundreds of ranks, and the answer comes later."""
 MICRO = 10**6
 TRAFFIC = tuple(
     f"{name}{suffix}"
@@ -59,10 +62,18 @@ class LowerBound:
 
     @classmethod
     def of(
-        cls, topology: Topology, collective: Collective, size: Fraction, others: Sequence[Bound] = ()
+        cls,
+        topology: Topology,
+        collective: Collective,
+        size: Fraction,
+        others: Sequence[Bound] = (),
+        time_limit: float | None = None,
     ) -> LowerBound:
-        """Return the largest of all that apply and of `others`, which are checked already."""
-        bounds = [best_bound(topology, collective, size), *others]
+        """Return the largest of all that apply and of `others`, which are checked already.
+
+        The time limit is that of `models.bounds.report.each_bound`.
+        """
+        bounds = [best_bound(topology, collective, size, time_limit), *others]
         return cls(max(bounds, key=lambda bound: bound.time(size)), topology, collective, size)
 
     @property
@@ -144,9 +155,9 @@ class Result:
 
     @cached_property
     def bound(self) -> LowerBound:
-        """The largest lower bound that is proven, by anyone; with its certificate."""
+        """The largest lower bound, by the method or by `PROVING_SECONDS` of solving; with its certificate."""
         where, what = self.schedule.topology, self.schedule.collective
-        return LowerBound.of(where, what, self.size, own_bounds(self.schedule))
+        return LowerBound.of(where, what, self.size, own_bounds(self.schedule), PROVING_SECONDS)
 
     @property
     def gap(self) -> float | None:

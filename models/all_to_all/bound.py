@@ -32,7 +32,12 @@ NO_BOTTLENECK = 1e-6
 
 
 def mcf_bound(
-    topology: Topology, collective: Collective, most_variables: int = BOUND_VARIABLES, *, asked: bool = False
+    topology: Topology,
+    collective: Collective,
+    most_variables: int = BOUND_VARIABLES,
+    *,
+    asked: bool = False,
+    time_limit: float | None = None,
 ) -> Bound | None:
     """Return the bound by the lengths that the linear program finds, or by equal ones on a large network.
 
@@ -49,6 +54,8 @@ def mcf_bound(
         are tried: what the shortest routes need of all links together. 0: those only.
     asked
         Whether to prove it to within 1e-4 of the optimum on any network, or as near as `ASKED_SECONDS` allow.
+    time_limit
+        Seconds of solving where it is not asked, after which the best so far is returned; None for no limit.
 
     Returns
     -------
@@ -64,7 +71,7 @@ def mcf_bound(
         return None
     try:
         demand = Demand.of(topology, collective)
-        lengths = _lengths(_DemandKey(demand), most_variables, asked)
+        lengths = _lengths(_DemandKey(demand), most_variables, asked, time_limit)
         return bound_of(demand, uncapped_lengths(demand, capped(demand), lengths))
     except InputError:  # numbers too far apart for 64 bits: the other bounds must do
         return None
@@ -90,12 +97,13 @@ class _DemandKey:
 
 
 @lru_cache(maxsize=KEPT_DEMANDS)
-def _lengths(problem: _DemandKey, most_variables: int, asked: bool) -> Int64Array:
+def _lengths(problem: _DemandKey, most_variables: int, asked: bool, time_limit: float | None) -> Int64Array:
     """Return the best lengths known: by orbits, which is faster than the model, or simple ones."""
     demand = capped(problem.demand)
-    found = quick_lengths(demand, most_variables) if most_variables else None
-    if found is None and asked:
-        with suppress(NoSchedule):  # nothing was proven in time: simple lengths must do
+    found = None
+    with suppress(NoSchedule):  # nothing was proven in time: simple lengths must do
+        found = quick_lengths(demand, most_variables, time_limit) if most_variables else None
+        if found is None and asked:
             found = solve_by_orbits(demand, time_limit=ASKED_SECONDS).lengths
     simple = best_lengths(demand)
     if found is None or lower_bound(demand.topology, demand, found) < simple[0]:

@@ -188,7 +188,7 @@ def _paths(solved: OrbitOptimum) -> PathFlow | None:
     return min(fewer, single, key=len)
 
 
-def quick_lengths(demand: Demand, most_variables: int) -> Int64Array | None:
+def quick_lengths(demand: Demand, most_variables: int, time_limit: float | None = None) -> Int64Array | None:
     """Return lengths (links,) that are optimal, or nearly, where that takes at most seconds; else None.
 
     Parameters
@@ -197,13 +197,20 @@ def quick_lengths(demand: Demand, most_variables: int) -> Int64Array | None:
         The network, and what each rank sends to each other.
     most_variables
         Of the reduced program, beyond which only few link orbits will do.
+    time_limit
+        Seconds of solving, after which the lengths are the best so far; None for no limit.
+
+    Raises
+    ------
+    NoSchedule
+        If the time is over before anything is proven.
     """
     begin, group = now(), symmetries(demand, SHORT_SEARCH)
     problem = reduce_by(group, demand)
     if problem.num_orbits <= MOST_ORBITS or len(problem.sources) * problem.num_orbits <= SMALL_MASTER:
-        return _solved(problem, begin, COLUMNS_GAP, None, "columns").lengths
+        return _solved(problem, begin, COLUMNS_GAP, time_limit, "columns").lengths
     if len(problem.sources) * demand.topology.num_links <= most_variables:
-        return _solved(problem, begin, FIRST_ORDER_GAP, None, "first_order").lengths
+        return _solved(problem, begin, FIRST_ORDER_GAP, time_limit, "first_order").lengths
     return None
 
 

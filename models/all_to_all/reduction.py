@@ -147,7 +147,8 @@ def symmetries(demand: Demand, effort: int = DEFAULT_EFFORT) -> Group:
     common there is none but the identity, and nothing is searched for.
     """
     topology, amounts = demand.topology, demand.amounts
-    seen = np.unique(np.hstack([np.sort(amounts, axis=1), np.sort(amounts.T, axis=1)]), axis=0)
+    rows = np.hstack([np.sort(amounts, axis=1), np.sort(amounts.T, axis=1)])
+    seen = {row.tobytes() for row in rows}
     if len(seen) < topology.num_ranks:
         return automorphisms(topology, effort).preserving(amounts)
     nothing = (np.zeros((0, size), np.int32) for size in (topology.num_nodes, topology.num_links))

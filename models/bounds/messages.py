@@ -182,9 +182,10 @@ def _shares(topology: Topology, traffic: Traffic) -> Iterator[_Shares]:
             continue
         yield _Shares([Fraction(int(s), way.denominator) for s in share], ends, inward)
         return
+    if topology.num_nodes == ranks + len(topology.multicast | topology.aggregate):  # then it is the distance
+        return
     pairs = np.unique(np.stack([traffic.pairs.start, traffic.pairs.end], axis=1), axis=0)
-    forwarding = topology.num_nodes > ranks + len(topology.multicast | topology.aggregate)
-    if forwarding and (summed or len(pairs) == len(members) * (len(members) - 1)):  # else it is the distance
+    if summed or len(pairs) == len(members) * (len(members) - 1):
         one = Fraction(1, len(members))
         yield _Shares([one * (rank in members) for rank in range(ranks)], members, inward=True, heard=True)
 

@@ -68,7 +68,12 @@ def _finder(kind: str) -> Callable[..., Bound | None]:
 
 
 def lower_bounds(
-    topology: Topology, collective: Collective, size: Fraction | int | None = None, *, lp: bool = False
+    topology: Topology,
+    collective: Collective,
+    size: Fraction | int | None = None,
+    *,
+    lp: bool = False,
+    time_limit: float | None = None,
 ) -> list[Bound]:
     """Return the lower bounds on the time of a collective: one of each kind that applies.
 
@@ -82,6 +87,8 @@ def lower_bounds(
         Whether the bound ``mcf`` is that of the linear program on any network, however long it takes; else
         on small and on symmetric ones (`models.all_to_all.bound`). And whether ``deliveries`` and
         ``itineraries`` are asked for, which take up to minutes.
+    time_limit
+        As of `each_bound`.
 
     Returns
     -------
@@ -99,16 +106,22 @@ def lower_bounds(
     BoundError
         If one from outside is not proven by its certificate.
     """
-    found = {bound.kind: bound for bound in each_bound(topology, collective, size)}
+    found = {bound.kind: bound for bound in each_bound(topology, collective, size, time_limit)}
     if lp:
         found |= {bound.kind: bound for bound in program_bounds(topology, collective, size, found.values())}
     return list(found.values())
 
 
 def each_bound(
-    topology: Topology, collective: Collective, size: Fraction | int | None = None
+    topology: Topology,
+    collective: Collective,
+    size: Fraction | int | None = None,
+    time_limit: float | None = None,
 ) -> Iterator[Bound]:
-    """Yield the bounds of `lower_bounds` without linear programs as they are found, the slow ones last."""
+    """Yield the bounds of `lower_bounds` without linear programs as they are found, the slow ones last.
+
+    The bound ``mcf`` gets so many seconds, after which it is the best so far; None: as many as it takes.
+    """
     if collective.num_ranks != topology.num_ranks:
         raise InputError(
             f"{collective.kind} over {collective.num_ranks} ranks on {topology.name}, "
@@ -123,7 +136,7 @@ def each_bound(
     bounds = [cut, degree_bound(topology, traffic), *partitions[:1]]
     yield from bounds
     further = (kind.bound(topology, collective, exact) for kind in FURTHER.values())
-    for bound in itertools.chain([_finder("mcf")(topology, collective)], further):
+    for bound in itertools.chain([_finder("mcf")(topology, collective, time_limit=time_limit)], further):
         if bound:
             bounds.append(bound)
             yield bound
@@ -232,9 +245,17 @@ def _solved(
     return _finder(kind)(topology, collective, size, least)
 
 
-def best_bound(topology: Topology, collective: Collective, size: Fraction | int | None = None) -> Bound:
-    """Return the largest lower bound at this size (without one: of the bandwidth bounds)."""
-    return _best(lower_bounds(topology, collective, size), size)
+def best_bound(
+    topology: Topology,
+    collective: Collective,
+    size: Fraction | int | None = None,
+    time_limit: float | None = None,
+) -> Bound:
+    """Return the largest lower bound at this size (without one: of the bandwidth bounds).
+
+    The time limit is that of `each_bound`.
+    """
+    return _best(lower_bounds(topology, collective, size, time_limit=time_limit), size)
 
 
 def bound_document(

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from fractions import Fraction
+from itertools import count
 
 import networkx as nx
 import pytest
@@ -73,6 +74,20 @@ def test_a_large_network_has_a_bound_without_a_linear_program():
     hops = sum(sum(row.values()) for _, row in nx.all_pairs_shortest_path_length(graph_of(topology)))
     assert cheap.value == Fraction(hops, 20) / (topology.num_links * B)
     assert cheap.value < full.value
+
+
+def test_a_time_limit_keeps_the_best_bound_so_far(monkeypatch):
+    """Each look at the clock is a second: after ten of them the lengths are better than equal ones."""
+    topology, asked = parse_topology("gen_kautz:3,20"), collective("all-to-all", 20)
+    seconds = count()
+    monkeypatch.setattr("tutti.models.all_to_all.columns.now", lambda: next(seconds))
+    found = [mcf_bound(topology, asked, time_limit=limit) for limit in (0, 10, None)]
+    for bound in found:
+        bound.check(topology, asked)
+    assert found[0].value < found[1].value < found[2].value
+    assert found[0].value == mcf_bound(topology, asked, most_variables=0).value
+    limited = {bound.kind: bound.value for bound in lower_bounds(topology, asked, 2**20, time_limit=10)}
+    assert limited["mcf"] == found[1].value
 
 
 @pytest.mark.parametrize("seed", range(4))
