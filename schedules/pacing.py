@@ -17,7 +17,6 @@ import numpy as np
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
 from tutti.schedules.simulation.simulate import simulate
 from tutti.topologies.exact import INT64_MAX, FloatArray, Int32Array, Int64Array, offsets_of
-from tutti.topologies.graphs.heaps import stable_pass
 from tutti.topologies.kernels import kernel
 
 CUTS = (12, 4, 1)
@@ -182,34 +181,43 @@ def last_end(hop: Hops, step: Int64Array, alpha: FloatArray, seconds: float) -> 
         What an amount of 1 takes on a link of slowness 1.
     """
     ready, free = np.zeros(len(hop.begin) - 1), np.zeros(len(alpha))
-    start, held = np.zeros(len(alpha)), np.zeros(len(alpha))
-    datum_of = np.empty(len(step), dtype=np.int64)
-    for datum in range(len(ready)):
-        datum_of[hop.begin[datum] : hop.begin[datum + 1]] = datum
-    order = stable_pass(np.arange(len(step)), step, step.max() + 1)
-    first = 0
-    while first < len(order):
-        last = first
-        while last < len(order) and step[order[last]] == step[order[first]]:
-            link = hop.route[order[last]]
-            start[link] = max(start[link], ready[datum_of[order[last]]])
-            held[link] += hop.amount[order[last]] * hop.slowness[link] * seconds
-            last += 1
-        for place in range(first, last):
-            link = hop.route[order[place]]
-            if start[link] >= 0:
-                free[link] = max(free[link], start[link]) + alpha[link] + held[link]
-                start[link], held[link] = -1.0, 0.0
-            ready[datum_of[order[place]]] = free[link]
-        for place in range(first, last):
-            start[hop.route[order[place]]] = 0.0
-        first = last
+    start, held = np.full(len(alpha), -1.0), np.zeros(len(alpha))
+    first, datum, link, amount = _by_step(hop, step)
+    for number in range(len(first) - 1):
+        for place in range(first[number], first[number + 1]):
+            on = link[place]
+            start[on] = max(start[on], ready[datum[place]])
+            held[on] += amount[place] * hop.slowness[on] * seconds
+        for on in range(len(alpha)):
+            if start[on] >= 0:
+                free[on] = max(free[on], start[on]) + alpha[on] + held[on]
+                start[on], held[on] = -1.0, 0.0
+        for place in range(first[number], first[number + 1]):
+            ready[datum[place]] = free[link[place]]
     return free.max()
 
 
 def busiest(hop: Hops) -> float:
     """Return how long the busiest link takes for all, less α's."""
     return float(_use(hop)[0].max())
+
+
+@kernel
+def _by_step(hop: Hops, step: Int64Array) -> tuple[Int64Array, Int32Array, Int32Array, FloatArray]:
+    """Return where the hops of each step begin, and the datum, link and amount of each, step by step."""
+    first = np.zeros(step.max() + 2, dtype=np.int64)
+    for number in step:
+        first[number + 1] += 1
+    first = np.cumsum(first)
+    place = first[:-1].copy()
+    datum, link = np.empty(len(step), dtype=np.int32), np.empty(len(step), dtype=np.int32)
+    amount = np.empty(len(step))
+    for of in range(len(hop.begin) - 1):
+        for at in range(hop.begin[of], hop.begin[of + 1]):
+            to = place[step[at]]
+            datum[to], link[to], amount[to] = of, hop.route[at], hop.amount[at]
+            place[step[at]] += 1
+    return first, datum, link, amount
 
 
 @kernel
@@ -230,32 +238,32 @@ def _pace(hop: Hops, quota: float, step: Int64Array) -> None:
     """Write the step of every hop."""
     begin, data = hop.begin, len(hop.begin) - 1
     at = begin[:-1].copy()
-    order, first = (
-        np.empty(data, dtype=np.int64),
-        np.zeros((begin[1:] - begin[:-1]).max() + 2, dtype=np.int64),
-    )
+    count = np.zeros((begin[1:] - begin[:-1]).max() + 1, dtype=np.int64)
+    order, first = np.empty(data, dtype=np.int64), np.zeros_like(count)
     used = np.empty(len(hop.slowness))
-    left, now = data, 0
-    while left > 0:
+    for datum in range(data):  # by how many hops each has left
+        count[begin[datum + 1] - begin[datum]] += 1
+    now = 0
+    while count[0] < data:
         now += 1
-        first[:] = 0
-        for datum in range(data):  # by how many hops each has left, most first
-            first[begin[datum + 1] - at[datum]] += 1
-        before = 0
-        for hops in range(len(first) - 1, -1, -1):
-            before, first[hops] = before + first[hops], before
+        moving = 0
+        for hops in range(len(count) - 1, 0, -1):  # the most first
+            first[hops] = moving
+            moving += count[hops]
         for datum in range(data):
             hops = begin[datum + 1] - at[datum]
-            order[first[hops]] = datum
-            first[hops] += 1
+            if hops > 0:
+                order[first[hops]] = datum
+                first[hops] += 1
         used[:] = 0.0
-        moving, left = left, 0
         for place in range(moving):
             datum = order[place]
             if _fits(hop, at[datum], quota, used):
+                hops = begin[datum + 1] - at[datum]
+                count[hops] -= 1
+                count[hops - 1] += 1
                 step[at[datum]] = now
                 at[datum] += 1
-            left += at[datum] < begin[datum + 1]
 
 
 @kernel

@@ -192,7 +192,8 @@ class _Data:
     def paths(self, *, by_step: bool) -> Int64Array:
         """Return the links of all data, their loads evened out in each step or in all together."""
         path = np.empty(self.begin[-1], dtype=np.int64)
-        _choose(self.network, self.far, self.ends, self.size, self.begin, path, self.rounds, by_step)
+        left = np.ascontiguousarray(self.far.T)
+        _choose(self.network, left, self.ends, self.size, self.begin, path, self.rounds, by_step)
         return path
 
     def over_windows(self, best: float, effort: int) -> _Plan | None:
@@ -235,9 +236,11 @@ class _Data:
         """Return the schedule that moves each datum, and its images, over its links in these steps."""
         begin, path, step = plan
         datum = np.repeat(np.arange(len(self.chunk)), np.diff(begin))
-        row = stable_pass(np.arange(len(path)), self.chunk[datum], len(self.chunks))
-        row = stable_pass(row, path, self.links.shape[1])
-        row = stable_pass(row, step, int(step.max(initial=0)) + 1)
+        by_chunk = np.argsort(self.chunk)
+        hops = np.diff(begin)[by_chunk]
+        row = np.arange(len(path)) + np.repeat(begin[by_chunk] - offsets_of(hops)[:-1], hops)
+        place = step * self.links.shape[1] + path
+        row = stable_pass(row, place, int(place.max(initial=0)) + 1)
         parts = np.split(row, np.flatnonzero(np.diff(step[row])) + 1)
         chunk = self._images(problem)
         return Schedule(
@@ -290,7 +293,7 @@ class _Search(NamedTuple):
 @kernel
 def _choose(
     network: Network,
-    hops: Int32Array,
+    hops_to: Int32Array,
     ends: Int64Array,
     size: FloatArray,
     begin: Int64Array,
@@ -298,9 +301,12 @@ def _choose(
     rounds: int,
     by_step: bool,
 ) -> None:
-    """Write into path[begin[d] : begin[d + 1]] the links of each datum d, from ends[0, d] to ends[1, d]."""
-    nodes = hops.shape[0]
-    load = np.zeros((hops.max() + 1, len(network.slowness)))
+    """Write into path[begin[d] : begin[d + 1]] the links of each datum d, from ends[0, d] to ends[1, d].
+
+    hops_to[t, v] is how many hops it is from node v to node t.
+    """
+    nodes = len(hops_to)
+    load = np.zeros((hops_to.max() + 1, len(network.slowness)))
     search = _Search(
         np.empty(nodes),
         np.empty(nodes, dtype=np.int64),
@@ -314,7 +320,7 @@ def _choose(
                 kind = network.kind[path[place]]
                 load[(place - first) * by_step, kind] -= size[datum] * network.slowness[kind]
             mark = turn * len(size) + datum
-            left, source = hops[:, node], ends[0, datum]
+            left, source = hops_to[node], ends[0, datum]
             _find(network, left, source, last - first, size[datum], load, search, mark, by_step)
             for place in range(last - 1, first - 1, -1):
                 path[place] = search.by[node]
