@@ -12,6 +12,7 @@ import errno
 import fcntl
 import functools
 import os
+import pickle
 import time
 import zlib
 from pathlib import Path
@@ -30,6 +31,16 @@ _HELD: dict[CompiledOnce, int] = {}
 """What this process has claimed, with the file."""
 
 
+class Index(IndexDataCacheFile):
+    """numba's table of what is on disk. One that can't be read counts as empty, and is written again."""
+
+    def _load_index(self) -> Any:
+        try:
+            return super()._load_index()
+        except (AttributeError, ImportError, EOFError, pickle.UnpicklingError):  # of a class that moved
+            return {}
+
+
 class CompiledOnce(FunctionCache):
     """numba's cache of one function, which processes fill one after the other.
 
@@ -43,23 +54,16 @@ class CompiledOnce(FunctionCache):
     def __init__(self, function: Any, made_from: Any) -> None:
         """What is on disk counts only if it was made from the same."""
         super().__init__(function)
-        self._cache_file = IndexDataCacheFile(self._cache_path, self._impl.filename_base, made_from)
+        self._cache_file = Index(self._cache_path, self._impl.filename_base, made_from)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return what is on disk; None where it is this process's to compile, and to save."""
-        found = self._load(sig, target_context)
+        found = super().load_overload(sig, target_context)
         if found is None and self._claim():
-            found = self._load(sig, target_context)
+            found = super().load_overload(sig, target_context)
             if found is not None:
                 self.release()
         return found
-
-    def _load(self, sig: Any, target_context: Any) -> Any:
-        try:
-            return super().load_overload(sig, target_context)
-        except (ImportError, AttributeError):  # made by a version whose modules or classes had other names
-            self.flush()
-            return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Write what was compiled, for those that wait."""

@@ -95,6 +95,26 @@ def test_what_calls_a_kernel_of_a_changed_file_is_compiled_again(tmp_path, monke
         assert in_processes(1, answer) == [(factor + step, compiled)]
 
 
+def test_what_was_kept_for_a_class_that_was_renamed_since_is_compiled_again(tmp_path, monkeypatch):
+    """The kernel's own file is as it was, so that numba reads its table, which names the class."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "summed.py").write_text(
+        "from tutti.topologies.kernels import kernel\n@kernel\ndef summed(pair): return pair.x + pair.y\n"
+    )
+
+    def answer():
+        before = COMPILATION.kernels
+        pair = vars(importlib.import_module(f"pair_of_{name}"))[name](1, 2)
+        return importlib.import_module("summed").summed(pair), COMPILATION.kernels - before
+
+    for name, compiled in (("Ends", 1), ("Ends", 0), ("Sides", 1)):
+        (tmp_path / "pair_of_Ends.py").unlink(missing_ok=True)
+        (tmp_path / f"pair_of_{name}.py").write_text(
+            f"from typing import NamedTuple\nclass {name}(NamedTuple):\n    x: int\n    y: int\n"
+        )
+        assert in_processes(1, answer) == [(3, compiled)]
+
+
 def test_a_process_that_is_killed_leaves_its_claim_to_others(module):
     def killed():
         module.outer.compiled._cache._claim()
