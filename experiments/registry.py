@@ -96,7 +96,6 @@ _SINGLE = Methods(
         "tto": _at("tutti.heuristics.trees.tto:METHOD"),
         "multitree": _STARTS.find["multitree"],
         "blink": _at("tutti.heuristics.trees.blink:METHOD"),
-        "postal": _at("tutti.heuristics.gossip:METHOD"),
         "rounds": _at("tutti.heuristics.rounds:METHOD"),
         "rails": _at("tutti.heuristics.rails:METHOD"),
         "birkhoff": _at("tutti.heuristics.birkhoff:METHOD"),
@@ -128,10 +127,22 @@ METHODS = Methods({**_MADE.find, "best": _at("tutti.experiments.methods.best:por
 """The methods of this project, by the name used in configs and on the command line."""
 
 
+REMOVED = {"postal": ("0.2", "rounds")}
+"""Methods of earlier versions: the first version without each, and the method to use in its place."""
+
+
 def add_method(method: Method) -> None:
     """Add a method from outside, which `best` and `listed` may be told to call."""
     for methods in (_SINGLE, _MADE, METHODS):
         methods[method.name] = method
+
+
+def unknown_method(name: str, known: Mapping[str, Method]) -> str:
+    """Return what is wrong with a name that no method has: a removed method's says what to use instead."""
+    if name in REMOVED:
+        version, instead = REMOVED[name]
+        return f"method '{name}' was removed in version {version}; use '{instead}'"
+    return f"unknown method '{name}'{suggestion(name, known)}"
 
 
 def find_method(name: str, methods: Mapping[str, Method] | None = None) -> Method:
@@ -144,7 +155,7 @@ def find_method(name: str, methods: Mapping[str, Method] | None = None) -> Metho
     """
     known = METHODS if methods is None else methods
     if not isinstance(name, str) or name not in known:
-        raise InputError(f"unknown method '{name}'{suggestion(str(name), known)}")
+        raise InputError(unknown_method(str(name), known))
     from tutti.schedules.by_groups import by_groups  # what it needs is needed only here
 
     return by_groups(known[name])

@@ -31,7 +31,6 @@ METHODS = (
     *(
         "blueconnect",
         "multitree",
-        "postal",
         "rounds",
         "hybrid",
         "rails",

@@ -71,7 +71,7 @@ QUICK = (
     "expansion",
 )
 TREES_AND_FLOWS = ("blueconnect", "themis", "ccube", "multitree", "forestcoll", "mcf", "tacos")
-FEW_MESSAGES = ("rounds", "postal", "hybrid", "message_flow", "refined")
+FEW_MESSAGES = ("rounds", "hybrid", "message_flow", "refined")
 LITTLE_DATA = ("allreduce_trees", "allreduce_epochs", "listed", "allreduce_lp", "blink", "tto")
 SELDOM = ("dbt", "nccl_like", "few_sums", "sccl", "taccl")
 """Those that take long or are seldom the fastest."""

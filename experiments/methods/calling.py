@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from tutti.experiments.registry import unknown_method
 from tutti.schedules.method import Method
-from tutti.topologies.errors import InputError, suggestion
+from tutti.topologies.errors import InputError
 from tutti.topologies.options import Duration, Options
 from tutti.topologies.units import parse_time
 
@@ -58,5 +59,5 @@ class CallingOptions(Options):
         unknown = next((name for name in self.names if name not in methods), None)
         if unknown is not None:
             asked = f"{self.OWNER} option {self.CALLED}"
-            raise InputError(f"{asked}: unknown method '{unknown}'{suggestion(unknown, methods)}")
+            raise InputError(f"{asked}: {unknown_method(unknown, methods)}")
         return [methods[name] for name in self.names]

@@ -25,7 +25,7 @@ from tutti.topologies.errors import InputError, NoSchedule, Unsupported
 from tutti.topologies.kernels import now
 from tutti.topologies.options import Names
 
-QUICK = ("bfb", "torus_rings", "stepwise", "rails", "postal")
+QUICK = ("bfb", "torus_rings", "stepwise", "rails", "rounds")
 """Whose schedules are tried by default."""
 MOST_ITEMS = 2**16
 """Shards, or in an all-to-all pairs of ranks."""

@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from tutti.heuristics.gossip.routes import single_messages
 from tutti.heuristics.refine.plan import Roads
+from tutti.heuristics.rounds.routes import single_messages
 from tutti.schedules.schedule import Routes
 from tutti.topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of
 from tutti.topologies.graphs.shortest_paths import Neighbours, Route, hops_from_each

@@ -2,7 +2,7 @@
 
 Read `slots` first (which messages: the search for the fewest α in which all can know all), then `loads`
 (which datum goes with which message), `alike` (both at once, with
-bytes, where all ranks see the same) and `method`. Routes and symmetries are those of `heuristics.gossip`.
+bytes, where all ranks see the same) and `method`. Routes and symmetries are those of `routes`.
 """
 
 from tutti.heuristics.rounds.method import METHOD, RoundsOptions

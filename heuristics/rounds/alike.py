@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.heuristics.gossip.routes import single_messages
 from tutti.heuristics.rounds.loads import chunks_of
+from tutti.heuristics.rounds.routes import single_messages
 from tutti.schedules.collective import Collective
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
 from tutti.topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of

@@ -19,10 +19,10 @@ from typing import Annotated, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
-from tutti.heuristics.gossip.routes import MessageRoutes, translations
 from tutti.heuristics.rounds.alike import MOST_RANKS as MOST_ALIKE
 from tutti.heuristics.rounds.alike import Network
 from tutti.heuristics.rounds.loads import loaded, wanted_of
+from tutti.heuristics.rounds.routes import MessageRoutes, translations
 from tutti.heuristics.rounds.slots import (
     Messages,
     Slots,

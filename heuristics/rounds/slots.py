@@ -1,6 +1,6 @@
 """Which messages go when, so that all can know all by a given time.
 
-A *slot* is a class of routes (`heuristics.gossip.routes`) and a moment at which messages leave over them.
+A *slot* is a class of routes (`heuristics.rounds.routes`) and a moment at which messages leave over them.
 Bytes take no time here: a message holds each link of its route for α and brings all that its source then
 knows, and routes of one link carry one whenever they can. What is left to choose is where messages go through
 switches that only forward. That is searched by simulated annealing (Kirkpatrick, Gelatt, Vecchi, doi
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.heuristics.gossip.routes import MessageRoutes
+from tutti.heuristics.rounds.routes import MessageRoutes
 from tutti.heuristics.tacos.bitsets import popcount
 from tutti.topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
 from tutti.topologies.graphs.symmetry import UInt64Array

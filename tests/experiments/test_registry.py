@@ -5,7 +5,9 @@ import sys
 
 import pytest
 
-from tutti.experiments.registry import METHODS, find_method
+from tutti.experiments.registry import METHODS, REMOVED, find_method
+from tutti.experiments.runner.config import read_config
+from tutti.experiments.runner.plan import make_plan
 from tutti.schedules import Problem, collective
 from tutti.topologies import InputError
 from tutti.topologies.options import build_options
@@ -79,3 +81,23 @@ def test_what_is_put_together_of_exact_parts_is_not_exact():
     one, two = collective("allgather", 4), collective("allgather", 4, groups=[[0, 1], [2, 3]])
     told = [method.exactness(method.options(), Problem(ring, what)) for what in (one, two)]
     assert told == [METHODS["bfb"].exact_for, ""]
+
+
+def test_a_removed_method_names_the_one_to_use(tmp_path):
+    """A config, a command and an option that ask for it get one line; what it made before can be reported."""
+    line = "method 'postal' was removed in version 0.2; use 'rounds'"
+    with pytest.raises(InputError, match=f"^{line}$"):
+        find_method("postal")
+    with pytest.raises(InputError, match=f"^refined option of: {line}$"):
+        METHODS["refined"].options(of=["postal"]).chosen(METHODS)
+    config = tmp_path / "old.toml"
+    config.write_text(
+        'name = "old"\n[[topology]]\nspec = "ring:3"\n[[collective]]\nkind = "allgather"\n'
+        'sizes = ["1KB"]\n[[method]]\nname = "postal"\n'
+    )
+    with pytest.raises(InputError, match=rf"\[\[method\]\] 1: {line}$"):
+        make_plan(read_config(config), METHODS)
+
+
+def test_every_replacement_of_a_removed_method_is_there():
+    assert all(name not in METHODS and instead in METHODS for name, (_, instead) in REMOVED.items())

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.sweep import for_each
-from tutti.heuristics.gossip.routes import MessageRoutes, translations
+from tutti.heuristics.rounds.routes import MessageRoutes, translations
 from tutti.heuristics.rounds.slots import Slots, longer, messages_in, moments, search
 from tutti.topologies.text import parse_topology
 
@@ -52,7 +52,7 @@ def known(topology, network, messages):
     [
         ("dgx_a100:1", 5),  # 1, 1, 2, 3, 5, 8 know of one rank after 0, ..., 5 α
         ("dgx_a100:2", 5),  # with two ports 1, 1, 3, 5, 11, 21
-        ("mi250:2", 4),  # greedy gossip needs 5
+        ("mi250:2", 4),  # a greedy search needs 5
         ("ndv2:2", 34),  # of 50 ns each: one message between the adapters
         ("ring:6", 3),
         ("mesh:2x3?alpha=0us", 3),  # hops count where there is no α
