@@ -1,4 +1,4 @@
-"""Benchmarks: ``python -m experiments.bench [--only NAME] [--large]``, the numbers that the README claims.
+"""Benchmarks: ``python -m experiments.bench [--only NAME] [--large]``, the numbers of docs/overview.md.
 
 Each benchmark is a function that yields measurements (`measurement`): of exact methods in `models`, of
 verifier and simulator in `schedules`, of TACOS in `tacos`; `circulants` is a study of its own. Times leave
@@ -20,16 +20,13 @@ from pathlib import Path
 from tutti.experiments.bench.measurement import Measurement, at_most, exactly
 from tutti.experiments.bench.models import (
     bench_all_to_all,
-    bench_all_to_all_large,
     bench_allreduce,
     bench_bfb,
     bench_cut,
     bench_finder,
     bench_forestcoll,
-    bench_forestcoll_large,
     bench_simulate,
     bench_verify,
-    bench_verify_large,
 )
 from tutti.experiments.bench.tacos import bench_tacos, bench_tacos_large
 from tutti.experiments.cli.output import print_table
@@ -52,10 +49,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Measurement]]] = {
     "finder": bench_finder,
 }
 LARGE: dict[str, Callable[[], Iterator[Measurement]]] = {
-    "verify-large": bench_verify_large,
     "tacos-large": bench_tacos_large,
-    "forestcoll-large": bench_forestcoll_large,
-    "all-to-all-large": bench_all_to_all_large,
 }
 
 

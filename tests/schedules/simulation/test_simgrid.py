@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.schedules.programs.replays import made
+from tests.schedules.simulation.simgrid_player import Messages, Queue, quantity
 from tests.schedules.simulation.test_other_rules import over_two_links, two_to_one
-from tutti.experiments.bench.against_simgrid import PLAYER
-from tutti.experiments.bench.simgrid_player import Messages, Queue, quantity
 from tutti.schedules.files.schedule_file import to_document
 
-PYTHON = "/usr/bin/python3"
+PYTHON, PLAYER = "/usr/bin/python3", Path(__file__).with_name("simgrid_player.py")
 
 
 def test_quantities_are_bytes_and_microseconds():

@@ -3,7 +3,7 @@
 It shares nothing with tutti but the file, and runs in the Python that SimGrid is installed for (Debian:
 ``apt-get install python3-simgrid``, Python 3.11)::
 
-    python3.11 experiments/bench/simgrid_player.py schedule.json --bytes 1000000 [--slices S] [--share]
+    python3.11 simgrid_player.py schedule.json --bytes 1000000 [--slices S] [--share]
 
 Every link is a SimGrid link, and every route a pair of hosts, as SimGrid has one route between two hosts.
 TCP's corrections are off: a message of b bytes over links of latency l and bandwidth B takes the sum of l,
