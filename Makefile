@@ -5,6 +5,8 @@ ARGS   ?=
 VENV   := .venv
 BIN    := $(VENV)/bin
 UV     ?= uv
+LOCK   := $(UV) pip compile --quiet --universal --upgrade --generate-hashes --python-version 3.11 \
+	--no-emit-index-url --no-header
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # The hundreds of processes that the tests and the site start find modules compiled.
@@ -15,6 +17,7 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3.11 python3; do $$p -c '$(NEW_ENOUGH)' 2>/dev/null && echo $$p && break; done)
 
 INSTALLED := $(VENV)/.installed
+DEVELOPED := $(VENV)/.developed
 COMPILED  := $(VENV)/.compiled
 SITE      := $(VENV)/.site
 
@@ -27,7 +30,7 @@ SITE_NEEDS := furo myst-nb numpydoc pdoc sphinx sphinx-copybutton sphinx-design
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-7s %s\n", $$1, $$2}'
 
-setup: $(INSTALLED) ## create .venv from the locked requirements
+setup: $(DEVELOPED) ## create .venv from the locked requirements, those of the tests included
 	@:
 
 kernels: $(COMPILED) ## compile all kernels, else compiled when a command first needs them
@@ -39,10 +42,10 @@ mpi: $(INSTALLED) ## add what tutti exec --transport mpi needs; an MPI must be i
 run: $(INSTALLED) ## run the experiment CONFIG=configs/torus.toml (more options in ARGS)
 	@$(BIN)/python experiments/run.py $(CONFIG) $(ARGS)
 
-test: $(COMPILED) ## run the tests and the examples in docstrings
+test: $(DEVELOPED) $(COMPILED) ## run the tests and the examples in docstrings
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal $(ARGS)
 
-lint: $(INSTALLED) ## check style, format, types and the direction of imports
+lint: $(DEVELOPED) ## check style, format, types and the direction of imports
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check . || { $(BIN)/ruff format --check .; exit 1; }
 	@$(BIN)/mypy
@@ -59,14 +62,15 @@ api: $(COMPILED) $(SITE) ## build the reference of the public names in build/doc
 	@$(BIN)/python -W ignore -m pdoc --docformat numpy --output-directory build/docs/api \
 	    tutti tutti.topologies tutti.schedules tutti.models tutti.heuristics tutti.expansions tutti.experiments
 
-lock: ## resolve requirements.txt again from pyproject.toml (needs uv)
-	$(UV) pip compile --quiet --universal --upgrade --generate-hashes --python-version 3.11 \
-	    --no-emit-index-url --no-header --extra cluster --extra dev --extra figures --output-file requirements.txt \
-	    pyproject.toml
-	echo 'mpi4py>=4' | $(UV) pip compile --quiet --universal --upgrade --generate-hashes --python-version 3.11 \
-	    --no-emit-index-url --no-header --output-file requirements-mpi.txt -
-	printf '%s\n' $(SITE_NEEDS) | $(UV) pip compile --quiet --universal --upgrade --generate-hashes --python-version 3.11 \
-	    --no-emit-index-url --no-header --constraint requirements.txt --output-file requirements-docs.txt -
+# requirements-dev.txt has only what requirements.txt does not have, in versions that go with it.
+lock: ## resolve the locked requirements again from pyproject.toml (needs uv)
+	$(LOCK) --extra clone --extra cluster --output-file requirements.txt pyproject.toml
+	$(LOCK) --extra clone --extra cluster --extra dev --extra figures --constraint requirements.txt \
+	    $$(sed -n 's/^\([a-z][^=]*\)==.*/--no-emit-package \1/p' requirements.txt | sort -u) \
+	    --output-file requirements-dev.txt pyproject.toml
+	echo 'mpi4py>=4' | $(LOCK) --output-file requirements-mpi.txt -
+	printf '%s\n' $(SITE_NEEDS) | $(LOCK) --constraint requirements.txt --constraint requirements-dev.txt \
+	    --output-file requirements-docs.txt -
 
 vega: ## put the library of charts together again from its packages (needs npm)
 	@rm -rf build/vega && mkdir -p build && cp -r experiments/report/vega build/vega
@@ -87,8 +91,15 @@ $(INSTALLED): requirements.txt pyproject.toml
 	    "$$python" -m venv --clear $(VENV); \
 	fi
 	@echo "installing the locked requirements into $(VENV)"
-	@$(PIP) --require-hashes --only-binary :all: -r requirements.txt
+	@$(PIP) --require-hashes --only-binary :all: --no-compile -r requirements.txt
 	@$(PIP) --no-build-isolation --no-deps --editable .
+	@touch $@
+
+# Modules are compiled before the tests, as warnings are errors there, those of the compiler in libraries included.
+$(DEVELOPED): requirements-dev.txt $(INSTALLED)
+	@echo "installing what the tests need into $(VENV)"
+	@$(PIP) --require-hashes --only-binary :all: -r requirements-dev.txt
+	@$(BIN)/python -m compileall -qq $(VENV)/lib || true
 	@touch $@
 
 $(COMPILED): $(INSTALLED)
@@ -96,7 +107,7 @@ $(COMPILED): $(INSTALLED)
 	@$(BIN)/python -m tutti.experiments.compile_kernels
 	@touch $@
 
-$(SITE): requirements-docs.txt $(INSTALLED)
+$(SITE): requirements-docs.txt $(DEVELOPED)
 	@echo "installing what the site needs into $(VENV)"
 	@$(PIP) --require-hashes --only-binary :all: -r requirements-docs.txt
 	@touch $@
