@@ -14,9 +14,11 @@ and a reduce-scatter of the gradients (ZeRO-3, arXiv 1910.02054). A number has `
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from pathlib import Path
 
 from tutti.experiments.training.device import Device
 from tutti.experiments.training.workload import NOTHING, Communication, Layer, Parallelism, Pass, Workload
@@ -24,6 +26,8 @@ from tutti.schedules.collective import Kind
 from tutti.topologies.errors import InputError, suggestion
 
 MOST_TOKENS = 10**9
+SIZES = Path(__file__).with_name("models.toml")
+"""The transformers' sizes: a table each, with the fields of `Transformer` and the source."""
 
 
 @dataclass(frozen=True)
@@ -378,77 +382,8 @@ def _only_data_parallel(name: str, load: Load) -> None:
             )
 
 
-MEGATRON = "Narayanan et al., SC 2021 (arXiv 2104.04473), Table 1"
-GPT2 = "Radford et al. 2019, Table 2"
-LLAMA2 = "Touvron et al. 2023 (arXiv 2307.09288), and its config.json on Hugging Face"
-LLAMA3 = "Llama team 2024 (arXiv 2407.21783), Table 3"
-GEMMA2 = "Gemma team 2024 (arXiv 2408.00118), Table 1"
-SWITCH = "Fedus et al. 2022 (JMLR 23:120), Table 9, and its config.json on Hugging Face"
-
-
-def _gpt(depth: int, hidden: int, heads: int, sequence: int, words: int = 50257) -> Transformer:
-    return Transformer(depth, hidden, 4 * hidden, words, sequence, heads, positions=sequence)
-
-
-def _llama(depth: int, hidden: int, feedforward: int, heads: int, keys: int, words: int) -> Transformer:
-    return Transformer(depth, hidden, feedforward, words, 4096, heads, keys, gated=True, tied=False)
-
-
-def _gemma(depth: int, hidden: int, feedforward: int, heads: int, keys: int, head: int) -> Transformer:
-    return Transformer(depth, hidden, feedforward, 256_000, 8192, heads, keys, head, gated=True)
-
-
-def _switch(
-    depth: int, hidden: int, feedforward: int, heads: int, experts: int, every: int = 2, head: int = 64
-) -> Transformer:
-    return Transformer(
-        depth, hidden, feedforward, 32_128, 512, heads, head=head, crossed=True, experts=experts, every=every
-    )
-
-
-_TRANSFORMERS: dict[str, tuple[Transformer, str]] = {
-    "gpt2": (_gpt(12, 768, 12, 1024), GPT2),
-    "gpt2_medium": (_gpt(24, 1024, 16, 1024), GPT2),
-    "gpt2_large": (_gpt(36, 1280, 20, 1024), GPT2),
-    "gpt2_xl": (_gpt(48, 1600, 25, 1024), GPT2),
-    "turing_nlg": (_gpt(78, 4256, 28, 1024), "Rosset 2020: 78 layers, hidden 4256, 28 heads"),
-    "gpt3_175b": (_gpt(96, 12288, 96, 2048), "Brown et al. 2020 (arXiv 2005.14165), Table 2.1"),
-    "megatron_22b": (_gpt(48, 6144, 64, 2048, 51200), "Korthikanti et al. 2022 (arXiv 2205.05198), Table 3"),
-    "msft_1t": (_gpt(128, 25600, 160, 2048, 51200), f"{MEGATRON}: the shape with a trillion weights"),
-    "llama2_7b": (_llama(32, 4096, 11008, 32, 32, 32_000), LLAMA2),
-    "llama2_13b": (_llama(40, 5120, 13824, 40, 40, 32_000), LLAMA2),
-    "llama2_70b": (_llama(80, 8192, 28672, 64, 8, 32_000), LLAMA2),
-    "llama3_8b": (_llama(32, 4096, 14336, 32, 8, 128_256), LLAMA3),
-    "llama3_70b": (_llama(80, 8192, 28672, 64, 8, 128_256), LLAMA3),
-    "llama3_405b": (_llama(126, 16384, 53248, 128, 8, 128_256), LLAMA3),
-    "llama3_119b": (_llama(36, 16384, 53248, 128, 8, 128_256), "405B with 36 layers, dissertation 4.6.4"),
-    "gemma2_2b": (_gemma(26, 2304, 9216, 8, 4, 256), GEMMA2),
-    "gemma2_9b": (_gemma(42, 3584, 14336, 16, 8, 256), GEMMA2),
-    "gemma2_27b": (_gemma(46, 4608, 36864, 32, 16, 128), GEMMA2),
-    "switch_base_128": (_switch(24, 768, 3072, 12, 128), SWITCH),
-    "switch_base_256": (_switch(24, 768, 3072, 12, 256), SWITCH),
-    "switch_large_128": (_switch(48, 1024, 4096, 16, 128), SWITCH),
-    "switch_c_2048": (_switch(30, 2080, 6144, 32, 2048, every=1), SWITCH),
-    "deepseek_v3_like": (
-        Transformer(
-            *(61, 7168, 18432, 129_280, 4096, 128),
-            gated=True,
-            tied=False,
-            head=128,
-            # latent attention: queries through 1536, keys and values through 512 and 64 that are rotated
-            attention=7168 * 1536 + 1536 * 128 * 192 + 7168 * 576 + 512 * 128 * 256 + 128 * 128 * 7168,
-            experts=256,
-            chosen=8,
-            inner=2048,
-            shared=1,
-            dense=3,
-        ),
-        "DeepSeek-AI 2024 (arXiv 2412.19437), section 4.2",
-    ),
-}
-
-
-def _of(name: str, shape: Transformer, source: str) -> Model:
+def _transformer(name: str, source: str, **sizes: int) -> Model:
+    shape = Transformer(**sizes)
     return Model(name, source, shape.sequence, shape.layers, shape.hidden, shape.parameters)
 
 
@@ -469,7 +404,7 @@ MODELS: dict[str, Model] = {
         56 * 56 * 256,
         sum(weights for _, weights, _, _ in _convolutions()),
     ),
-    **{name: _of(name, shape, source) for name, (shape, source) in _TRANSFORMERS.items()},
+    **{name: _transformer(name, **row) for name, row in tomllib.loads(SIZES.read_text("utf-8")).items()},
 }
 
 
