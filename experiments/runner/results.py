@@ -96,13 +96,6 @@ trees. In units of M, what the busiest rank sends (``rank_egress``) and receives
 crosses all links, with in-network multicast and aggregation and (``_unicast``) without."""
 TEXTS = {name: str for name, kind in COLUMNS.items() if kind == pa.string()}
 """The columns that are text even where each looks like a number."""
-MEASURED = frozenset(
-    {
-        *("synth_s", "build_s", "solve_s", "verify_s", "simulate_s", "peak_rss_mb"),
-        *("search_s", "removal_s", "packing_s"),
-    }
-)
-"""The columns that differ from run to run."""
 PARQUET, CSV = "results.parquet", "results.csv"
 AT_ONCE = 1000
 """So many rows are written at once."""
