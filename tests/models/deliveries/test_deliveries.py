@@ -20,7 +20,7 @@ from tutti.schedules.simulation.simulate import simulate
 from tutti.topologies.errors import InputError
 from tutti.topologies.text import parse_topology
 
-QUICK = ("bfb", "direct", "ring", "rounds", "forestcoll", "listed", "tacos", "one_shot", "walks", "hybrid")
+QUICK = ("bfb", "direct", "ring", "forestcoll", "listed", "tacos", "one_shot", "walks", "hybrid")
 KINDS = ("allgather", "reduce-scatter", "broadcast", "reduce", "allreduce")
 
 

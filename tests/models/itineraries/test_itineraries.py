@@ -22,7 +22,7 @@ from tutti.topologies.graphs.shortest_paths import alpha_distances
 from tutti.topologies.text import parse_topology
 from tutti.topologies.transforms import transpose
 
-QUICK = ("bfb", "direct", "ring", "rounds", "forestcoll", "listed", "tacos", "one_shot", "walks", "stepwise")
+QUICK = ("bfb", "direct", "ring", "forestcoll", "listed", "tacos", "one_shot", "walks", "stepwise")
 KINDS = ("allgather", "reduce-scatter", "broadcast", "reduce", "allreduce", "all-to-all", "scatter", "gather")
 
 
