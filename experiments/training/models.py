@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from tutti.experiments.training.device import Device
 from tutti.experiments.training.workload import NOTHING, Communication, Layer, Parallelism, Pass, Workload
@@ -382,7 +383,7 @@ def _only_data_parallel(name: str, load: Load) -> None:
             )
 
 
-def _transformer(name: str, source: str, **sizes: int) -> Model:
+def _transformer(name: str, source: str, **sizes: Any) -> Model:
     shape = Transformer(**sizes)
     return Model(name, source, shape.sequence, shape.layers, shape.hidden, shape.parameters)
 
