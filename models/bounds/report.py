@@ -41,8 +41,8 @@ ELSEWHERE = {
     "mcf": "tutti.models.all_to_all.bound:mcf_bound",
     "lp": "tutti.models.allreduce.bound:lp_bound",
     "relays": "tutti.models.all_to_all.relays:relays_bound",
-    "deliveries": "tutti.models.deliveries.bound:deliveries_bound",
-    "itineraries": "tutti.models.itineraries.bound:itineraries_bound",
+    "deliveries": "models.deliveries.bound:deliveries_bound",
+    "itineraries": "models.itineraries.bound:itineraries_bound",
 }
 """Kinds of bounds that are found by a method's own folder: the module, and the function in it that returns
 the bound or None. A new one is a line here, its proof in `models.bounds.check`."""

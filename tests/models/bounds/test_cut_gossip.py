@@ -5,8 +5,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-
 from tests.models.bounds.test_growth import random_network
+
 from tests.sweep import for_each
 from tutti.experiments.cli.bound import sentence
 from tutti.experiments.registry import METHODS
