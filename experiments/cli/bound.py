@@ -58,18 +58,18 @@ def sentence(kind: str, certificate: Certificate, topology: Topology) -> str:
     """
     if kind == "distance":
         return _distance(certificate)
-    if kind == "growth":
-        return _growth(certificate)
+    if kind == "broadcast_growth":
+        return _broadcast_growth(certificate)
     if kind == "partition":
         return _partition(certificate, topology)
     if kind == "mcf":
         return _lengths(certificate, topology)
     if kind == "lp":
         return _weights(certificate, topology)
-    if kind == "neighbours":
-        return _neighbours(certificate, topology)
-    if kind == "crossings":
-        return _crossings(certificate, topology)
+    if kind == "first_hop":
+        return _first_hop(certificate, topology)
+    if kind == "cut_gossip":
+        return _cut_gossip(certificate, topology)
     if kind in FURTHER or kind in ALONE:
         return ALONE.get(kind, _plain)(certificate)
     crossing = _crossing(certificate, topology)
@@ -125,7 +125,7 @@ def _distance(certificate: Certificate) -> str:
     )
 
 
-def _growth(certificate: Certificate) -> str:
+def _broadcast_growth(certificate: Certificate) -> str:
     time = format_time(int(certificate["ticks"]) * Fraction(certificate["tick"]))
     whom = "can be heard of by" if certificate["direction"] == "out" else "can have heard of"
     return (
@@ -134,14 +134,14 @@ def _growth(certificate: Certificate) -> str:
     )
 
 
-def _crossings(certificate: Certificate, topology: Topology) -> str:
+def _cut_gossip(certificate: Certificate, topology: Topology) -> str:
     ticks = Fraction(int(certificate["ticks"]), int(certificate["parts"]))
     time = duration(float(ticks * Fraction(certificate["tick"]) * MICRO))
     inside = _nodes([*certificate["ranks"], *certificate["switches"]], topology)
     return f"{inside} can't have all they need before {time}, as a message has only what its sender heard of"
 
 
-def _messages(certificate: Certificate) -> str:
+def _message_count(certificate: Certificate) -> str:
     time = duration(float(int(certificate["ticks"]) * Fraction(certificate["tick"]) * MICRO))
     inward = certificate["direction"] == "in"
     what = "needs can't all have come" if inward else "starts with can't all have gone"
@@ -149,40 +149,40 @@ def _messages(certificate: Certificate) -> str:
     return f"{which} before {time}, as a message costs alpha and holds only what its sender had"
 
 
-def _relays(certificate: Certificate) -> str:
+def _unicast_price(certificate: Certificate) -> str:
     time = duration(float(Fraction(certificate["time"]) * MICRO))
     return f"links can't have moved all before {time}, as one that relays waits for data or pays alpha again"
 
 
-def _deliveries(certificate: Certificate) -> str:
+def _multicast_price(certificate: Certificate) -> str:
     time = duration(float(Fraction(certificate["time"]) * MICRO))
     verb = "arrived" if certificate["direction"] == "in" else "been added up"
     return f"what is needed can't all have {verb} before {time}, by prices of what links do when"
 
 
-def _itineraries(certificate: Certificate) -> str:
+def _path_price(certificate: Certificate) -> str:
     pairs, time = len(certificate["pairs"]), duration(float(Fraction(certificate["time"]) * MICRO))
     return f"{pairs} pairs of ranks can't all have heard before {time}, by prices of messages' whole ways"
 
 
-def _neighbours(certificate: Certificate, topology: Topology) -> str:
+def _first_hop(certificate: Certificate, topology: Topology) -> str:
     node = _nodes([certificate["node"]], topology)
     verb = "have all" if certificate["direction"] == "in" else "have sent all"
     time = duration(float(Fraction(certificate["time"]) * MICRO))
     return f"{node} can't {verb} before {time}, as a link with more than a neighbour's own pays alpha twice"
 
 
-def _transfers(certificate: Certificate) -> str:
+def _partition_latency(certificate: Certificate) -> str:
     count, time = len(certificate["parts"]), duration(float(Fraction(certificate["time"]) * MICRO))
     return f"transfers between {count} parts take {time}, as links pay alpha again where these wait"
 
 
 ALONE: Mapping[str, Callable[[Certificate], str]] = {
-    "deliveries": _deliveries,
-    "itineraries": _itineraries,
-    "messages": _messages,
-    "relays": _relays,
-    "transfers": _transfers,
+    "multicast_price": _multicast_price,
+    "path_price": _path_price,
+    "message_count": _message_count,
+    "unicast_price": _unicast_price,
+    "partition_latency": _partition_latency,
 }
 """What is said of kinds whose certificate says it alone."""
 

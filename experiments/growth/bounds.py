@@ -13,7 +13,7 @@ rank e is D hops or more from some rank s.
   b (T - D α) bytes arrive over a link and B (T - D α) over all d links, and that must be at least M. The
   distance counts once: no reduce-scatter has to end before an allgather begins.
 - the time of 2 (N - 1) transfers a byte between the N ranks over N B, with their α (kinds *partition* and
-  *transfers* in `models.bounds.check`, each rank a part).
+  *partition_latency* in ``docs/proofs.md``, each rank a part).
 
 *All-to-all*, M/N from each to each. Let H be the least sum of hops from one rank to all others
 (`least_hops`). T is at least the largest of

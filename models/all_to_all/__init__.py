@@ -5,7 +5,7 @@ proves an answer from both sides, and `optimum`, which solves the model and make
 (`rounding`). At scale the program is reduced by symmetry (`reduction`) and solved by `columns` or by a
 `first_order` method; `orbits` chooses, and maps the paths of a few sources to all. `paths` makes paths of
 a flow and a schedule of paths. `method` is what a user runs, `bound` what every all-to-all is set
-against, and `relays` that with α. The folder `message_flow` has a second method, of flows that pay α.
+against, and `unicast_price` that with α. The folder `message_flow` has a second method, of flows that pay α.
 """
 
 from tutti.models.all_to_all.certificate import FlowError, Interval, SourceFlow, lower_bound, upper_bound

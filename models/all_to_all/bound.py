@@ -1,4 +1,4 @@
-"""The bound ``mcf``: lengths of links, the dual of linear program (A.1); proof in `models.bounds.check`."""
+"""The bound ``mcf``: lengths of links, the dual of linear program (A.1); proof in ``docs/proofs.md``."""
 
 from __future__ import annotations
 

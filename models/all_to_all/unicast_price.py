@@ -1,4 +1,4 @@
-"""The bound ``relays``: prices of data on links by how far it comes and goes; proof in `models.bounds.check`.
+"""The bound ``unicast_price``: prices of data on links by how far it comes and goes.
 
 The best prices for a time T are a linear program on the orbits of the network's symmetries. Distances are
 rounded down to K_0 = 0 < K_1 < ..., and w(o, i, j) is the price of a byte on a link of orbit o to which its
@@ -12,7 +12,7 @@ sender is K_i away, and which is K_j away from its end:
 π is the least that a byte of s costs at v with K_j to go, V what a link of the orbit can earn by a
 moment. (A message from before K_1 to after T - K_1 brings no more than goes from u to v: a row for these
 two moments.) If the maximum exceeds 1, T is too little. The maximum falls about as 1 / (T - c): secants
-of its reciprocal soon lead to where it is 1.
+of its reciprocal soon lead to where it is 1. Proof: ``docs/proofs.md``, *unicast_price*.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ DOUBLE_BITS = 50
 """Halvings of an interval of times."""
 
 
-def relays_bound(topology: Topology, collective: Collective, size: Fraction, least: Fraction) -> Bound | None:
+def unicast_price_bound(
+    topology: Topology, collective: Collective, size: Fraction, least: Fraction
+) -> Bound | None:
     """Return the bound by the prices that the linear programs find.
 
     The certificate has the size, the time, the distances K, tables of prices and the table of each link.
@@ -102,7 +104,7 @@ def relays_bound(topology: Topology, collective: Collective, size: Fraction, lea
         "prices": found.prices.tolist(),
         "rows": relaying.problem.orbit.tolist(),
     }
-    return Bound("relays", time, SECONDS, certificate)
+    return Bound("unicast_price", time, SECONDS, certificate)
 
 
 def _direct(topology: Topology, items: Items) -> bool:
@@ -228,7 +230,7 @@ class _Relaying:
         before, price = pi[s, topology.source[e], self.left[e, j]], w[problem.orbit[e], self.come[s, e], j]
         rows.add((1, before), (1, price), (-1, pi[s, topology.target[e], j]))
         rows.add(*zip(np.bincount(problem.orbit), V[:, -1:], strict=True))
-        return normalized("relays", rows.matrix(len(value)), value)
+        return normalized("unicast_price", rows.matrix(len(value)), value)
 
     @property
     def _reach(self) -> FloatArray:

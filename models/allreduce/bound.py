@@ -1,4 +1,4 @@
-"""The bound ``lp`` of allreduce: weighted cuts and lengths; proof in `models.bounds.check`.
+"""The bound ``lp`` of allreduce: weighted cuts and lengths; proof in ``docs/proofs.md``.
 
 It bounds schedules that reduce up trees and broadcast down trees over switches that only forward. B.7 does
 not prove that no other allreduce is faster, so it counts as a bound on all only where the partition bound is

@@ -71,7 +71,7 @@ class CutProof:
     lengths: tuple[int, ...]
 
     def document(self) -> dict[str, Any]:
-        """Return it ready for JSON, as `models.bounds.check` reads it."""
+        """Return it ready for JSON, as the check reads it."""
         cuts = [
             {"direction": NAMES[half], "weight": weight, "ranks": np.flatnonzero(inside).tolist()}
             for half, weight, inside in self.cuts

@@ -1,6 +1,6 @@
 r"""Allreduce over spanning trees whose congestion is the partition bound, where links are alike both ways.
 
-For every partition P of the ranks T ≥ M · 2(|P| - 1) / cap(P) (`models.bounds.check`). On a network without
+For every partition P of the ranks T ≥ M · 2(|P| - 1) / cap(P) (``docs/proofs.md``). On a network without
 switches whose pairs have equal capacity both ways, cap(P) is twice the undirected capacity, and the largest
 such bound is M / σ, σ being the strength. Spanning trees of total weight σ fit (Nash-Williams, Tutte); each
 takes its share of M, reduces it to its root and broadcasts it, which uses each direction of each of its edges

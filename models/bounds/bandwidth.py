@@ -1,4 +1,4 @@
-"""Bandwidth bounds, in seconds per byte of M: cut and degree; proofs in `models.bounds.check`."""
+"""Bandwidth bounds, in seconds per byte of M: cut and degree; proofs in ``docs/proofs.md``."""
 
 from __future__ import annotations
 
@@ -189,11 +189,11 @@ def _moved(traffic: Traffic, cuts: BoolArray) -> FloatArray:
 
 def _hosts(topology: Topology) -> Iterator[BoolArray]:
     """Yield the hosts as told, and, told or plain from the links, each with the switches inside it."""
-    yield from told_hosts(topology)
-    yield from told_hosts(placed(topology, infer=True))
+    yield from declared_hosts(topology)
+    yield from declared_hosts(placed(topology, infer=True))
 
 
-def told_hosts(topology: Topology) -> Iterator[BoolArray]:
+def declared_hosts(topology: Topology) -> Iterator[BoolArray]:
     """Yield the nodes of each host that the network names."""
     if topology.hosts is not None:
         for host in np.unique(topology.hosts[topology.hosts >= 0]):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from tutti.models.bounds.check import Proof, proven
+from tutti.models.bounds.check import Proof, current_kind, proven
 from tutti.schedules.collective import Collective
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import InputError, TuttiError
@@ -19,16 +19,16 @@ UNITS = {
     **dict.fromkeys(("cut", "degree", "partition", "mcf", "lp"), (SECONDS_PER_BYTE,)),
     **dict.fromkeys(
         (
-            "crossings",
+            "cut_gossip",
             "distance",
             "combined",
-            "growth",
-            "messages",
-            "neighbours",
-            "relays",
-            "deliveries",
-            "itineraries",
-            "transfers",
+            "broadcast_growth",
+            "message_count",
+            "first_hop",
+            "unicast_price",
+            "multicast_price",
+            "path_price",
+            "partition_latency",
         ),
         (SECONDS,),
     ),
@@ -55,14 +55,15 @@ class Bound:
     ----------
     kind
         ``cut``, ``degree``, ``partition``, ``mcf``, ``lp`` (bandwidth), ``distance``, ``combined``,
-        ``crossings``, ``growth``, ``messages``, ``neighbours``, ``relays``, ``deliveries``, ``itineraries``,
-        ``transfers``, or the name of a `BoundKind`.
+        ``cut_gossip``, ``broadcast_growth``, ``message_count``, ``first_hop``, ``unicast_price``,
+        ``multicast_price``, ``path_price``, ``partition_latency``, or the name of a `BoundKind`. A name of an
+        earlier version becomes that of today (`models.bounds.check.OLD_NAMES`).
     value
         Exact, in `unit`.
     unit
         ``"s/B"``: seconds per byte of M; ``"s"``: seconds (at the size in the certificate, if it has one).
     certificate
-        What proves it (`models.bounds.check` says how), ready for JSON: node numbers, bandwidths in bytes/s,
+        What proves it (``docs/proofs.md`` says how), ready for JSON: node numbers, bandwidths in bytes/s,
         shares in units of M, times in seconds; a number is an integer or a text ``"p/q"``.
     """
 
@@ -70,6 +71,10 @@ class Bound:
     value: Fraction
     unit: str
     certificate: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        """Replace a kind's name of an earlier version."""
+        object.__setattr__(self, "kind", current_kind(self.kind))
 
     @property
     def scope(self) -> str:
@@ -135,7 +140,7 @@ class BoundKind:
         only a bound in s/B is asked for. None where it does not apply.
     prove
         ``(certificate, topology, collective) -> Fraction``: the value, recomputed from the certificate by
-        code that `find` does not call, as `models.bounds.check` does. It checks every bound found at once.
+        code that `find` does not call, as the ``check_*`` modules do. It checks every bound found at once.
     """
 
     name: str

@@ -17,7 +17,7 @@ once, so that it counts once, for the fastest link, and without u, from which it
 is left out.
 The first t at which X(u, t) is the number of ends of what starts at u is a bound; and so it is with links
 reversed, for all that one end hears of. Without such switches it is the distance, and left out. Proof:
-`models.bounds.check`.
+``docs/proofs.md``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ MOST_TICKS = 512
 """Where the search ends: what is not reached by then takes longer."""
 
 
-def growth_bound(topology: Topology, traffic: Traffic, distances: AlphaDistances) -> Bound | None:
+def broadcast_growth_bound(topology: Topology, traffic: Traffic, distances: AlphaDistances) -> Bound | None:
     """Return the longest time in which one rank's data can reach all, or all data one rank.
 
     None where no switch only forwards, ranks are in several groups, or the network is too large. The
@@ -83,7 +83,7 @@ def growth_bound(topology: Topology, traffic: Traffic, distances: AlphaDistances
         "ticks": slowest.ticks,
         "tick": json_number(tick),
     }
-    return Bound("growth", slowest.ticks * tick, SECONDS, certificate)
+    return Bound("broadcast_growth", slowest.ticks * tick, SECONDS, certificate)
 
 
 @dataclass(frozen=True)

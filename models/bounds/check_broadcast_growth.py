@@ -1,6 +1,7 @@
-"""How many can have heard of one rank by when, counted node by node: what the check of `growth` needs.
+"""The check of ``broadcast_growth``: how many nodes one rank's data can have reached by each time.
 
-It shares no code with `models.bounds.growth`, which finds the bound.
+A message holds each link for α, one message at a time. `Reachability` counts node by node. Proof:
+``docs/proofs.md``, *broadcast_growth*.
 """
 
 from __future__ import annotations
@@ -10,12 +11,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from tutti.models.bounds.certificate import MOST_TICKS, Certificate, all_distances, items_of
+from tutti.schedules.collective import Collective
+from tutti.topologies.errors import InputError
 from tutti.topologies.topology import Topology
+from tutti.topologies.units import exact_number
 
 
 @dataclass(eq=False)
 class Reachability:
-    """X(u, t), X(w, t | u), R(c, u, t) and Y(c, t) of `models.bounds.check`, tick after tick.
+    """X(u, t), X(w, t | u), R(c, u, t) and Y(c, t) of ``docs/proofs.md``, tick after tick.
 
     Parameters
     ----------
@@ -179,3 +184,28 @@ def _fabrics(out: Sequence[Sequence[tuple[int, int]]], able: frozenset[int]) -> 
             return first
         for node, least in lower:
             first[node] = min(first[node], least)
+
+
+def prove_broadcast_growth(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
+    """Return the bound that a certificate of the kind ``broadcast_growth`` proves."""
+    node, outward, ticks = certificate["node"], certificate["direction"] == "out", int(certificate["ticks"])
+    tick = exact_number(str(certificate["tick"]))
+    if tick <= 0 or ticks > MOST_TICKS:
+        raise InputError(
+            f"broadcast_growth bound: {ticks} ticks of {tick} s; at most {MOST_TICKS} positive ones"
+        )
+    if type(node) is not int or not 0 <= node < topology.num_ranks:
+        raise InputError(f"broadcast_growth bound: node {node} is not a rank")
+    counted = {node}
+    for item in items_of(collective):
+        near, far = (item.starts, item.ends) if outward else (item.ends, item.starts)
+        if item.share and node in near:
+            counted |= far
+    distances = all_distances(topology, backwards=not outward)
+    reachable = Reachability.of(topology, distances, counted, tick, outward)
+    # X never falls: it is too large at the end if it is so anywhere before
+    if any(reachable.until(before)[node] >= len(counted) for before in range(1, ticks + 1)):
+        raise InputError(
+            f"broadcast_growth bound: all {len(counted)} may be reached before {ticks} ticks of {tick} s"
+        )
+    return ticks * tick

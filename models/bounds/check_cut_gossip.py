@@ -1,6 +1,7 @@
-"""What messages over a cut can serve at most, counted tick by tick: what the check of `crossings` needs.
+"""The check of ``cut_gossip``: the most pairs of ranks that messages over a cut can serve by a time.
 
-It shares no code with `models.bounds.crossings`, which finds the bound.
+A message into a set of nodes tells of no more ranks than its sender has heard of. `Crossing` counts tick
+by tick. Proof: ``docs/proofs.md``, *cut_gossip*.
 """
 
 from __future__ import annotations
@@ -10,13 +11,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import product
 from math import ceil, lcm
 
 import numpy as np
 import numpy.typing as npt
 
+from tutti.models.bounds.certificate import MOST_TICKS, Certificate, all_distances, inside_of, items_of
+from tutti.models.bounds.check_broadcast_growth import Reachability
+from tutti.schedules.collective import Collective
+from tutti.topologies.errors import InputError
 from tutti.topologies.exact import Int64Array
 from tutti.topologies.topology import Topology
+from tutti.topologies.units import exact_number
 
 PARTS = 2**42
 """M is counted in so many parts: what can be served upwards, what must be downwards."""
@@ -29,7 +36,7 @@ Count = Callable[[int], Sequence[int]]
 
 @dataclass(frozen=True, eq=False)
 class Crossing:
-    """I and O of `models.bounds.check`, and what links serve.
+    """I and O of ``docs/proofs.md``, and what links serve.
 
     Parameters
     ----------
@@ -200,3 +207,58 @@ class _Ports:
             if reached:
                 found[own].append((self.topology.alpha[link] + min(reached), self.topology.bandwidth[link]))
         return {node: sorted(links) for node, links in found.items()}
+
+
+def prove_cut_gossip(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
+    """Return the bound that a certificate of the kind ``cut_gossip`` proves."""
+    inside, size = inside_of(certificate, topology), exact_number(str(certificate["size_bytes"]))
+    ticks, tick, parts = certificate["ticks"], exact_number(str(certificate["tick"])), certificate["parts"]
+    if type(ticks) is not int or type(parts) is not int or not 0 < ticks <= MOST_TICKS or parts < 1:
+        raise InputError(f"cut_gossip bound: {ticks} ticks in {parts} parts; 1 to {MOST_TICKS} whole ones")
+    if tick <= 0 or size <= 0 or topology.num_ranks > MOST_RANKS:
+        raise InputError(f"cut_gossip bound: ticks of {tick} s, {size} bytes, at most {MOST_RANKS} ranks")
+    all_items = (item for item in items_of(collective) if item.share)
+    items = [item for item in all_items if item.starts != item.ends or len(item.ends) > 1]
+    ends = zip(topology.source.tolist(), topology.target.tolist(), topology.alpha, strict=True)
+    entering = [alpha for tail, head, alpha in ends if tail not in inside and head in inside]
+    if not entering or min(entering) * parts < tick:
+        raise InputError("cut_gossip bound: α of a link into the set is less than a part of a tick")
+    if len({(len(item.starts) > 1, len(item.ends) > 1) for item in items}) != 1:
+        raise InputError("cut_gossip bound: all items must have one start or many, and one end or many")
+    outer, inner = set[int](), set[int]()
+    shares: defaultdict[tuple[int, int], Fraction] = defaultdict(Fraction)
+    for item in items:
+        outer |= item.starts - inside
+        inner |= item.ends & inside
+        for pair in product(item.starts - inside, item.ends & inside):
+            shares[pair] += item.share
+    if not shares:
+        raise InputError("cut_gossip bound: no item goes into the set")
+    known = all_distances(topology)
+    heard = Reachability.of(topology, list(zip(*known, strict=True)), outer, tick, outward=False)
+    told = Reachability.of(topology, known, inner, tick, outward=True)
+    of_start = all(len(item.starts) == 1 for item in items)
+    for_end = all(len(item.ends) == 1 for item in items)
+    crossing = Crossing(
+        topology,
+        known,
+        inside,
+        lambda now: heard.until(now + 1),
+        lambda now: told.until(now + 1),
+        max(shares.values()),
+        of_start,
+        for_end,
+        own=_alone(shares, 0, summed=for_end) if of_start else {},
+        due=_alone(shares, 1, summed=of_start) if for_end else {},
+    )
+    if crossing.serve(sum(shares.values(), Fraction(0)), size, tick, parts, ticks):
+        raise InputError(f"cut_gossip bound: all may be served after {ticks} ticks of {tick} / {parts} s")
+    return ticks * tick / parts
+
+
+def _alone(shares: Mapping[tuple[int, int], Fraction], side: int, *, summed: bool) -> dict[int, Fraction]:
+    """Return what each rank starts with (side 0) or ends with: for each other its own, if summed, or one."""
+    found: defaultdict[int, list[Fraction]] = defaultdict(list)
+    for pair, share in shares.items():
+        found[pair[side]].append(share)
+    return {rank: sum(each, Fraction(0)) if summed else max(each) for rank, each in found.items()}

@@ -1,12 +1,13 @@
-"""How much can have come in messages by when, counted tick by tick: what the check of `messages` needs.
+"""The check of ``message_count``: how much messages can have brought by each time, counted tick by tick.
 
-It shares no code with `models.bounds.messages`, which finds the bound.
+A message costs α and holds only what its sender had. Proof: ``docs/proofs.md``, *message_count*.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -15,8 +16,13 @@ from itertools import accumulate
 
 import numpy as np
 
+from tutti.models.bounds.certificate import MOST_TICKS, Certificate, Item, all_distances, items_of
+from tutti.schedules.collective import Collective
+from tutti.topologies.errors import InputError
 from tutti.topologies.exact import Int64Array
 from tutti.topologies.topology import Topology
+from tutti.topologies.transforms import transpose
+from tutti.topologies.units import exact_number
 
 PARTS = 2**44
 """M is counted in so many parts: what can come upwards, what must come downwards."""
@@ -63,7 +69,7 @@ class Demand:
 
 @dataclass(frozen=True, eq=False)
 class Receipt:
-    """X and H of `models.bounds.check`.
+    """X and H of ``docs/proofs.md``.
 
     Parameters
     ----------
@@ -356,3 +362,51 @@ class _Table:
         begun = self.sender < len(self.own)
         kinds = [np.flatnonzero(begun), np.flatnonzero(~begun)]
         return [(of, *np.unique(self.entry[of], return_index=True)) for of in kinds]
+
+
+def prove_message_count(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
+    """Return the bound that a certificate of the kind ``message_count`` proves."""
+    outward, tick = certificate["direction"] == "out", exact_number(str(certificate["tick"]))
+    ticks, size = int(certificate["ticks"]), exact_number(str(certificate["size_bytes"]))
+    known = [int(exact_number(str(d)) * topology.alpha.denominator) for d in certificate["distances"]]
+    others = [frozenset([*cut["ranks"], *cut["switches"]]) for cut in certificate["cuts"]]
+    if tick <= 0 or size <= 0 or not 0 < ticks <= MOST_TICKS:
+        raise InputError(f"message_count bound: {ticks} ticks of {tick} s; 1 to {MOST_TICKS} positive ones")
+    if known != sorted(set(known)) or known[:1] != [0]:
+        raise InputError("message_count bound: distances must rise, 0 first")
+    ways = transpose(topology) if outward else topology
+    items = list(items_of(collective))
+    demand = _hearing(items) if certificate["heard"] else _demand(items, outward)
+    # Where bytes take no time, as many as the slowest link brings in a tick are all there are.
+    counted = min(topology.bandwidth) * tick if certificate["heard"] else size
+    receipt = Receipt(ways, all_distances(ways), demand, others, known, tick, counted)
+    if receipt.all_come(ticks):
+        raise InputError(f"message_count bound: all may have come after {ticks} ticks of {tick} s")
+    return ticks * tick
+
+
+def _demand(items: Sequence[Item], outward: bool) -> Demand:
+    """Return who starts with what, and who needs all: of items alike in their ends, seen backwards or not."""
+    ends = {
+        item.starts if outward else item.ends for item in items if item.share and item.starts != item.ends
+    }
+    starts: defaultdict[int, Fraction] = defaultdict(Fraction)
+    summed = [item for item in items if len(item.ends if outward else item.starts) > 1]
+    for item in summed or (item for item in items if item.starts != item.ends):
+        for rank in item.ends if outward else item.starts:
+            starts[rank] += item.share
+    ends |= {item.starts for item in summed}
+    alike = {item.ends for item in summed} | {item.starts for item in summed}
+    if len(ends) != 1 or len(alike) > 1:
+        raise InputError("message_count bound: not all that is needed is needed by the same ranks")
+    return Demand({rank: share for rank, share in starts.items() if share}, ends.pop(), not summed)
+
+
+def _hearing(items: Sequence[Item]) -> Demand:
+    """Return that each rank starts with as much as any other and needs all; data of each must go to each."""
+    moved = [item for item in items if item.share]
+    members = frozenset().union(*(item.starts | item.ends for item in moved))
+    heard = {(start, end) for item in moved for start in item.starts for end in item.ends if start != end}
+    if len(heard) < len(members) * (len(members) - 1):
+        raise InputError("message_count bound: not all ranks must hear of all")
+    return Demand(dict.fromkeys(members, Fraction(1, len(members))), members, adds=True)

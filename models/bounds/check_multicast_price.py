@@ -1,10 +1,13 @@
-"""What links can earn by a time from prices of what is copied: what the check of `deliveries` needs.
+"""The check of ``multicast_price``: what links can earn by a time from prices of data that is copied.
 
-It shares no code with `models.deliveries`, which finds the prices.
+It shares no code with `models.bounds.multicast_price`, which finds the prices. Proof: ``docs/proofs.md``,
+*multicast_price*.
 """
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,9 +15,71 @@ from functools import cached_property
 
 import numpy as np
 
-from tutti.models.bounds.windows import Windows
-from tutti.topologies.exact import BoolArray, Int64Array
+from tutti.models.bounds.certificate import Certificate, dijkstra, items_of
+from tutti.schedules.collective import Collective
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import INT64_MAX, BoolArray, Int64Array
 from tutti.topologies.topology import Topology
+from tutti.topologies.transforms import transpose
+from tutti.topologies.units import exact_number
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """Moments from 0 to a time; between each and the next lies a bin.
+
+    Parameters
+    ----------
+    moments
+        Seconds, rising from 0; the last one is the time.
+    """
+
+    moments: Sequence[Fraction]
+
+    @property
+    def bins(self) -> int:
+        """How many."""
+        return len(self.moments) - 1
+
+    def leaves_in(self, time: Fraction) -> int:
+        """Return the bin of what leaves at a time: that which begins then or has begun."""
+        return bisect_right(self.moments, time) - 1
+
+    def turns(self, alpha: Fraction, often: int) -> Int64Array:
+        """Return how often what is there from a bin on may leave in each bin, if α apart and no oftener.
+
+        Shape (bins, bins), by the bin in which it leaves and that from which it is there.
+        """
+        found = np.zeros((self.bins, self.bins), dtype=np.int64)
+        for bin_, moment in enumerate(self.moments[:-1]):
+            for turn in range(often):
+                if moment + turn * alpha >= self.moments[-1]:
+                    break
+                found[self.leaves_in(moment + turn * alpha), bin_] += 1
+        return found
+
+    def before(self, alpha: Fraction) -> Int64Array:
+        """Return the bins of what has arrived α before the end of each bin, -1 for none."""
+        return np.array([bisect_left(self.moments, end - alpha) - 1 for end in self.moments[1:]])
+
+    def most(self, worth: Int64Array, alpha: Fraction) -> Fraction:
+        """Return the largest sum over messages of what they earn, bytes measured by their seconds.
+
+        Parameters
+        ----------
+        worth
+            Shape (bins, bins): of a byte that leaves in the one bin and arrives in the other.
+        alpha
+            Of the link.
+        """
+        unit = math.lcm(alpha.denominator, *(moment.denominator for moment in self.moments))
+        at, held = [int(moment * unit) for moment in self.moments], int(alpha * unit)
+        gains, best = worth.tolist(), [0]
+        for q in range(1, self.bins + 1):
+            ways = ((at[q] - at[p] - held, p) for p in range(q))
+            sums = (best[p] + room * gains[p][q - 1] for room, p in ways if room > 0)
+            best.append(max(best[-1], *sums, 0))
+        return Fraction(best[-1], unit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +117,7 @@ class Clock:
 
 @dataclass(frozen=True, eq=False)
 class Delivery:
-    """Prices of a byte of one item; see `models.bounds.check`.
+    """Prices of a byte of one item; see ``docs/proofs.md``.
 
     Parameters
     ----------
@@ -137,3 +202,49 @@ def earned(clock: Clock, items: Sequence[Delivery]) -> Fraction:
             seen[key] = clock.windows.most(worth, alpha)
         total += seen[key] * bandwidth
     return total
+
+
+def prove_multicast_price(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
+    """Return the bound that a certificate of the kind ``multicast_price`` proves."""
+    size, time, tick = (exact_number(str(certificate[name])) for name in ("size_bytes", "time", "tick"))
+    outward = certificate["direction"] == "out"
+    ways = transpose(topology) if outward else topology
+    sides = (
+        (item.ends, item.starts) if outward else (item.starts, item.ends) for item in items_of(collective)
+    )
+    shares = (item.share for item in items_of(collective))
+    moved = [
+        (have, need, share)
+        for (have, need), share in zip(sides, shares, strict=True)
+        if share and len(need) > 1
+    ]
+    starts = certificate.get("starts", [min(have) for have, _, _ in moved])
+    windows = Windows([*(mark * tick for mark in certificate["moments"]), time])
+    if sorted(set(windows.moments)) != windows.moments or windows.moments[0] or size <= 0 or not moved:
+        raise InputError(
+            "multicast_price bound: it takes bytes for several ranks, and moments that rise from 0"
+        )
+    ends, passing, leaving = (
+        np.array(certificate[name], dtype=np.int64) for name in ("ends", "passing", "leaving")
+    )
+    if passing.shape != (len(ends), windows.bins) or leaving.shape[::2] != (2, windows.bins):
+        raise InputError(f"multicast_price bound: rows of prices have one for each of {windows.bins} bins")
+    tables = [ends[:, None], passing, leaving]
+    most = INT64_MAX // (4 * topology.num_links * topology.num_nodes)
+    if any((np.diff(table) > 0).any() or table.min() < 0 or table.max() > most for table in tables):
+        raise InputError(f"multicast_price bound: prices must be from 0 to {most}, and not rise")
+    items, clock = [], Clock(ways, windows)
+    rows = zip(certificate["nodes"], certificate["links"], strict=True)
+    for (have, need, _), start, (nodes, links) in zip(moved, starts, rows, strict=True):
+        if start not in have:
+            raise InputError(f"multicast_price bound: rank {start} does not have what is to start there")
+        if len(nodes) != ways.num_nodes or len(links) != ways.num_links or min(*nodes, *links) < 0:
+            raise InputError("multicast_price bound: each item has a row of prices for each node and link")
+        paid = ends[nodes] * np.isin(np.arange(ways.num_nodes), list(need - {start}))
+        come = dijkstra(ways, start)[0]
+        items.append(Delivery(clock, start, come, paid, passing[nodes], *leaving[:, links]))
+    cost = size * sum(share * item.cost for item, (_, _, share) in zip(items, moved, strict=True))
+    gains = earned(clock, items)
+    if cost <= gains:
+        raise InputError(f"multicast_price bound: links may earn {gains} in {time} s, as much as {cost}")
+    return time

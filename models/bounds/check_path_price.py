@@ -1,12 +1,13 @@
-"""Whether no message is worth more than the rent of its links: what the check of `itineraries` needs.
+"""The check of ``path_price``: no message may be worth more than the rent of the links on its route.
 
-It shares no code with `models.itineraries`, which finds the prices.
+It shares no code with `models.bounds.path_price`, which finds the prices. Proof: ``docs/proofs.md``,
+*path_price*.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -14,10 +15,17 @@ from math import ceil, gcd, lcm
 
 import numpy as np
 
-from tutti.topologies.exact import INT64_MAX, Int64Array
+from tutti.models.bounds.certificate import Certificate, dijkstra, items_of
+from tutti.schedules.collective import Collective
+from tutti.topologies.errors import InputError
+from tutti.topologies.exact import INT64_MAX, Int64Array, IntArray
 from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Topology
+from tutti.topologies.transforms import transpose
+from tutti.topologies.units import exact_number
 
+_MOST_TICKS_AT_ONCE = 512
+"""The most ticks of a certificate whose check tries messages from every tick to every later one."""
 _NEVER = INT64_MAX // 4
 """More than any sum of rents."""
 UNIT = 2**16
@@ -29,7 +37,7 @@ Datum = tuple[frozenset[int], frozenset[int]]
 
 @dataclass(frozen=True, eq=False)
 class Itineraries:
-    """Prices in ticks of what pairs hear, and rents of links; see `models.bounds.check`.
+    """Prices in ticks of what pairs hear, and rents of links; see ``docs/proofs.md``.
 
     Parameters
     ----------
@@ -304,3 +312,70 @@ def _paid(rents: Int64Array, alpha: int, slowest: int, rate: int, now: int, long
     for entry in range(max(0, now - 1), min(now + 1 + wait, len(rents) - 1 - held) + 1):
         least = min(least, rents[entry + held] - rents[entry])
     return rents[now + held] - rents[now], least
+
+
+def prove_path_price(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
+    """Return the bound that a certificate of the kind ``path_price`` proves."""
+    size, time = (exact_number(str(certificate[name])) for name in ("size_bytes", "time"))
+    outward, moved = certificate["direction"] == "out", defaultdict[Datum, Fraction](Fraction)
+    for item in items_of(collective):
+        if item.share and len(item.starts | item.ends) > 1:
+            moved[(item.ends, item.starts) if outward else (item.starts, item.ends)] += item.share
+    if outward and not topology.bandwidth.uniform:
+        raise InputError("path_price bound: it looks backwards only where all links are as fast")
+    topology = transpose(topology) if outward else topology
+    prices, rents = (np.array(certificate[name], dtype=np.int64) for name in ("prices", "rents"))
+    ticks, transfer = int(certificate["ticks"]), int(certificate["transfer"])
+    to = np.array(certificate["symmetries"], dtype=np.int64).reshape(-1, topology.num_nodes)
+    _check_symmetries(to, topology, moved)
+    if min(size, time) <= 0 or not moved or not 0 < ticks <= _MOST_TICKS_AT_ONCE:
+        raise InputError(
+            f"path_price bound: it takes time, bytes, data to move, and 1 to {_MOST_TICKS_AT_ONCE} ticks"
+        )
+    pairs = [(datum, start, end) for datum, start, end in certificate["pairs"]]
+    _check_heard(pairs, to, list(moved))
+    sizes = [size * share for share in moved.values()]
+    found = Itineraries(topology, list(moved), sizes, pairs, time / ticks, to, prices, transfer, rents)
+    shapes = (int(found.row.max()) + 1, ticks), (int(found.kind.max()) + 1, ticks + 1)
+    if (prices.shape, rents.shape) != shapes:
+        raise InputError(f"path_price bound: shapes of prices and of rents; they must be {shapes}")
+    if min(transfer, prices.min(), rents.min(), np.diff(rents).min(), np.diff(-prices).min(initial=0)) < 0:
+        raise InputError("path_price bound: prices must not rise, rents not fall, and none be negative")
+    if not found.fits:
+        raise InputError("path_price bound: prices are too large to be counted")
+    cost = size * found.cost(list(moved.values()))
+    if cost <= found.earned:
+        raise InputError(f"path_price bound: links may earn {found.earned} in {time} s, as much as {cost}")
+    come = [dijkstra(topology, v, lengths=found.alpha.tolist())[0] for v in range(topology.num_nodes)]
+    if not found.none_is_worth_more(np.array(come)):
+        raise InputError("path_price bound: some message is worth more than its rent")
+    return time
+
+
+def _check_symmetries(to: IntArray, topology: Topology, moved: Mapping[Datum, Fraction]) -> None:
+    """Raise `InputError` if some row takes nodes not to nodes, links not to links, or data not to data."""
+    columns = topology.source.tolist(), topology.target.tolist(), topology.alpha, topology.bandwidth
+    links, able = Counter(zip(*columns, strict=True)), (topology.multicast, topology.aggregate)
+    ranks = set(range(topology.num_ranks))
+    for row in to.tolist():
+        image = Counter({(row[a], row[b], *rest): often for (a, b, *rest), often in links.items()})
+        goes = {(taken(starts, row), taken(ends, row)): share for (starts, ends), share in moved.items()}
+        kept = sorted(row) == list(range(topology.num_nodes)) and taken(ranks, row) == ranks
+        if not kept or image != links or goes != moved or any(taken(one, row) != one for one in able):
+            raise InputError("path_price bound: some row of symmetries is none of the network and the data")
+
+
+def _check_heard(pairs: Sequence[tuple[int, int, int]], to: IntArray, data: Sequence[Datum]) -> None:
+    """Raise `InputError` if some are none of the data, not in order, or not taken to others of them."""
+    number = {datum: which for which, datum in enumerate(data)}
+    for datum, start, end in pairs:
+        if not (
+            0 <= datum < len(data) and start in data[datum][0] and end in data[datum][1] and start != end
+        ):
+            raise InputError(f"path_price bound: {[datum, start, end]} is no pair of a datum")
+    for row in to.tolist():
+        image = [number[taken(starts, row), taken(ends, row)] for starts, ends in data]
+        if {(image[datum], row[start], row[end]) for datum, start, end in pairs} != set(pairs):
+            raise InputError("path_price bound: symmetries must take pairs to pairs")
+    if not pairs or sorted(set(pairs)) != list(pairs):
+        raise InputError("path_price bound: pairs must be in order, and once each")

@@ -1,18 +1,27 @@
-"""What moving data costs and what links can earn by a time: what the check of `relays` needs.
+"""The check of ``unicast_price``: what moving data costs at given prices, and what links can earn by a time.
 
-It shares no code with `models.all_to_all.relays`, which finds the prices.
+Prices are those of a byte on a link, by how far it has come and has to go. It shares no code with
+`models.all_to_all.unicast_price`, which finds them. Proof: ``docs/proofs.md``, *unicast_price*.
 """
 
 from __future__ import annotations
 
 import heapq
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
+from tutti.models.bounds.certificate import Certificate, Item, check_one_to_one, dijkstra, items_of
+from tutti.schedules.collective import Collective
+from tutti.topologies.errors import InputError
 from tutti.topologies.topology import Topology
+from tutti.topologies.units import exact_number
+
+_MOST_DISTANCES = 64
+"""The most distances of a `unicast_price` certificate. More would take minutes to check."""
 
 Prices = Sequence[Sequence[int]]
 """Of a byte on a link: by the distance that it came from (row), and by the one that it still has to go."""
@@ -20,7 +29,7 @@ Prices = Sequence[Sequence[int]]
 
 @dataclass(frozen=True, eq=False)
 class Relaying:
-    """Prices of classes of data on links; see `models.bounds.check`.
+    """Prices of classes of data on links; see ``docs/proofs.md``.
 
     Parameters
     ----------
@@ -127,3 +136,45 @@ class _Day:
                     ways.append(best[begin] + prices[0][0] * own)
             best.append(max(ways))
         return best[-1]
+
+
+def prove_unicast_price(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
+    """Return the bound that a certificate of the kind ``unicast_price`` proves."""
+    size, time = exact_number(str(certificate["size_bytes"])), exact_number(str(certificate["time"]))
+    known = [int(exact_number(str(d)) * topology.alpha.denominator) for d in certificate["distances"]]
+    tables, rows = certificate["prices"], certificate["rows"]
+    if known != sorted(set(known)) or known[:1] != [0] or len(known) > _MOST_DISTANCES:
+        raise InputError(
+            f"unicast_price bound: distances must rise, 0 first, and be at most {_MOST_DISTANCES}"
+        )
+    square = all([len(row) for row in table] == [len(known)] * len(known) for table in tables)
+    if not square or any(type(n) is not int or n < 0 for table in tables for row in table for n in row):
+        raise InputError(
+            "unicast_price bound: prices must be whole numbers, not negative, for each two distances"
+        )
+    if len(rows) != topology.num_links or size <= 0 or time <= 0:
+        raise InputError(
+            "unicast_price bound: it takes a table of prices a link, and a positive size and time"
+        )
+    check_one_to_one("unicast_price", collective)
+    own = None
+    if len(known) > 1 and topology.alpha.numerators.min() >= known[1]:
+        shares: defaultdict[tuple[int, int], Fraction] = defaultdict(Fraction)
+        for item in items_of(collective):
+            shares[min(item.starts), min(item.ends)] += item.share * size
+        ends = zip(topology.source.tolist(), topology.target.tolist(), strict=True)
+        own = [shares[pair] for pair in ends]
+    relaying = Relaying(topology, known, [tables[row] for row in rows], own)
+    items: defaultdict[int, list[Item]] = defaultdict(list)
+    for item in items_of(collective):
+        items[min(item.starts)].append(item)
+    cost = Fraction(0)
+    for start, moved in items.items():
+        costs = relaying.costs(start, dijkstra(topology, start)[0])
+        cost += sum(item.share * costs[min(item.ends)] for item in moved)
+    earned = relaying.earned(time)
+    if size * cost <= earned:
+        raise InputError(
+            f"unicast_price bound: links may earn {earned} in {time} s, as much as the {size * cost} to pay"
+        )
+    return time

@@ -2,9 +2,9 @@ r"""The bound that counts pairs over a cut: a message tells of as many ranks as 
 
 Let S be a set of nodes, A the ranks outside and C those inside. Over a link e into S let I(e, t) be the most
 ranks of A that a message entering e at t can depend on, and O(e, t) the most ranks of C that hear within t of
-what has left e, both by the count of `growth`. A message from s to q brings n ≤ b(e) (q - s - α(e)) bytes.
-Its sender was brought f(s) bytes at most by then, and its end can pass on g(T - q). With i = I(e, s), o =
-O(e, T - q) and m what a pair has, the message serves at most
+what has left e, both by the count of `broadcast_growth`. A message from s to q brings
+n ≤ b(e) (q - s - α(e)) bytes. Its sender was brought f(s) bytes at most by then, and its end can pass on
+g(T - q). With i = I(e, s), o = O(e, T - q) and m what a pair has, the message serves at most
 
     all-to-all       n                      where n ≤ i o m, f + the sender's own, g + what is for the end,
     allgather        n + min(n, g) (o - 1)  where n ≤ i m, f + the sender's own,
@@ -14,7 +14,7 @@ O(e, T - q) and m what a pair has, the message serves at most
 pairs' bytes: only what is passed on is for others than the end, and only what came is of others than the
 sender. The most that disjoint messages on e serve until T is a recursion over s and q. If that of all links
 is less than what all pairs of a rank in A and one in C need, T is a bound: a message either waits for more to
-tell, or tells less, or others have to be told later on. Proof: `models.bounds.check`.
+tell, or tells less, or others have to be told later on. Proof: ``docs/proofs.md``.
 
 Time is in ticks; a message may be up to a tick longer, so that no sum is too small.
 """
@@ -32,8 +32,8 @@ import numpy as np
 
 from tutti.models.bounds.bandwidth import cut_nodes
 from tutti.models.bounds.bound import SECONDS, Bound
-from tutti.models.bounds.growth import MOST_TICKS as MOST_WHOLE  # after these all have heard of all
-from tutti.models.bounds.growth import Growth, forwarding, tick_of
+from tutti.models.bounds.broadcast_growth import MOST_TICKS as MOST_WHOLE  # after these all have heard of all
+from tutti.models.bounds.broadcast_growth import Growth, forwarding, tick_of
 from tutti.models.bounds.latency import AlphaDistances
 from tutti.models.bounds.traffic import Traffic
 from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, json_number
@@ -58,7 +58,7 @@ MOST_MOVED = 2**50
 """Parts of M, more than any message has."""
 
 
-def crossings_bound(
+def cut_gossip_bound(
     topology: Topology,
     traffic: Traffic,
     distances: AlphaDistances,
@@ -70,7 +70,8 @@ def crossings_bound(
 
     None where it is no larger than the others, where no switch only forwards, for several groups, for
     collectives that are a mixture, and where α is too little to matter. The certificate has the size, the
-    nodes of the cut, the tick of `growth`, in how many parts that is cut, and the bound as a number of parts.
+    nodes of the cut, the tick of `broadcast_growth`, in how many parts that is cut, and the bound as a number
+    of parts.
 
     Parameters
     ----------
@@ -106,11 +107,14 @@ def crossings_bound(
         "parts": parts,
         "ticks": ticks,
     }
-    return Bound("crossings", ticks * tick / parts, SECONDS, certificate)
+    return Bound("cut_gossip", ticks * tick / parts, SECONDS, certificate)
 
 
 def _parts(topology: Topology, whole: int, least: Fraction) -> int | None:
-    """Return in how many parts a tick of `growth` is cut; None where these are too long to tell messages."""
+    """Return in how many parts a tick of `broadcast_growth` is cut.
+
+    None where parts are too long to tell messages apart.
+    """
     alpha = topology.alpha.numerators
     if not alpha.any():
         return None
@@ -223,7 +227,7 @@ class _Cut:
     needed
         What all pairs need that it parts, in parts of M.
     parts
-        In how many parts a tick of `growth` is cut.
+        In how many parts a tick of `broadcast_growth` is cut.
     """
 
     ways: Sequence[_Way]
@@ -332,7 +336,7 @@ def _at_rate(ticks: Int64Array, each: int) -> Int64Array:
 
 
 def _counts(topology: Topology, distances: AlphaDistances, members: Int32Array, outward: bool) -> Int64Array:
-    """Return X of `growth`, of shape (whole ticks, nodes)."""
+    """Return X of `broadcast_growth`, of shape (whole ticks, nodes)."""
     found = np.full((MOST_WHOLE, topology.num_nodes), len(members), dtype=np.int64)
     for tick, row in enumerate(_until_all(Growth(topology, distances, members, outward).rows(), members)):
         found[tick] = row

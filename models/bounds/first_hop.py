@@ -3,7 +3,7 @@ r"""The bound that a link brings a neighbour's own data, or pays α twice.
 Over a link e = (x, v) rank v has by T at most b(e) (T - α(e)) bytes, and no more than x's own if none of them
 came to x over another link. Else e waited for what came, or brought another message before: the least α into
 x or its own is lost besides. The first T at which all links together may have brought all that v needs is a
-bound, as it is with links and time reversed. Proof: `models.bounds.check`.
+bound, as it is with links and time reversed. Proof: ``docs/proofs.md``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HALVINGS = 40
 """Of an interval of times: enough to tell who is last."""
 
 
-def neighbours_bound(topology: Topology, traffic: Traffic, size: Fraction) -> Bound | None:
+def first_hop_bound(topology: Topology, traffic: Traffic, size: Fraction) -> Bound | None:
     """Return the largest over all ranks and both directions, or None if nothing goes from one rank to others.
 
     Parameters
@@ -45,7 +45,7 @@ def neighbours_bound(topology: Topology, traffic: Traffic, size: Fraction) -> Bo
                 "size_bytes": json_number(size),
                 "time": json_number(time),
             }
-            found = Bound("neighbours", time, SECONDS, certificate)
+            found = Bound("first_hop", time, SECONDS, certificate)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Bounds that count α: distance, and combined with bandwidth; `models.bounds.check` proves them."""
+"""Bounds that count α: distance, and combined with bandwidth; ``docs/proofs.md`` proves them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from tutti.models.bounds.bandwidth import cut_nodes, exit_bandwidth
 from tutti.models.bounds.bound import SECONDS, Bound
-from tutti.models.bounds.check import shortest_path
+from tutti.models.bounds.certificate import shortest_path
 from tutti.models.bounds.traffic import Pairs, Traffic
 from tutti.topologies.exact import BoolArray, Int64Array, json_number
 from tutti.topologies.graphs.shortest_paths import alpha_distances

@@ -13,7 +13,7 @@ then its sender u had, as the message left it, at most
 H is a sum of X over the links into u; of w, over those that do not come from S, which has had what comes over
 them. The first t at which what every S needs from outside can have come, to S and from there to each rank in
 it, is a bound. The last message of a link so waits for what it brings, or the link needs one more: both cost
-α. Proof: `models.bounds.check`.
+α. Proof: ``docs/proofs.md``.
 
 Time is in ticks: a message finds what is there up to a tick later, so that no X is too small.
 """
@@ -57,7 +57,7 @@ MOST_CUTS = 8
 MOST_NODES = 2048
 
 
-def messages_bound(
+def message_count_bound(
     topology: Topology,
     traffic: Traffic,
     distances: AlphaDistances,
@@ -120,7 +120,7 @@ def _bound(
         "ticks": ticks,
         "cuts": [cut_nodes(topology, cut) for cut in receipt.sets[len(receipt.hubs) :]],
     }
-    return Bound("messages", ticks * tick, SECONDS, certificate)
+    return Bound("message_count", ticks * tick, SECONDS, certificate)
 
 
 def _tick(topology: Topology, until: Fraction) -> Fraction | None:

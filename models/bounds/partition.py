@@ -2,7 +2,7 @@ r"""The partition bounds of allreduce: 2(k - 1) transfers a byte between k parts
 
 What runs beside an allreduce is counted with it, k - 1 transfers a byte.
 
-It is proven in `models.bounds.check`. Among all partitions P of the ranks the bound 2(|P| - 1) / cap(P) is
+It is proven in ``docs/proofs.md``. Among all partitions P of the ranks the bound 2(|P| - 1) / cap(P) is
 largest where cap(P) / (|P| - 1) is least: on a network without switches that is the strength of the graph
 whose edges have the capacities of both directions together, found exactly (`topologies.graphs.strength`).
 With switches, or groups of the ranks, the best of a few partitions is taken: each rank alone, the hosts, and
@@ -31,7 +31,7 @@ MOST_WORK = 2 * 10**9
 
 SINGLE = 4
 """Of the fewest transfers of a byte, so many at most neither wait for another nor are waited for; each more
-adds up to 9 such (`models.bounds.check`), which is less than it costs once T is 10 α."""
+adds up to 9 such (``docs/proofs.md``), which is less than it costs once T is 10 α."""
 WAITING = 10
 ROUNDED = 1e-12
 
@@ -128,7 +128,7 @@ def _bounds(topology: Topology, traffic: Traffic, parts: Parts, maximum: bool) -
         yield Bound("partition", value, SECONDS_PER_BYTE, certificate)
 
 
-def transfers_bound(
+def partition_latency_bound(
     topology: Topology, traffic: Traffic, partitions: Iterable[Bound], size: Fraction
 ) -> Bound | None:
     """Return the largest partition bound that also counts α; None if there is none, or if α is 0.
@@ -175,7 +175,7 @@ def _transfers(topology: Topology, traffic: Traffic, partition: Bound, size: Fra
         "size_bytes": json_number(size),
         "time": json_number(time),
     }
-    return Bound("transfers", time, SECONDS, certificate)
+    return Bound("partition_latency", time, SECONDS, certificate)
 
 
 def with_waits(every: Fraction, single: Fraction, alpha: Fraction) -> Fraction:

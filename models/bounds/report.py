@@ -16,15 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from tutti.models.bounds.bandwidth import cut_bound, degree_bound, told_hosts
+from tutti.models.bounds.bandwidth import cut_bound, declared_hosts, degree_bound
 from tutti.models.bounds.bound import ASKED_SECONDS, SECONDS_PER_BYTE, Bound, BoundKind
-from tutti.models.bounds.check import PROOFS, strengthened
-from tutti.models.bounds.crossings import crossings_bound
-from tutti.models.bounds.growth import forwarding, growth_bound
+from tutti.models.bounds.broadcast_growth import broadcast_growth_bound, forwarding
+from tutti.models.bounds.certificate import strengthened
+from tutti.models.bounds.check import PROOFS
+from tutti.models.bounds.cut_gossip import cut_gossip_bound
+from tutti.models.bounds.first_hop import first_hop_bound
 from tutti.models.bounds.latency import AlphaDistances, combined_bound, distance_bound
-from tutti.models.bounds.messages import messages_bound
-from tutti.models.bounds.neighbours import neighbours_bound
-from tutti.models.bounds.partition import partition_bounds, transfers_bound
+from tutti.models.bounds.message_count import message_count_bound
+from tutti.models.bounds.partition import partition_bounds, partition_latency_bound
 from tutti.models.bounds.traffic import Traffic
 from tutti.schedules.collective import Collective, Kind
 from tutti.schedules.files.document import collective_document
@@ -40,14 +41,14 @@ MICROSECONDS = 10**6
 ELSEWHERE = {
     "mcf": "tutti.models.all_to_all.bound:mcf_bound",
     "lp": "tutti.models.allreduce.bound:lp_bound",
-    "relays": "tutti.models.all_to_all.relays:relays_bound",
-    "deliveries": "models.deliveries.bound:deliveries_bound",
-    "itineraries": "models.itineraries.bound:itineraries_bound",
+    "unicast_price": "tutti.models.all_to_all.unicast_price:unicast_price_bound",
+    "multicast_price": "tutti.models.bounds.multicast_price.bound:multicast_price_bound",
+    "path_price": "tutti.models.bounds.path_price.bound:path_price_bound",
 }
 """Kinds of bounds that are found by a method's own folder: the module, and the function in it that returns
-the bound or None. A new one is a line here, its proof in `models.bounds.check`."""
+the bound or None. A new one is a line here, and its check a module beside `models.bounds.check`."""
 
-PROGRAMS = ("deliveries", "itineraries")
+PROGRAMS = ("multicast_price", "path_price")
 """Kinds that take seconds to minutes."""
 
 FURTHER: dict[str, BoundKind] = {}
@@ -85,8 +86,8 @@ def lower_bounds(
         M, bytes, exact. Without it only the bandwidth bounds are returned.
     lp
         Whether the bound ``mcf`` is that of the linear program on any network, however long it takes; else
-        on small and on symmetric ones (`models.all_to_all.bound`). And whether ``deliveries`` and
-        ``itineraries`` are asked for, which take up to minutes.
+        on small and on symmetric ones (`models.all_to_all.bound`). And whether ``multicast_price`` and
+        ``path_price`` are asked for, which take up to minutes.
     time_limit
         As of `each_bound`.
 
@@ -94,10 +95,10 @@ def lower_bounds(
     -------
     list of Bound
         ``cut``, ``degree``, for allreduce ``partition``, for all-to-all ``mcf``, and with a size
-        ``distance``, ``combined``, ``neighbours``, for allreduce ``transfers``, where switches only
-        forward ``growth`` and ``crossings``, where messages count and one or all ranks need everything
-        ``messages``, for all-to-all ``relays``, where asked for ``deliveries`` (one rank to all, all to one,
-        all to all added up) and ``itineraries``; and those of `FURTHER`.
+        ``distance``, ``combined``, ``first_hop``, for allreduce ``partition_latency``, where switches only
+        forward ``broadcast_growth`` and ``cut_gossip``, where messages count and one or all ranks need
+        everything ``message_count``, for all-to-all ``unicast_price``, where asked for ``multicast_price``
+        (one rank to all, all to one, all to all added up) and ``path_price``; and those of `FURTHER`.
 
     Raises
     ------
@@ -144,23 +145,23 @@ def each_bound(
         return
     inside = np.zeros(topology.num_nodes, dtype=bool)
     inside[[*cut.certificate["ranks"], *cut.certificate["switches"]]] = True
-    distances, cuts = AlphaDistances(topology), [inside, ~inside, *told_hosts(topology)]
-    growth = partial(growth_bound, traffic=traffic, distances=distances)
+    distances, cuts = AlphaDistances(topology), [inside, ~inside, *declared_hosts(topology)]
+    growth = partial(broadcast_growth_bound, traffic=traffic, distances=distances)
     grown = _larger(growth(topology), _where_able(growth, topology))
     known = (
         distance_bound(topology, traffic, distances),
         combined_bound(topology, traffic, distances, exact, inside),
         grown,
-        neighbours_bound(topology, traffic, exact),
-        transfers_bound(topology, traffic, partitions, exact),
+        first_hop_bound(topology, traffic, exact),
+        partition_latency_bound(topology, traffic, partitions, exact),
     )
     least = max(bound.time(exact) for bound in (*bounds, *known) if bound)
     yield from (bound for bound in known if bound)
     # Each of these is asked for only what is more than the others prove.
     steps: Sequence[Callable[[Fraction], Bound | None]] = (
-        partial(messages_bound, topology, traffic, distances, exact, cuts=cuts),
-        partial(_finder("relays"), topology, collective, exact),
-        partial(_crossings, topology, traffic, distances, exact, cuts=cuts, grown=grown),
+        partial(message_count_bound, topology, traffic, distances, exact, cuts=cuts),
+        partial(_finder("unicast_price"), topology, collective, exact),
+        partial(_cut_gossip, topology, traffic, distances, exact, cuts=cuts, grown=grown),
     )
     for step in steps:
         more = step(least)
@@ -218,7 +219,7 @@ def _larger(*bounds: Bound | None) -> Bound | None:
     return max((bound for bound in bounds if bound), key=lambda bound: bound.value, default=None)
 
 
-def _crossings(
+def _cut_gossip(
     topology: Topology,
     traffic: Traffic,
     distances: AlphaDistances,
@@ -228,10 +229,13 @@ def _crossings(
     cuts: Sequence[BoolArray],
     grown: Bound | None,
 ) -> Bound | None:
-    """Return the bound ``crossings``, also with able switches in hosts if these make ``growth`` larger."""
+    """Return the bound ``cut_gossip``, the larger with and without able switches in hosts.
+
+    The latter is tried only if such switches make ``broadcast_growth`` larger.
+    """
 
     def find(where: Topology) -> Bound | None:
-        return crossings_bound(where, traffic, distances, size, least, cuts)
+        return cut_gossip_bound(where, traffic, distances, size, least, cuts)
 
     able = grown is not None and "able" in grown.certificate
     return _larger(find(topology), _where_able(find, topology) if able else None)

@@ -1,5 +1,6 @@
-"""The bound ``deliveries``, by prices in time of data that go from one rank to all, or from all to one.
+"""The bound ``multicast_price``, by prices in time of data that go from one rank to all, or from all to one.
 
-Links can earn too little by a time for what must be moved. `bound` is the way in: `views` finds what looks
-alike, `program` the best prices for a time between moments (`windows`), `search` the time.
+Links can earn too little by a time for what must be moved. `bound` is the way in: `symmetry_classes` finds
+nodes and links that are equivalent, `program` the best prices for a time between moments (`time_bins`), and
+`search` the time.
 """

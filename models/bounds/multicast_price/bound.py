@@ -1,4 +1,4 @@
-"""The bound ``deliveries`` of data that are copied, or added up, at one rank."""
+"""The bound ``multicast_price`` of data that are copied, or added up, at one rank."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import math
 from fractions import Fraction
 
 from tutti.models.bounds.bound import SECONDS, Bound
-from tutti.models.deliveries.program import DeliveryProgram
-from tutti.models.deliveries.search import largest_time
-from tutti.models.deliveries.views import Views
-from tutti.models.deliveries.windows import graded
+from tutti.models.bounds.multicast_price.program import DeliveryProgram
+from tutti.models.bounds.multicast_price.search import largest_time
+from tutti.models.bounds.multicast_price.symmetry_classes import Views
+from tutti.models.bounds.multicast_price.time_bins import graded
 from tutti.schedules.collective import Collective
 from tutti.topologies.exact import json_number
 from tutti.topologies.topology import Topology
@@ -20,7 +20,7 @@ MOST_ROWS = 2**18
 """Of a program, about: seconds to minutes. Where there would be more, bins are fewer."""
 
 
-def deliveries_bound(
+def multicast_price_bound(
     topology: Topology, collective: Collective, size: Fraction, least: Fraction
 ) -> Bound | None:
     """Return the bound by the prices that the linear programs find, within seconds.
@@ -70,4 +70,4 @@ def deliveries_bound(
         "passing": prices.passing[:, : moments.bins].tolist(),
         "leaving": prices.leaving[..., : moments.bins].tolist(),
     }
-    return Bound("deliveries", moments.time, SECONDS, certificate)
+    return Bound("multicast_price", moments.time, SECONDS, certificate)

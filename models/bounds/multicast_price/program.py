@@ -1,4 +1,4 @@
-"""The bound ``deliveries``: prices of data that are copied, in time; proof in `models.bounds.check`.
+"""The bound ``multicast_price``: prices of data that are copied, in time; proof in ``docs/proofs.md``.
 
 The best prices for a time T are a linear program over windows of time, in bins, on classes of nodes and
 links that look alike from where an item starts. Of a byte of the item, ρ(v) is the price at its end v,
@@ -26,8 +26,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.models.deliveries.views import Views
-from tutti.models.deliveries.windows import Moments
+from tutti.models.bounds.multicast_price.symmetry_classes import Views
+from tutti.models.bounds.multicast_price.time_bins import Moments
 from tutti.models.solvers import HighsOptions, solve
 from tutti.models.solvers.rows import Rows, normalized
 from tutti.topologies.exact import FloatArray, Int64Array
@@ -266,7 +266,7 @@ class DeliveryProgram:
 
 def _maximum(rows: Rows, value: FloatArray, seconds: float) -> tuple[float, FloatArray | None]:
     """Return the reciprocal of the most of a value where the last row is 1, and where it is; 0 if nowhere."""
-    model = normalized("deliveries", rows.matrix(len(value)), value)
+    model = normalized("multicast_price", rows.matrix(len(value)), value)
     result = solve(model, "highs", HighsOptions(method="ipm", crossover=False, time_limit=seconds))
     if result.values is None or not result.objective:
         return 0.0, None

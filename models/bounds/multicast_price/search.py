@@ -8,8 +8,8 @@ from dataclasses import replace
 from fractions import Fraction
 
 from tutti.models.bounds.bound import ASKED_SECONDS
-from tutti.models.deliveries.program import FLOAT_SLACK, DeliveryProgram, Prices
-from tutti.models.deliveries.windows import Moments
+from tutti.models.bounds.multicast_price.program import FLOAT_SLACK, DeliveryProgram, Prices
+from tutti.models.bounds.multicast_price.time_bins import Moments
 from tutti.models.solvers.secant import STEP, secant
 from tutti.topologies.kernels import now
 from tutti.topologies.progress import tell

@@ -1,5 +1,6 @@
-"""The bound ``itineraries``, by prices in time of what pairs of ranks hear and of a message's whole way.
+"""The bound ``path_price``, from the dual of a linear program over time: prices of messages' whole paths.
 
-`bound` is the way in: `pairs` says who must hear from whom and what looks alike, `program` finds the best
-prices for a number of ticks, and `travel` the messages that are worth more than their way costs.
+`bound` is the way in. `commodities` lists the pairs of ranks whose data counts and groups those that are
+equivalent, `program` finds the best prices for a number of ticks, and `message_pricing` finds messages that
+are worth more than their links cost.
 """

@@ -1,4 +1,4 @@
-"""The bound ``itineraries``: the search for the largest time that prices prove to be too little."""
+"""The bound ``path_price``: the search for the largest time that prices prove to be too little."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 
 from tutti.models.bounds.bound import ASKED_SECONDS, SECONDS, Bound
-from tutti.models.itineraries.pairs import Pairs
-from tutti.models.itineraries.program import UNIT, Messages, Prices, Program, Start
+from tutti.models.bounds.path_price.commodities import Pairs
+from tutti.models.bounds.path_price.program import UNIT, Messages, Prices, Program, Start
 from tutti.models.solvers.secant import secant
 from tutti.schedules.collective import Collective
 from tutti.topologies.exact import json_number
@@ -34,7 +34,7 @@ BELOW = Fraction(2**20 - 1, 2**20)
 """Of what is proven, so that it is less."""
 
 
-def itineraries_bound(
+def path_price_bound(
     topology: Topology, collective: Collective, size: Fraction, least: Fraction
 ) -> Bound | None:
     """Return the bound by the prices that the linear programs find, within seconds to minutes.
@@ -89,7 +89,7 @@ def itineraries_bound(
         "transfer": prices.transfer,
         "rents": prices.rent.tolist(),
     }
-    return Bound("itineraries", time, SECONDS, certificate)
+    return Bound("path_price", time, SECONDS, certificate)
 
 
 def _finest(pairs: Pairs, size: Fraction, least: Fraction, until: float) -> tuple[Fraction, Prices] | None:

@@ -1,4 +1,4 @@
-"""Who must hear from whom in a collective, and which of it looks alike."""
+"""The pairs of ranks whose data a collective moves, grouped by the symmetries of the network."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class Pairs:
 
     @cached_property
     def spots(self) -> tuple[Int64Array, Int64Array, Int64Array]:
-        """`node`, `arc` and `first` of `travel.Network`: nodes that look alike from a sender are one."""
+        """`node`, `arc` and `first` of `message_pricing.Network`; nodes equivalent for a sender are one."""
         topology = self.topology
         node = np.full((len(self.senders), topology.num_nodes), NONE)
         arcs = []

@@ -257,7 +257,7 @@ def _wait(cost: FloatArray, way: Int64Array, now: int) -> None:
 
 
 @kernel
-def broken(
+def violated(
     network: Network, asked: Asked, price: FloatArray, transfer: float, rent: FloatArray
 ) -> tuple[float, Most, Most]:
     """Return by how much messages are worth more than rent, over L and the least α, at most; and which.
@@ -342,7 +342,7 @@ def _compare(
 
 
 @kernel
-def terms(
+def coefficients(
     network: Network,
     asked: Asked,
     messages: Int64Array,

@@ -1,4 +1,4 @@
-"""The bound ``itineraries``: prices in time for the whole way of a message; proof in `models.bounds.check`.
+"""The bound ``path_price``: prices in time for the whole way of a message; proof in ``docs/proofs.md``.
 
 Time is in K ticks. φ(c, k) is the price of a byte of a pair's data in tick k, at a node as class c says; π
 that of a byte of a sum for being sent; V(o, k) what is paid for a link of class o up to moment k, its rent.
@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tutti.models.itineraries.pairs import Pairs
-from tutti.models.itineraries.travel import Asked, Most, Network, broken, terms
+from tutti.models.bounds.path_price.commodities import Pairs
+from tutti.models.bounds.path_price.message_pricing import Asked, Most, Network, coefficients, violated
 from tutti.models.solvers import HighsOptions, solve
 from tutti.models.solvers.rows import NONE, Rows, normalized
 from tutti.topologies.exact import BoolArray, FloatArray, Int64Array, offsets_of
@@ -82,7 +82,7 @@ class Start(NamedTuple):
 
 
 class Messages(NamedTuple):
-    """What `terms` returns of messages, and for each its last moment and the bytes sent at a price."""
+    """What `coefficients` returns of messages, and for each its last moment and the bytes sent at a price."""
 
     rents: FloatArray
     prices: FloatArray
@@ -256,7 +256,7 @@ class Program:
         return point, proven, messages
 
     def _broken(self, point: Point) -> tuple[float, Most, Most]:
-        return broken(self.network, self.asked, point.price, float(point.transfer[0]), point.rent)
+        return violated(self.network, self.asked, point.price, float(point.transfer[0]), point.rent)
 
     def _raised(self, point: Point, over: float) -> tuple[Fraction, Prices]:
         """Return prices whose rents are raised until no message earns more than its rents, and their value.
@@ -289,7 +289,7 @@ class Program:
         upper = np.full(transfer + 1, MOST_PRICE / self.share.sum())
         upper[V], upper[V[:, 0]], upper[phi[starts]] = np.inf, 0, 0
         upper[-1] = MOST_PRICE / self.sent if self.sent else 0
-        model = normalized("itineraries", matrix, value)
+        model = normalized("path_price", matrix, value)
         options = HighsOptions(
             method="ipm", crossover=False, tolerance=ACCURACY, time_limit=max(self.until - now(), 1.0)
         )
@@ -319,7 +319,7 @@ class Program:
 
     def _rows(self, messages: Int64Array, point: Point) -> Messages:
         prices = point.price, float(point.transfer[0])
-        *tables, sent, last = terms(self.network, self.asked, messages, point.rent, *prices)
+        *tables, sent, last = coefficients(self.network, self.asked, messages, point.rent, *prices)
         rents, worth = (np.array(each, dtype=np.float64).reshape(-1, 4) for each in tables)
         return Messages(rents, worth, last, sent)
 
@@ -345,7 +345,7 @@ def _part(speed: Fraction, rate: Fraction) -> float:
 
 
 def _chosen(begun: Most, ended: Most, least: float) -> Int64Array:
-    """Return messages that are worth so much more than their rent, once each, as `terms` takes them."""
+    """Return messages that are worth so much more than their rent, once each, as in `coefficients`."""
     sender, begin, spot = np.nonzero(begun.over > least)
     first = np.stack([sender, begin, spot, *begun.message[sender, begin, spot].T])
     sender, spot, end = np.nonzero(ended.over > least)

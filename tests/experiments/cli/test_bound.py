@@ -44,7 +44,7 @@ def test_bounds_come_before_linear_programs_which_have_a_limit(tutti, monkeypatc
     """What is printed when the first program begins is all that was known, and Ctrl-C keeps it."""
 
     def stopped(kind, *_):
-        assert kind == "deliveries"
+        assert kind == "multicast_price"
         raise KeyboardInterrupt
 
     monkeypatch.setattr("tutti.models.bounds.report._solved", stopped)
@@ -62,8 +62,8 @@ def test_linear_programs_add_a_table_or_say_that_there_is_none(tutti):
     """A broadcast of 100 KB on a line of three takes α twice and all bytes once, which deliveries proves."""
     out = tutti("bound", "mesh:3", "--collective", "broadcast", "--size", "100KB", "--lp")[1]
     first, second = out.split("broadcast on mesh:3:")[1:]
-    assert "deliveries" not in first
-    assert "deliveries" in second
+    assert "multicast_price" not in first
+    assert "multicast_price" in second
     assert "distance" not in second
     out = tutti("bound", "ring:4", "--size", "32KB", "--lp")[1]
     assert out.count("allgather on ring:4:") == 1
@@ -161,9 +161,15 @@ def test_a_certificate_that_is_no_object_is_refused(tutti, tmp_path, certificate
 @pytest.mark.parametrize(
     ("kind", "changes"),
     [
-        ("growth", {"certificate": {"node": -1, "ticks": 1000}, "exact": "1/2000", "time_us": 500.0}),
-        ("growth", {"certificate": {"node": 16, "ticks": 1000}, "exact": "1/2000", "time_us": 500.0}),
-        ("growth", {"certificate": {"ticks": 10**12}, "exact": "500000", "time_us": 5e11}),
+        (
+            "broadcast_growth",
+            {"certificate": {"node": -1, "ticks": 1000}, "exact": "1/2000", "time_us": 500.0},
+        ),
+        (
+            "broadcast_growth",
+            {"certificate": {"node": 16, "ticks": 1000}, "exact": "1/2000", "time_us": 500.0},
+        ),
+        ("broadcast_growth", {"certificate": {"ticks": 10**12}, "exact": "500000", "time_us": 5e11}),
         ("distance", {"unit": "s/B"}),
         ("cut", {"unit": "s"}),
         ("cut", {"unit": "hours"}),
@@ -191,7 +197,7 @@ def test_no_forged_certificate_proves_a_bound(tutti, tmp_path, kind, changes):
     "forged",
     [
         {"best": {"kind": "cut", "time_us": 1e6}},
-        {"best": {"kind": "growth", "time_us": 0.0}},
+        {"best": {"kind": "broadcast_growth", "time_us": 0.0}},
         {"algbw_gbps": 1},
     ],
 )

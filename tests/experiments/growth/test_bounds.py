@@ -113,10 +113,10 @@ def test_relays_prove_that_of_an_all_to_all_where_hops_are_least(name, nodes, de
         "prices": [[[1, 1], [1, 1]]],
         "rows": [0] * where.num_links,
     }
-    assert proven("relays", certificate, where, collective("all-to-all", nodes)) == least
+    assert proven("unicast_price", certificate, where, collective("all-to-all", nodes)) == least
     beyond = certificate | {"time": str(least * (1 + Fraction(2, 10**12)))}
     with pytest.raises(InputError, match="links may earn"):
-        proven("relays", beyond, where, collective("all-to-all", nodes))
+        proven("unicast_price", beyond, where, collective("all-to-all", nodes))
 
 
 def test_find_prints_what_any_schedule_takes_and_what_its_times_are(capsys):

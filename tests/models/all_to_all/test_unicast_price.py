@@ -1,4 +1,4 @@
-"""The bound `relays`: against times by hand, schedules on random networks, and forged certificates."""
+"""The bound `unicast_price`: against times by hand, schedules on random networks, and forged certificates."""
 
 import json
 from dataclasses import replace
@@ -7,14 +7,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-import tutti.models.all_to_all.relays as relays_module
+import tutti.models.all_to_all.unicast_price as relays_module
 from tests.models.networks import MICRO, network_of
 from tests.sweep import for_each
 from tutti.experiments.registry import METHODS
-from tutti.models.all_to_all.relays import relays_bound
+from tutti.models.all_to_all.unicast_price import unicast_price_bound
 from tutti.models.bounds import BoundError, lower_bounds
+from tutti.models.bounds.check_unicast_price import Relaying
 from tutti.models.bounds.latency import AlphaDistances, distance_bound
-from tutti.models.bounds.relaying import Relaying
 from tutti.models.bounds.traffic import Traffic
 from tutti.schedules import Problem, collective
 from tutti.schedules.simulation.simulate import simulate
@@ -25,15 +25,15 @@ from tutti.topologies.text import parse_topology
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch):
-    """It is given only where it is larger than the others, and `neighbours` has the same optima on a line."""
-    monkeypatch.setattr("tutti.models.bounds.report.neighbours_bound", lambda *given: None)
+    """It is given only where it is larger than the others, and `first_hop` has the same optima on a line."""
+    monkeypatch.setattr("tutti.models.bounds.report.first_hop_bound", lambda *given: None)
 
 
 def relays(network, size, kind="all-to-all"):
     """The bound, or None."""
     topology = parse_topology(network) if isinstance(network, str) else network
     found = lower_bounds(topology, collective(kind, topology.num_ranks), size)
-    return next((bound for bound in found if bound.kind == "relays"), None)
+    return next((bound for bound in found if bound.kind == "unicast_price"), None)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_no_schedule_is_faster(seed):
         what, distances = collective(kind, topology.num_ranks), AlphaDistances(topology)
         farthest = distance_bound(topology, Traffic.of(what), distances).value
         for size in (Fraction(1500), Fraction(12_000)):
-            bound = relays_bound(topology, what, size, farthest)
+            bound = unicast_price_bound(topology, what, size, farthest)
             if bound is None:
                 continue
             json.dumps(dict(bound.certificate))

@@ -1,4 +1,4 @@
-"""The bound `growth`: against the postal model, against all list schedules of tiny networks, and by hand."""
+"""The bound `broadcast_growth`: the postal model, all list schedules of tiny networks, values by hand."""
 
 import heapq
 from dataclasses import replace
@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-import tutti.models.bounds.growth as growth_module
+import tutti.models.bounds.broadcast_growth as growth_module
 from tests.sweep import for_each
 from tutti.experiments.cli.bound import sentence
 from tutti.heuristics.rounds import METHOD as ROUNDS
@@ -26,13 +26,13 @@ KINDS = ("allgather", "reduce-scatter", "allreduce", "broadcast", "reduce", "all
 @pytest.fixture(autouse=True)
 def alone(monkeypatch):
     """Without the bound that takes longest."""
-    monkeypatch.setattr("tutti.models.bounds.report.messages_bound", lambda *_, **__: None)
+    monkeypatch.setattr("tutti.models.bounds.report.message_count_bound", lambda *_, **__: None)
 
 
 def growth(topology, kind="allgather", **details):
     """The bound in seconds, checked by its certificate, or None."""
     what = collective(kind, topology.num_ranks, **details)
-    bound = next((b for b in lower_bounds(topology, what, 1) if b.kind == "growth"), None)
+    bound = next((b for b in lower_bounds(topology, what, 1) if b.kind == "broadcast_growth"), None)
     if bound is not None:
         bound.check(topology, what)
     return None if bound is None else bound.value
@@ -224,13 +224,15 @@ def test_alphas_far_apart_are_rounded_down():
 
 def test_a_later_time_is_refused():
     machine, what = parse_topology("dgx_a100:2"), collective("allgather", 16)
-    bound = next(b for b in lower_bounds(machine, what, 1) if b.kind == "growth")
+    bound = next(b for b in lower_bounds(machine, what, 1) if b.kind == "broadcast_growth")
     later = replace(bound, certificate={**bound.certificate, "ticks": 6})
     with pytest.raises(
-        InputError, match=r"growth bound: all 16 may be reached before 6 ticks of 1/2000000 s"
+        InputError, match=r"broadcast_growth bound: all 16 may be reached before 6 ticks of 1/2000000 s"
     ):
         later.check(machine, what)
-    with pytest.raises(InputError, match="growth bound: 5 ticks of 0 s; at most 10000 positive ones"):
+    with pytest.raises(
+        InputError, match="broadcast_growth bound: 5 ticks of 0 s; at most 10000 positive ones"
+    ):
         replace(bound, certificate={**bound.certificate, "tick": 0}).check(machine, what)
     with pytest.raises(BoundError, match="the certificate proves 1/500000 s, not 1/400000"):
         replace(bound, certificate={**bound.certificate, "ticks": 4}).check(machine, what)
@@ -238,7 +240,7 @@ def test_a_later_time_is_refused():
 
 def test_its_sentence_names_the_rank_and_the_time():
     certificate = {"node": 3, "direction": "in", "needed": 16, "ticks": 5, "tick": "1/2000000"}
-    said = sentence("growth", certificate, parse_topology("dgx_a100:2"))
+    said = sentence("broadcast_growth", certificate, parse_topology("dgx_a100:2"))
     assert said.startswith("rank 3 can have heard of all 16 not before 2.5us")
 
 
@@ -258,7 +260,7 @@ def test_what_holds_where_switches_in_hosts_copy_holds_where_they_forward(able):
     )
     assert Fraction("4.7") * MICRO < growth(where, "allreduce") <= Fraction("4.9") * MICRO
     what = collective("allreduce", 6)
-    bound = next(b for b in lower_bounds(where, what, 1) if b.kind == "growth")
+    bound = next(b for b in lower_bounds(where, what, 1) if b.kind == "broadcast_growth")
     assert bound.certificate.get("able", []) == ([] if able else [6, 7])
     for named in ([], [8], [0]):  # too few; others; a rank
         if not able:

@@ -1,17 +1,17 @@
-"""The bound `crossings`: by hand, below schedules on random networks, checked, and forged."""
+"""The bound `cut_gossip`: by hand, below schedules on random networks, checked, and forged."""
 
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from tests.models.bounds.test_growth import random_network
 
+from tests.models.bounds.test_broadcast_growth import random_network
 from tests.sweep import for_each
 from tutti.experiments.cli.bound import sentence
 from tutti.experiments.registry import METHODS
 from tutti.models.bounds import BoundError, lower_bounds
-from tutti.models.bounds.crossings import crossings_bound
+from tutti.models.bounds.cut_gossip import cut_gossip_bound
 from tutti.models.bounds.latency import AlphaDistances
 from tutti.models.bounds.traffic import Traffic
 from tutti.schedules import Problem, collective
@@ -41,7 +41,7 @@ def right_side(topology):
 def crossings(topology, kind, size, cuts, least=Fraction(1, 100), **details):
     what = collective(kind, topology.num_ranks, **details)
     distances = AlphaDistances(topology)
-    bound = crossings_bound(topology, Traffic.of(what), distances, Fraction(size), least, cuts)
+    bound = cut_gossip_bound(topology, Traffic.of(what), distances, Fraction(size), least, cuts)
     if bound is not None:
         bound.check(topology, what)
     return bound
@@ -92,7 +92,7 @@ def test_a_message_waits_until_bytes_of_others_are_there_and_for_those_it_passes
 
 @pytest.mark.parametrize("kind", ["allgather", "reduce-scatter"])
 def test_what_a_far_rank_starts_with_is_not_there_at_once(kind):
-    """The search and the check agree on it: `crossings` checks what it finds."""
+    """The search and the check agree on it: `cut_gossip` checks what it finds."""
     alpha = [SECOND, 2 * SECOND, SECOND, SECOND]
     near = [Link(*way, Fraction(1000), alpha[a]) for a, b in PORTS for way in ((a, b), (b, a))]
     across = [Link(*way, Fraction(1000), SECOND) for way in ((4, 5), (5, 4))]
@@ -179,12 +179,12 @@ def test_it_is_the_largest_on_machines():
     """In 5 α all may be known, but no adapter of a host brings in time what all others have for it."""
     machine, what = parse_topology("dgx_a100:2"), collective("all-to-all", 16)
     bounds = {bound.kind: bound.time(32_000) for bound in lower_bounds(machine, what, 32_000)}
-    assert bounds["crossings"] == max(bounds.values()) > bounds["growth"]
+    assert bounds["cut_gossip"] == max(bounds.values()) > bounds["broadcast_growth"]
     rounds = METHODS["rounds"]
     schedule = rounds.synthesize(
         Problem(machine, what, Fraction(32_000)), rounds.options(variants=1), np.random.default_rng(0)
     )
-    assert best_slices(schedule, 32_000)[1] >= float(bounds["crossings"])
+    assert best_slices(schedule, 32_000)[1] >= float(bounds["cut_gossip"])
 
 
 @pytest.mark.parametrize(
@@ -219,6 +219,6 @@ def test_a_certificate_is_for_one_collective():
 def test_its_sentence_names_the_nodes_and_the_time():
     network = two_pairs()
     certificate = crossings(network, "all-to-all", 4, right_side(network)).certificate
-    said = sentence("crossings", certificate, network)
+    said = sentence("cut_gossip", certificate, network)
     assert "[2-3]" in said
     assert "s, as a message has only what its sender heard of" in said

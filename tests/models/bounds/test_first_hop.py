@@ -1,4 +1,4 @@
-"""The bound `neighbours`: by hand, below schedules on random networks, and forged certificates."""
+"""The bound `first_hop`: by hand, below schedules on random networks, and forged certificates."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -8,7 +8,7 @@ import pytest
 
 from tutti.experiments.registry import METHODS
 from tutti.models.bounds import lower_bounds
-from tutti.models.bounds.neighbours import neighbours_bound
+from tutti.models.bounds.first_hop import first_hop_bound
 from tutti.models.bounds.traffic import Traffic
 from tutti.schedules import Problem, collective
 from tutti.schedules.simulation.simulate import simulate
@@ -21,7 +21,7 @@ MICRO = Fraction(1, 10**6)
 def neighbours(text, kind, size):
     topology = parse_topology(text)
     what = collective(kind, topology.num_ranks)
-    (bound,) = (bound for bound in lower_bounds(topology, what, size) if bound.kind == "neighbours")
+    (bound,) = (bound for bound in lower_bounds(topology, what, size) if bound.kind == "first_hop")
     bound.check(topology, what)
     return topology, what, bound
 
@@ -59,7 +59,7 @@ def test_links_that_differ():
     back = [Link(2, 0, Fraction(10**9), Fraction(1)), Link(2, 1, Fraction(10**9), Fraction(1))]
     topology = Topology.from_links("two", 3, [*links, *back])
     what = collective("gather", 3, root=2)
-    bound = neighbours_bound(topology, Traffic.of(what), Fraction(10**6))
+    bound = first_hop_bound(topology, Traffic.of(what), Fraction(10**6))
     bound.check(topology, what)
     assert (bound.certificate["node"], bound.certificate["direction"]) == (1, "out")
     assert bound.value == Fraction(19, 6)
@@ -80,7 +80,7 @@ def test_it_is_below_schedules_on_random_networks():
         for kind in ("allgather", "reduce-scatter", "all-to-all", "scatter", "gather"):
             what = collective(kind, ranks, root=0 if kind in ("scatter", "gather") else None)
             size = Fraction(int(rng.integers(1, 60)))
-            bound = neighbours_bound(topology, Traffic.of(what), size)
+            bound = first_hop_bound(topology, Traffic.of(what), size)
             if bound is None:
                 continue
             bound.check(topology, what)
@@ -100,4 +100,4 @@ def test_a_later_time_is_not_proven():
 
 def test_sums_of_all_are_none_of_its():
     topology = parse_topology("ring:4")
-    assert neighbours_bound(topology, Traffic.of(collective("allreduce", 4)), Fraction(1000)) is None
+    assert first_hop_bound(topology, Traffic.of(collective("allreduce", 4)), Fraction(1000)) is None

@@ -1,11 +1,11 @@
-"""The bound `messages`: against optima by hand and of small networks, schedules, and forged certificates."""
+"""The bound `message_count`: optima by hand and of small networks, schedules, forged certificates."""
 
 from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 
-import tutti.models.bounds.messages as messages_module
+import tutti.models.bounds.message_count as messages_module
 from tests.models.networks import times_of
 from tests.sweep import for_each
 from tutti.experiments.registry import METHODS
@@ -22,15 +22,15 @@ ROUNDED = 0.996
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch):
-    """It is given only where it is larger than the others, and `neighbours` has the same small optima."""
-    monkeypatch.setattr("tutti.models.bounds.report.neighbours_bound", lambda *given: None)
+    """It is given only where it is larger than the others, and `first_hop` has the same small optima."""
+    monkeypatch.setattr("tutti.models.bounds.report.first_hop_bound", lambda *given: None)
 
 
 def messages(topology, kind="allgather", size=1, **details):
     """The bound, or None."""
     network = parse_topology(topology) if isinstance(topology, str) else topology
     what = collective(kind, network.num_ranks, **details)
-    return next((b for b in lower_bounds(network, what, size) if b.kind == "messages"), None)
+    return next((b for b in lower_bounds(network, what, size) if b.kind == "message_count"), None)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The bound `deliveries`: against true optima, schedules on many networks, and forged certificates."""
+"""The bound `multicast_price`: against true optima, schedules on many networks, and forged certificates."""
 
 import json
 from dataclasses import replace
@@ -12,9 +12,9 @@ from tests.models.networks import MICRO, network_of, times_of
 from tests.sweep import for_each
 from tutti.experiments.registry import METHODS
 from tutti.models.bounds import Bound, BoundError, bound_document, lower_bounds, report
-from tutti.models.deliveries import bound as deliveries
-from tutti.models.deliveries.bound import deliveries_bound
-from tutti.models.deliveries.views import Views
+from tutti.models.bounds.multicast_price import bound as deliveries
+from tutti.models.bounds.multicast_price.bound import multicast_price_bound
+from tutti.models.bounds.multicast_price.symmetry_classes import Views
 from tutti.schedules import Problem, collective
 from tutti.schedules.simulation.simulate import simulate
 from tutti.topologies.errors import InputError
@@ -39,7 +39,7 @@ def problem(text, kind):
 def bound_of(topology, what, size):
     """The bound beside the others, or None."""
     least = max(bound.time(size) for bound in lower_bounds(topology, what, size))
-    return deliveries_bound(topology, what, Fraction(size), least)
+    return multicast_price_bound(topology, what, Fraction(size), least)
 
 
 def value_of(bound, topology, what):
@@ -50,7 +50,7 @@ def value_of(bound, topology, what):
 @pytest.mark.parametrize("kind", ["allgather", "reduce-scatter"])
 def test_a_ring_of_eight_passes_on_three_times(kind):
     """Each way 3.5 shards come in, 2.5 of them passed on. A link has bytes for 8.75 us, and pays α, 0.5 us,
-    twice by `neighbours`: 9.75 us. BFB pays it four times: 10.75 us."""
+    twice by `first_hop`: 9.75 us. BFB pays it four times: 10.75 us."""
     topology, what = problem("ring:8", kind)
     value = value_of(bound_of(topology, what, 10**6), topology, what)
     assert Fraction(1025, 100) * MICRO < value <= Fraction(1075, 100) * MICRO
@@ -79,19 +79,19 @@ def test_what_a_rank_adds_in_an_allreduce_is_broadcast():
     _, alone = problem("uniring:4", "broadcast")
     topology, what = problem("uniring:4", "allreduce")
     values = [
-        value_of(deliveries_bound(topology, one, Fraction(120_000), MICRO), topology, one)
+        value_of(multicast_price_bound(topology, one, Fraction(120_000), MICRO), topology, one)
         for one in (alone, what)
     ]
     assert values[0] == pytest.approx(values[1], rel=1e-3)
 
 
 def test_an_allreduce_behind_switches_takes_its_bytes_beside_its_messages():
-    """Two boxes of eight with 32 KB: `growth` proves five α (2.5 us), `hybrid` takes 4.85 us.
+    """Two boxes of eight with 32 KB: `broadcast_growth` proves five α (2.5 us), `hybrid` takes 4.85 us.
 
-    `crossings`, which counts what few messages over adapters can tell, is larger.
+    `cut_gossip`, which counts what few messages over adapters can tell, is larger.
     """
     topology, what = problem("dgx_a100:2", "allreduce")
-    bound = deliveries_bound(topology, what, Fraction(32_000), Fraction(5, 2) * MICRO)
+    bound = multicast_price_bound(topology, what, Fraction(32_000), Fraction(5, 2) * MICRO)
     value = value_of(bound, topology, what)
     assert Fraction(27, 10) * MICRO < value <= Fraction(485, 100) * MICRO
 
@@ -136,16 +136,16 @@ def test_switches_that_copy_or_add_hold_data(text, kind):
 )
 def test_none_where_it_does_not_apply(text, kind):
     topology, what = problem(text, kind)
-    assert deliveries_bound(topology, what, Fraction(10**5), MICRO) is None
+    assert multicast_price_bound(topology, what, Fraction(10**5), MICRO) is None
 
 
 def test_none_for_large_networks():
     topology, what = problem("torus:16x16", "allgather")
-    assert deliveries_bound(topology, what, Fraction(10**5), MICRO) is None
+    assert multicast_price_bound(topology, what, Fraction(10**5), MICRO) is None
 
 
 def test_where_bytes_take_much_longer_than_messages():
-    """Moments grow apart. Bytes take 70 us; `neighbours` proves two α (0.5 us), BFB pays four."""
+    """Moments grow apart. Bytes take 70 us; `first_hop` proves two α (0.5 us), BFB pays four."""
     topology, what = problem("ring:8", "allgather")
     bound = bound_of(topology, what, 8 * 10**6)
     steps = np.diff(bound.certificate["moments"])
@@ -198,17 +198,17 @@ def test_forged_certificates_prove_nothing():
 def test_what_an_allreduce_starts_with_is_a_rank_of_its_group():
     topology = parse_topology("uniring:5")
     what = collective("allreduce", 5, groups=[[0, 1, 2, 4]])
-    bound = deliveries_bound(topology, what, Fraction(10**5), MICRO)
+    bound = multicast_price_bound(topology, what, Fraction(10**5), MICRO)
     bound.check(topology, what)
     with pytest.raises(InputError, match="rank 3 does not have"):
         forged(bound, starts=[3] * len(bound.certificate["starts"])).check(topology, what)
 
 
 def test_a_document_with_it_can_be_checked_again(monkeypatch):
-    monkeypatch.setattr(report, "PROGRAMS", ("deliveries",))
+    monkeypatch.setattr(report, "PROGRAMS", ("multicast_price",))
     topology, what = problem("ring:6", "allgather")
     document = json.loads(json.dumps(bound_document(topology, what, 200_000, lp=True)))
-    entry = next(entry for entry in document["bounds"] if entry["kind"] == "deliveries")
+    entry = next(entry for entry in document["bounds"] if entry["kind"] == "multicast_price")
     Bound(entry["kind"], Fraction(entry["exact"]), entry["unit"], entry["certificate"]).check(topology, what)
-    assert document["best"]["kind"] == "deliveries"
-    assert all(bound.kind != "deliveries" for bound in lower_bounds(topology, what, 200_000))
+    assert document["best"]["kind"] == "multicast_price"
+    assert all(bound.kind != "multicast_price" for bound in lower_bounds(topology, what, 200_000))

@@ -140,7 +140,7 @@ def test_groups_inside_hosts_pay_no_alpha_between_them(beside):
     for bound in bounds:
         bound.check(hosts, what)
     kinds = {bound.kind for bound in bounds}
-    assert "transfers" not in kinds
+    assert "partition_latency" not in kinds
     assert ("partition" in kinds) == bool(beside)
 
 
@@ -151,7 +151,7 @@ def test_other_collectives_have_none():
 def transfers(text, size):
     topology = parse_topology(text)
     what = collective("allreduce", topology.num_ranks)
-    (bound,) = (bound for bound in lower_bounds(topology, what, size) if bound.kind == "transfers")
+    (bound,) = (bound for bound in lower_bounds(topology, what, size) if bound.kind == "partition_latency")
     bound.check(topology, what)
     return topology, what, bound
 
@@ -239,6 +239,6 @@ def test_transfers_count_between_the_parts_that_prove_most_with_their_alpha(able
     where, what = two_hosts(**able), collective("allreduce", 4)
     bounds = {bound.kind: bound for bound in lower_bounds(where, what, 1000)}
     assert bounds["partition"].value == (Fraction(2, 40) if able else Fraction(6, 116))
-    assert bounds["transfers"].certificate["parts"] == [[0, 1, 4], [2, 3, 5]]
-    assert bounds["transfers"].value == 1000 * Fraction(2, 40) + 2
-    bounds["transfers"].check(where, what)
+    assert bounds["partition_latency"].certificate["parts"] == [[0, 1, 4], [2, 3, 5]]
+    assert bounds["partition_latency"].value == 1000 * Fraction(2, 40) + 2
+    bounds["partition_latency"].check(where, what)

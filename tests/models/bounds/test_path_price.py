@@ -1,4 +1,4 @@
-"""The bound `itineraries`: against true optima, schedules, messages at any moment, forged certificates."""
+"""The bound `path_price`: against true optima, schedules, messages at any moment, forged certificates."""
 
 import json
 from dataclasses import replace
@@ -11,10 +11,10 @@ from tests.models.bounds.test_true_optima import LAST_DIGIT, OPTIMA, ROOTED
 from tests.models.networks import MICRO, network_of, times_of
 from tests.sweep import for_each
 from tutti.models.bounds import Bound, BoundError, bound_document, lower_bounds, report
-from tutti.models.itineraries import bound as itineraries
-from tutti.models.itineraries import program
-from tutti.models.itineraries.bound import itineraries_bound
-from tutti.models.itineraries.pairs import Pairs
+from tutti.models.bounds.path_price import bound as itineraries
+from tutti.models.bounds.path_price import program
+from tutti.models.bounds.path_price.bound import path_price_bound
+from tutti.models.bounds.path_price.commodities import Pairs
 from tutti.schedules import Problem, collective
 from tutti.topologies import Link, Topology
 from tutti.topologies.errors import InputError
@@ -42,7 +42,7 @@ def bound_of(topology, kind, size, part=Fraction(9, 10)):
     """The bound, as if all others were less, or None."""
     what = what_of(topology, kind)
     least = max(bound.time(Fraction(size)) for bound in lower_bounds(topology, what, size))
-    return itineraries_bound(topology, what, Fraction(size), least * part)
+    return path_price_bound(topology, what, Fraction(size), least * part)
 
 
 def checked(topology, kind, bound):
@@ -239,14 +239,14 @@ def test_links_without_alpha():
 def test_prices_that_the_checker_cannot_add_up_prove_nothing(kind, size, time):
     """The first rents break many rows; rents that are raised enough are too large for 64 bits."""
     topology = parse_topology("complete:2")  # each rank sends its data to the other
-    bound = itineraries_bound(topology, what_of(topology, kind), Fraction(size), MICRO / 2)
+    bound = path_price_bound(topology, what_of(topology, kind), Fraction(size), MICRO / 2)
     assert checked(topology, kind, bound) <= Fraction(time) * MICRO
 
 
 @pytest.mark.parametrize("text", ["complete:2?alpha=0us", "torus:16x16"])
 def test_none_where_it_does_not_apply_or_is_too_large(text):
     topology = parse_topology(text)
-    assert itineraries_bound(topology, what_of(topology, "allgather"), Fraction(10**5), MICRO) is None
+    assert path_price_bound(topology, what_of(topology, "allgather"), Fraction(10**5), MICRO) is None
 
 
 def test_none_where_bytes_take_much_longer_than_messages():
@@ -261,7 +261,7 @@ def test_groups_and_what_switches_add():
     ):
         topology = parse_topology(text)
         what = collective(kind, topology.num_ranks, groups=groups)
-        bound = itineraries_bound(topology, what, Fraction(10**6), MICRO)
+        bound = path_price_bound(topology, what, Fraction(10**6), MICRO)
         bound.check(topology, what)
         for name, time in times_of(
             ("forestcoll", "direct", "listed"), Problem(topology, what, 10**6), 10**6, 0
@@ -320,7 +320,7 @@ def test_rents_are_not_counted_beyond_64_bits():
     certificate = {"size_bytes": 1000, "time": 10**6, "ticks": 1, "direction": "in", "pairs": pairs}
     certificate |= {"symmetries": [], "prices": prices, "transfer": 0, "rents": rents}
     with pytest.raises(InputError, match="too large"):
-        Bound("itineraries", Fraction(10**6), "s", certificate).check(topology, what)
+        Bound("path_price", Fraction(10**6), "s", certificate).check(topology, what)
 
 
 def test_where_an_alpha_is_more_ticks_than_64_bits_hold():
@@ -342,7 +342,7 @@ def test_bandwidths_in_no_round_ratio(rates):
     ]
     topology = Topology.from_links("unlike", 4, links)
     what = collective("allgather", 4)
-    bound = itineraries_bound(topology, what, Fraction(40_000), MICRO)
+    bound = path_price_bound(topology, what, Fraction(40_000), MICRO)
     bound.check(topology, what)
 
 
@@ -370,12 +370,12 @@ def test_a_root_has_the_symmetries_that_keep_it():
 
 
 def test_a_document_with_it_can_be_checked_again(monkeypatch):
-    monkeypatch.setattr(report, "PROGRAMS", ("itineraries",))
+    monkeypatch.setattr(report, "PROGRAMS", ("path_price",))
     topology, what = parse_topology("ring:6"), collective("allgather", 6)
     document = json.loads(json.dumps(bound_document(topology, what, 200_000, lp=True)))
-    entry = next(entry for entry in document["bounds"] if entry["kind"] == "itineraries")
+    entry = next(entry for entry in document["bounds"] if entry["kind"] == "path_price")
     Bound(entry["kind"], Fraction(entry["exact"]), entry["unit"], entry["certificate"]).check(topology, what)
-    assert all(bound.kind != "itineraries" for bound in lower_bounds(topology, what, 200_000))
+    assert all(bound.kind != "path_price" for bound in lower_bounds(topology, what, 200_000))
 
 
 def test_prices_are_as_large_as_can_be_counted(monkeypatch):
@@ -398,7 +398,7 @@ def test_ranks_with_equal_shards_look_alike():
 
 @pytest.mark.parametrize("kind", ["allgather", "reduce-scatter"])
 def test_it_is_the_largest_on_boxes_whose_ports_take_many_messages(monkeypatch, kind):
-    """What eight others have comes over each GPU's port in few messages; `messages` proves 3.4 us."""
+    """What eight others have comes over each GPU's port in few messages; `message_count` proves 3.4 us."""
     monkeypatch.setattr(itineraries, "MOST_TICKS", 24)
     topology = parse_topology("dgx_h100:2")
     others = max(bound.time(10**6) for bound in lower_bounds(topology, what_of(topology, kind), 10**6))

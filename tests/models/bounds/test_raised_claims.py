@@ -22,22 +22,23 @@ FACTORS = [1 + Fraction(2) ** power for power in (-60, -28, -18, -7, -2, 0)]
 EXACT, DOUBLES, MILLIONTH = Fraction(0), Fraction(1, 2**29), Fraction(1, 2**19)
 """How far below the largest provable time a finder may stop, relatively, by the constants in its file.
 
-`relays` and `transfers` search in doubles, `deliveries` and `itineraries` give up a millionth.
+`unicast_price` and `partition_latency` search in doubles; `multicast_price` and `path_price` give up a
+millionth.
 """
 
 CASES = [
     ("complete:4", "allgather", 100_000, "combined", EXACT),
-    ("complete:4", "allgather", 100_000, "neighbours", EXACT),
-    ("complete:2", "allgather", 100_000, "neighbours", EXACT),
-    ("complete:8", "reduce-scatter", 100_000, "neighbours", EXACT),
-    ("ring:4", "all-to-all", 100_000, "neighbours", EXACT),
-    ("ring:3", "allreduce", 3_000, "messages", EXACT),
-    ("torus:4x4", "allreduce", 1_000_000, "transfers", DOUBLES),
-    ("ring:4", "all-to-all", 100_000, "relays", DOUBLES),
-    ("switch2d:2x4?switches=forward", "allreduce", 30_000, "growth", EXACT),
-    ("switch2d:2x4?switches=forward", "allreduce", 30_000, "crossings", EXACT),
-    ("ring:3", "allreduce", 3_000, "deliveries", MILLIONTH),
-    ("complete:2", "allreduce", 30_000, "itineraries", MILLIONTH),
+    ("complete:4", "allgather", 100_000, "first_hop", EXACT),
+    ("complete:2", "allgather", 100_000, "first_hop", EXACT),
+    ("complete:8", "reduce-scatter", 100_000, "first_hop", EXACT),
+    ("ring:4", "all-to-all", 100_000, "first_hop", EXACT),
+    ("ring:3", "allreduce", 3_000, "message_count", EXACT),
+    ("torus:4x4", "allreduce", 1_000_000, "partition_latency", DOUBLES),
+    ("ring:4", "all-to-all", 100_000, "unicast_price", DOUBLES),
+    ("switch2d:2x4?switches=forward", "allreduce", 30_000, "broadcast_growth", EXACT),
+    ("switch2d:2x4?switches=forward", "allreduce", 30_000, "cut_gossip", EXACT),
+    ("ring:3", "allreduce", 3_000, "multicast_price", MILLIONTH),
+    ("complete:2", "allreduce", 30_000, "path_price", MILLIONTH),
 ]
 
 
@@ -82,4 +83,4 @@ def test_a_claim_that_a_schedule_beats_is_refused(text, kind, claim):
     certificate = {"node": 0, "direction": "in", "size_bytes": 100_000, "time": claim}
     for direction in ("in", "out"):
         with pytest.raises(InputError, match="may have all before"):
-            proven("neighbours", {**certificate, "direction": direction}, topology, problem.collective)
+            proven("first_hop", {**certificate, "direction": direction}, topology, problem.collective)

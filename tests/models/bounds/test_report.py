@@ -160,7 +160,7 @@ def all_distances(topology):
 @pytest.fixture
 def without_messages(monkeypatch):
     """The bound that takes longest, where others are looked at."""
-    monkeypatch.setattr("tutti.models.bounds.report.messages_bound", lambda *_, **__: None)
+    monkeypatch.setattr("tutti.models.bounds.report.message_count_bound", lambda *_, **__: None)
 
 
 @pytest.mark.usefixtures("without_messages")
@@ -221,7 +221,7 @@ def test_combined_of_an_allgather_paces_what_each_rank_receives_and_sends(size):
         }
         nodes = max(paced(topology, size, receive), paced(topology, size, send))
         bounds = by_kind(lower_bounds(topology, collective("allgather", n), size))
-        found, beside = bounds["combined"], ("neighbours", "crossings")
+        found, beside = bounds["combined"], ("first_hop", "cut_gossip")
         if "ranks" in found.certificate:
             assert found.value > nodes
         else:
@@ -247,8 +247,8 @@ def test_bounds_of_a_collective_are_those_of_its_reverse_on_the_transpose(kind):
         what = random_collective(kind, topology.num_ranks, seed, uneven=kind in WITH_SHARDS)
         bounds = by_kind(lower_bounds(topology, what, SIZE))
         other = by_kind(lower_bounds(turned(topology), what.reverse, SIZE))
-        assert bounds.keys() - {"relays"} == other.keys() - {"relays"}
-        for name in bounds.keys() - {"combined", "relays"}:
+        assert bounds.keys() - {"unicast_price"} == other.keys() - {"unicast_price"}
+        for name in bounds.keys() - {"combined", "unicast_price"}:
             assert bounds[name].value == other[name].value
 
 
@@ -264,7 +264,7 @@ def test_every_certificate_proves_its_bound(kind, groups):
                 json.dumps(dict(bound.certificate))
 
 
-@pytest.mark.parametrize("kind", ["cut", "degree", "partition", "distance", "combined", "growth"])
+@pytest.mark.parametrize("kind", ["cut", "degree", "partition", "distance", "combined", "broadcast_growth"])
 def test_a_bound_above_its_certificate_is_refused(kind):
     topology, what = parse_topology("dgx_a100:2"), collective("allreduce", 16)
     bound = by_kind(lower_bounds(topology, what, SIZE))[kind]
@@ -307,7 +307,7 @@ def test_a_ring_by_hand(ring):
     And some link brings 3 of them, not all from its neighbour: one message more, or one that waits, 1 s.
     """
     found = {b.kind: b.time(8) for b in lower_bounds(ring, collective("allgather", 4), 8)}
-    assert found == {"cut": 3, "degree": 3, "distance": 2, "combined": 4, "neighbours": 5}
+    assert found == {"cut": 3, "degree": 3, "distance": 2, "combined": 4, "first_hop": 5}
 
 
 def test_a_ring_of_long_links_by_hand(ring):
@@ -324,7 +324,14 @@ def test_a_ring_of_long_links_by_hand(ring):
 def test_allreduce_counts_the_distance_once_and_does_not_double_an_allgather(ring):
     """M in and out of each rank at 2 B/s; 2(N-1) M = 48 transfers over 8 B/s, in messages of 1 s of α."""
     found = {b.kind: b.time(8) for b in lower_bounds(ring, collective("allreduce", 4), 8)}
-    assert found == {"cut": 4, "degree": 4, "partition": 6, "distance": 2, "combined": 6, "transfers": 7}
+    assert found == {
+        "cut": 4,
+        "degree": 4,
+        "partition": 6,
+        "distance": 2,
+        "combined": 6,
+        "partition_latency": 7,
+    }
 
 
 def test_a_bottleneck_cut_adds_its_least_alpha(ring):
@@ -414,7 +421,7 @@ def test_without_a_size_only_bandwidth_bounds_are_given(ring):
 
 def test_the_best_bound_depends_on_the_size(ring):
     what = collective("allreduce", 4)
-    assert best_bound(ring, what, 1000).kind == "transfers"
+    assert best_bound(ring, what, 1000).kind == "partition_latency"
     assert best_bound(ring, what, 1).kind == "combined"
 
 
