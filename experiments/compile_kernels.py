@@ -56,7 +56,7 @@ NETWORKS = (
 SIZE = Fraction(10**6)
 QUICK = ("ring", "direct", "mcf")
 """Methods whose schedules are of all three clocks, on most networks."""
-WITHOUT_KERNELS = ("best", "listed", "refined", "optimum", "sccl", "teccl")
+WITHOUT_KERNELS = ("best", "list_scheduling", "local_search", "optimum", "sccl", "teccl")
 """Not run: the first three run the others again, and solvers have nothing to compile."""
 
 
@@ -125,7 +125,7 @@ def _compile_tacos() -> None:
     ring, rng = parse_topology("ring:4"), np.random.default_rng(0)
     for pick in ("sampled", "maximum"):
         problem = Problem(ring, collective(Kind.ALLGATHER, 4), SIZE)
-        METHODS["tacos"].synthesize(problem, TacosOptions(pick=pick), rng)
+        METHODS["tacos"].synthesize(problem, TacosOptions(chunk_rule=pick), rng)
     with TemporaryDirectory() as folder:
         for kind in (Kind.ALLGATHER, Kind.ALLREDUCE):
             path = Path(folder) / f"{kind}.rounds"

@@ -27,19 +27,29 @@ from tutti.topologies.exact import FloatArray, Int64Array
 from tutti.topologies.progress import tell
 
 METHODS = (
-    *("ring", "direct", "rhd", "recursive_doubling", "bruck", "stepwise", "dbt", "nccl_like", "torus_rings"),
+    *(
+        "ring",
+        "direct",
+        "rhd",
+        "recursive_doubling",
+        "bruck",
+        "shortest_path_all_to_all",
+        "dbt",
+        "nccl_like",
+        "torus_rings",
+    ),
     *(
         "blueconnect",
         "multitree",
-        "rounds",
-        "hybrid",
+        "min_latency",
+        "recursive_hybrid",
         "rails",
         "bfb",
         "forestcoll",
         "mcf",
         "allreduce_trees",
     ),
-    *("tacos", "swing", "one_shot", "walks"),
+    *("tacos", "swing", "one_shot_allreduce", "de_bruijn_allreduce"),
 )
 """Those that make a schedule within seconds, whatever the network."""
 INTERLEAVINGS = 20

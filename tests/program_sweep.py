@@ -48,7 +48,7 @@ def schedules(network: str, kind: str, only: str):
     topology = parse_topology(network)
     problem = Problem(topology, collective(kind, topology.num_ranks), SIZE)
     for name, method in METHODS.items():
-        if name in ("best", "listed", "refined", "optimum") or (only and only not in name):
+        if name in ("best", "list_scheduling", "local_search", "optimum") or (only and only not in name):
             continue
         limit = {"time_limit": 2} if "time_limit" in {one.name for one in fields(method.options)} else {}
         try:

@@ -95,20 +95,20 @@ OPTIONS = {
     "sccl": {"frontier": False},
     "optimum": {"gap": 0.25},
     "tacos": {"chunks": 2},
-    "refined": {"time_limit": "20ms"},
-    "listed": {"time_limit": "1s"},
-    "hybrid": {"moves": 10},
-    "message_flow": {"time_limit": "1s"},
+    "local_search": {"time_limit": "20ms"},
+    "list_scheduling": {"time_limit": "1s"},
+    "recursive_hybrid": {"moves": 10},
+    "windowed_mcf": {"time_limit": "1s"},
 }
 """Of those that search long with their defaults, or that do more with others."""
-LISTED_OF_FLOWS = {"of": ["mcf"], "time_limit": "1s"}
+LISTED_OF_FLOWS = {"base_methods": ["mcf"], "time_limit": "1s"}
 """Lists trees by default; flows from one rank to one rank where every route is one link."""
 POINT_TO_POINT = {Kind.ALL_TO_ALL, Kind.GATHER, Kind.SCATTER}
 WALKLESS = ("ring:5", "mesh:3x3", "UniRing(1,4)", "mesh:3x4", "wheel:5")
 BESIDES = {
     ("taccl", "switch2d:2x2?switches=sharp"),
-    *(("taccl", "switch2d:2x2"), ("taccl", "star"), ("listed", "star")),
-    *(("walks", network) for network in WALKLESS),
+    *(("taccl", "switch2d:2x2"), ("taccl", "star"), ("list_scheduling", "star")),
+    *(("de_bruijn_allreduce", network) for network in WALKLESS),
 }
 """Refused for what the method says further: no sketch; no trees on what is not Eulerian; no walks."""
 
@@ -149,7 +149,11 @@ def whole(kind: Kind, ranks: int) -> Collective:
 
 def asked(name: str, network: Network, what: Collective):
     method = METHODS[name]
-    given = LISTED_OF_FLOWS if name == "listed" and what.kind in POINT_TO_POINT else OPTIONS.get(name, {})
+    given = (
+        LISTED_OF_FLOWS
+        if name == "list_scheduling" and what.kind in POINT_TO_POINT
+        else OPTIONS.get(name, {})
+    )
     return method, Problem(network.topology, what, SIZE), method.options(**given)
 
 
@@ -175,7 +179,7 @@ def declared(most: int) -> list:
     for name, method in METHODS.items():
         for kind in method.capabilities.collectives:
             networks = taken(name)
-            if name == "listed" and kind in POINT_TO_POINT:
+            if name == "list_scheduling" and kind in POINT_TO_POINT:
                 networks = [n for n in networks if n.text == "K(4)"]
             cases += [pytest.param(name, n, kind, id=f"{name}-{kind}-{n.text}") for n in networks[:most]]
     return cases
@@ -220,7 +224,9 @@ def test_awkward_problems_have_right_answers_or_a_line(name, text, size):
     method, topology = METHODS[name], parsed(text)
     for kind in (*BY_ALLGATHER, Kind.ALL_TO_ALL):
         problem = Problem(topology, whole(kind, topology.num_ranks), Fraction(size))
-        given = LISTED_OF_FLOWS if name == "listed" and kind in POINT_TO_POINT else OPTIONS.get(name, {})
+        given = (
+            LISTED_OF_FLOWS if name == "list_scheduling" and kind in POINT_TO_POINT else OPTIONS.get(name, {})
+        )
         found = answer(method, problem, method.options(**given))
         if isinstance(found, str):
             assert "\n" not in found
@@ -321,7 +327,7 @@ def moves(able: Capabilities) -> set[str]:
 def test_a_method_moves_the_data_that_it_declares_and_refuses_other(name):
     able, network = METHODS[name].capabilities, taken(name)[0]
     kind = next(k for k in reversed(able.collectives) if k not in {Kind.BROADCAST, Kind.REDUCE, Kind.MIXED})
-    network = next(n for n in NETWORKS if n.text == "K(4)") if name == "listed" else network
+    network = next(n for n in NETWORKS if n.text == "K(4)") if name == "list_scheduling" else network
     for label, what in some_data(network.topology.num_ranks, kind).items():
         if label in moves(able):
             verify(synthesized(name, network, what))

@@ -14,7 +14,10 @@ from tutti.schedules import Problem, collective
 from tutti.topologies import parse_topology
 from tutti.topologies.text import FAMILIES
 
-QUICK = ["listed", *(name for name, method in METHODS.items() if not hasattr(method.options(), "time_limit"))]
+QUICK = [
+    "list_scheduling",
+    *(name for name, method in METHODS.items() if not hasattr(method.options(), "time_limit")),
+]
 """The others start solvers or search as long as they may: a long run of `random_problems` has them."""
 
 

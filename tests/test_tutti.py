@@ -15,7 +15,7 @@ from setuptools.discovery import PackageFinder
 
 import tutti
 from tutti.models.bounds import report
-from tutti.models.bounds.path_price import bound as itineraries
+from tutti.models.bounds.path_price import bound as path_price
 from tutti.schedules.verify import VerificationError
 from tutti.topologies import InputError
 
@@ -179,7 +179,7 @@ def test_an_array_of_bytes_is_an_all_to_all_of_its_own_size():
 def test_a_bound_by_linear_programs_is_larger(monkeypatch):
     """Two halves of 2 us over two links in a row, α 0.5 us: three times 1.5 us."""
     monkeypatch.setattr(report, "PROGRAMS", ("path_price",))
-    monkeypatch.setattr(itineraries, "MOST_TICKS", 12)
+    monkeypatch.setattr(path_price, "MOST_TICKS", 12)
     found = tutti.bound("mesh:3", "broadcast", "100KB", lp=True)
     assert tutti.bound("mesh:3", "broadcast", "100KB").seconds < found.seconds <= 4.5e-6
     assert found.kind == "path_price"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tutti.experiments import plugins
-from tutti.experiments.registry import METHODS, find_method
+from tutti.experiments.registry import METHODS, current_options, find_method, options_of
 from tutti.experiments.result import MICRO, LowerBound, Result
 from tutti.experiments.runner.plan import tasks_of
 from tutti.experiments.runner.tasks import Workplace, perform, synthesize_best
@@ -33,7 +33,7 @@ from tutti.schedules.verify import verify as replay
 from tutti.topologies.errors import InputError, Interrupted, suggestion
 from tutti.topologies.files import from_networkx
 from tutti.topologies.graphs.grid_structure import check_hosts
-from tutti.topologies.options import build_options, options_text
+from tutti.topologies.options import options_text
 from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import checked_size, exact_number, parse_size
@@ -165,8 +165,8 @@ def synthesize(
     """
     where, how = topology(network), find_method(method)
     what = collective(kind, where, root=root, shards=shards, groups=groups, matrix=matrix)
-    given = {**how.quick, **options}
-    chosen = build_options(how, given)
+    given = {**how.quick, **current_options(how.name, options)}
+    chosen = options_of(how, given)
     count = _size((what.own_size or "1MB") if size is None else size)
     problem = Problem(where, what)
     if how.size_dependent(problem, chosen):
@@ -175,9 +175,9 @@ def synthesize(
     try:
         made = synthesize_best(how, problem, chosen, first_seeds(how, seeds), count)
     except Interrupted as stop:
-        found = Result.of(stop.found, count, method, options_text(given), exact_for=exact_for)
+        found = Result.of(stop.found, count, how.name, options_text(given), exact_for=exact_for)
         raise Interrupted(found) from stop
-    return Result.of(made, count, method, options_text(given), exact_for=exact_for)
+    return Result.of(made, count, how.name, options_text(given), exact_for=exact_for)
 
 
 def verify(schedule: Result | Schedule | str | Path) -> Schedule:
@@ -339,7 +339,7 @@ def compare(
         for task in tasks_of(
             Problem(place, collective(kind, place)),
             find_method(name),
-            {**find_method(name).quick, **given},
+            {**find_method(name).quick, **current_options(find_method(name).name, given)},
             counts,
             seeds,
         )

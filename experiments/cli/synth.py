@@ -13,14 +13,14 @@ from tutti.experiments.cli.output import console, print_fields, print_json
 from tutti.experiments.cli.parser import DEFAULT_METHOD, DEFAULT_SIZE
 from tutti.experiments.cli.problem import parse_amount, parse_collective
 from tutti.experiments.printable import say
-from tutti.experiments.registry import find_method
+from tutti.experiments.registry import current_options, find_method, options_of
 from tutti.experiments.result import Result
 from tutti.experiments.runner.progress import waiting
 from tutti.experiments.runner.tasks import synthesize_best
 from tutti.schedules.files.schedule_file import check_target, is_round_file
 from tutti.schedules.method import Method, Problem, first_seeds, only_seed
 from tutti.topologies.errors import InputError, Interrupted
-from tutti.topologies.options import build_options, options_text, parse_assignments, with_lists
+from tutti.topologies.options import options_text, parse_assignments, with_lists
 from tutti.topologies.text import parse_topology
 from tutti.topologies.units import parse_size
 
@@ -33,7 +33,7 @@ def execute(arguments: argparse.Namespace) -> int:
         return synth_repair.execute(arguments)
     method = find_method(arguments.method or DEFAULT_METHOD)
     given = _given(method, arguments)
-    options = build_options(method, given)
+    options = options_of(method, given)
     seeds = _seeds(method, arguments)
     topology = parse_topology(arguments.topology)
     what = parse_collective(arguments, topology)
@@ -83,7 +83,8 @@ def _waiting(text: str, arguments: argparse.Namespace) -> AbstractContextManager
 
 def _given(method: Method, arguments: argparse.Namespace) -> dict[str, Any]:
     quick = {} if arguments.method else method.quick
-    given = {**quick, **with_lists(method, parse_assignments(arguments.option))}
+    asked = current_options(method.name, parse_assignments(arguments.option))
+    given = {**quick, **with_lists(method, asked)}
     if arguments.chunks is not None:
         if "chunks" in given:
             raise InputError("--chunks and --option chunks=... say the same; give one of them")

@@ -67,28 +67,43 @@ LAST_SHARE = 0.95
 """Fraction of the time left that the last method may use. If it is killed, all that it found is lost."""
 QUICK = (
     *("torus_rings", "shifted_ring", "ring", "recursive_doubling", "rhd", "swing", "bruck", "pairwise"),
-    *("stepwise", "one_shot", "walks", "direct", "hierarchical", "sharp", "birkhoff", "nccl", "rails", "bfb"),
+    *(
+        "shortest_path_all_to_all",
+        "one_shot_allreduce",
+        "de_bruijn_allreduce",
+        "direct",
+        "hierarchical",
+        "sharp",
+        "birkhoff",
+        "nccl",
+        "rails",
+        "bfb",
+    ),
     "expansion",
 )
 TREES_AND_FLOWS = ("blueconnect", "themis", "ccube", "multitree", "forestcoll", "mcf", "tacos")
-FEW_MESSAGES = ("rounds", "hybrid", "message_flow", "refined")
-LITTLE_DATA = ("allreduce_trees", "allreduce_epochs", "listed", "allreduce_lp", "blink", "tto")
-SELDOM = ("dbt", "nccl_like", "few_sums", "sccl", "taccl")
+FEW_MESSAGES = ("min_latency", "recursive_hybrid", "windowed_mcf", "local_search")
+LITTLE_DATA = ("allreduce_trees", "allreduce_epochs", "list_scheduling", "allreduce_lp", "blink", "tto")
+SELDOM = ("dbt", "nccl_like", "cp_allreduce", "sccl", "taccl")
 """Those that take long or are seldom the fastest."""
-ORDER = (*QUICK, *TREES_AND_FLOWS, *FEW_MESSAGES, *LITTLE_DATA, *SELDOM, "refined")
+ORDER = (*QUICK, *TREES_AND_FLOWS, *FEW_MESSAGES, *LITTLE_DATA, *SELDOM, "local_search")
 """Quick ones first, then those that take what time they get; what improves the fastest comes twice."""
 ORDER_OF_LONG = (*QUICK, *TREES_AND_FLOWS, *LITTLE_DATA, *FEW_MESSAGES, *SELDOM)
 """All but the last where α is little: little data on the links matters more than few messages."""
-ORDER_OF_SHORT = (*QUICK, "rounds", *TREES_AND_FLOWS, *FEW_MESSAGES, *LITTLE_DATA, *SELDOM)
+ORDER_OF_SHORT = (*QUICK, "min_latency", *TREES_AND_FLOWS, *FEW_MESSAGES, *LITTLE_DATA, *SELDOM)
 """All but the last behind switches, where messages hold ports for α, if it is not."""
 LONG = 100
 """The α are small if the proven bound is more than this many times the largest."""
-EARLY = {*QUICK, *TREES_AND_FLOWS, "rounds"}
+EARLY = {*QUICK, *TREES_AND_FLOWS, "min_latency"}
 """After these an allreduce is composed of its halves."""
 VARIANTS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "rhd": ({}, {"distance": "halving"}),
     "swing": ({}, {"version": "latency"}),
-    "stepwise": ({"chunks": 1, "effort": 0, "rounds": 1, "fewest": True}, {"chunks": 1, "effort": 0}, {}),
+    "shortest_path_all_to_all": (
+        {"chunks": 1, "search_effort": 0, "reroutes": 1, "min_steps": True},
+        {"chunks": 1, "search_effort": 0},
+        {},
+    ),
     "nccl": ({}, {"algorithm": "nvls"}, {"algorithm": "nvls_tree"}),
     "forestcoll": ({}, {"trees": 1}),
     "tacos": ({}, {"chunks": 4}),
@@ -121,7 +136,7 @@ class BestOptions(CallingOptions):
         that is under way is ended, but for what it compiles.
     methods
         Which are tried, in this order; empty: all that are sensible.
-    gap
+    stop_at_gap
         A time beyond the proven bound by no more than this part of it is near enough: no other is tried.
 
     Raises
@@ -135,7 +150,7 @@ class BestOptions(CallingOptions):
 
     time_limit: Annotated[str, Duration("60s")] = DEFAULT_SECONDS
     methods: Annotated[tuple[str, ...], Names()] = ()
-    gap: Annotated[float, Number(least=0, words="it must be 0 or more, such as 0.005")] = DEFAULT_GAP
+    stop_at_gap: Annotated[float, Number(least=0, words="it must be 0 or more, such as 0.005")] = DEFAULT_GAP
 
 
 @dataclass(frozen=True)
@@ -223,7 +238,7 @@ def fastest(
         If no method found one.
     """
     budget, compiling = options.seconds, COMPILATION.seconds
-    search = _Search(problem, options.gap, budget)
+    search = _Search(problem, options.stop_at_gap, budget)
     long = search.bound > LONG * float(max(problem.topology.alpha))
     if not options.methods and (long or problem.topology.num_switches):
         order = (ORDER_OF_LONG if long else ORDER_OF_SHORT).index

@@ -28,7 +28,7 @@ class CallingOptions(Options):
         If the time is none, or a method is not a name.
     """
 
-    CALLED: ClassVar[str] = "of"
+    CALLED: ClassVar[str] = "base_methods"
     """The field with the names."""
 
     time_limit: Annotated[str, Duration("20s")] = "10s"

@@ -1,4 +1,4 @@
-"""The method `listed`: trees of other methods, their pieces placed in time, link by link, for the size asked.
+"""The method `list_scheduling`: trees of other methods, their pieces placed in time for the size asked.
 
 Trees that meet the bottleneck cut carry no more than the bound, but as flows their slices wait for each other
 on links. Here each link's order and the size of every message are chosen (`schedules.list_scheduling`). An
@@ -51,20 +51,20 @@ class ListedOptions(CallingOptions):
 
     Parameters
     ----------
-    of
+    base_methods
         Methods whose flows are tried, one after the other.
     time_limit
         A time with its unit; when it is over, nothing else is begun.
     """
 
-    OWNER: ClassVar[str] = "listed"
+    OWNER: ClassVar[str] = "list_scheduling"
 
-    of: Annotated[tuple[str, ...], Names(1)] = TREES
+    base_methods: Annotated[tuple[str, ...], Names(1)] = TREES
     time_limit: Annotated[str, Duration("20s")] = "30s"
 
 
 def listed(methods: Mapping[str, Method]) -> Method:
-    """Return the method `listed` over the flows of these methods."""
+    """Return the method `list_scheduling` over the flows of these methods."""
 
     def synthesize(problem: Problem, options: ListedOptions, rng: np.random.Generator) -> Schedule:
         return _shortest(problem, _chosen(methods, options), options.seconds, rng)
@@ -73,11 +73,11 @@ def listed(methods: Mapping[str, Method]) -> Method:
         _check(problem, _chosen(methods, options))
 
     return Method(
-        name="listed",
+        name="list_scheduling",
         kind="heuristic",
         synthesize=synthesize,
         options=ListedOptions,
-        capabilities=Capabilities(KINDS, further="what a method of its option of needs"),
+        capabilities=Capabilities(KINDS, further="what a method of its option base_methods needs"),
         check=check,
         size_dependent=lambda problem, options: True,
         seeded=True,
@@ -100,7 +100,7 @@ def _check(problem: Problem, methods: Sequence[tuple[Method, Any]]) -> None:
             reasons.append(str(error))
         else:
             return
-    raise Unsupported("listed: " + "; ".join(reasons))
+    raise Unsupported("list_scheduling: " + "; ".join(reasons))
 
 
 def _shortest(
@@ -124,7 +124,9 @@ def _shortest(
         if first is not None and left > LISTS_PART * budget:  # there are none: the nearest list has the time
             found.append(_listed(first[2], size, left))
     if not found:
-        raise NoSchedule(f"listed: no flow of {problem.collective} on {problem.topology.name} can be listed")
+        raise NoSchedule(
+            f"list_scheduling: no flow of {problem.collective} on {problem.topology.name} can be listed"
+        )
     return min(found, key=lambda each: each[0])[1]
 
 

@@ -1,4 +1,4 @@
-"""The method `refined`: schedules of other methods, improved by local search in time for the size asked.
+"""The method `local_search`: schedules of other methods, improved by local search in time for the size asked.
 
 What a link needs where α and bytes weigh alike is few messages, none of them waiting long. The search
 (`heuristics.refine`) begins with what quick methods make, or with any schedule that it is handed, and changes
@@ -25,7 +25,7 @@ from tutti.topologies.errors import InputError, NoSchedule, Unsupported
 from tutti.topologies.kernels import now
 from tutti.topologies.options import Names
 
-QUICK = ("bfb", "torus_rings", "stepwise", "rails", "rounds")
+QUICK = ("bfb", "torus_rings", "shortest_path_all_to_all", "rails", "min_latency")
 """Whose schedules are tried by default."""
 MOST_ITEMS = 2**16
 """Shards, or in an all-to-all pairs of ranks."""
@@ -41,17 +41,17 @@ class RefinedOptions(CallingOptions):
 
     Parameters
     ----------
-    of
+    base_methods
         Methods whose schedules it begins with.
     """
 
-    OWNER: ClassVar[str] = "refined"
+    OWNER: ClassVar[str] = "local_search"
 
-    of: Annotated[tuple[str, ...], Names(1)] = QUICK
+    base_methods: Annotated[tuple[str, ...], Names(1)] = QUICK
 
 
 def refinement(methods: Mapping[str, Method]) -> Method:
-    """Return the method `refined` over the schedules of these methods."""
+    """Return the method `local_search` over the schedules of these methods."""
 
     def synthesize(problem: Problem, options: RefinedOptions, rng: np.random.Generator) -> Schedule:
         until = now() + options.seconds
@@ -68,7 +68,7 @@ def refinement(methods: Mapping[str, Method]) -> Method:
         return lambda problem, until: list(_made(problem, chosen, until, rng))
 
     return Method(
-        name="refined",
+        name="local_search",
         kind="heuristic",
         synthesize=synthesize,
         improve=improve,
@@ -86,10 +86,10 @@ def _check(problem: Problem, methods: Sequence[Method]) -> None:
     """Refuse too many items, and shards without a byte, which need not go anywhere."""
     if len(problem.collective.items) > MOST_ITEMS:
         raise Unsupported(
-            f"refined needs at most {MOST_ITEMS} items; this has {len(problem.collective.items)}"
+            f"local_search needs at most {MOST_ITEMS} items; this has {len(problem.collective.items)}"
         )
     if not all(share > 0 for share in problem.collective.items.share):
-        raise Unsupported(f"refined needs bytes in every shard; this is {problem.collective}")
+        raise Unsupported(f"local_search needs bytes in every shard; this is {problem.collective}")
 
 
 def _made(

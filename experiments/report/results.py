@@ -13,9 +13,10 @@ from typing import Any
 
 import pandas as pd
 
+from tutti.experiments.registry import current_label
 from tutti.experiments.report.series import Series, make_series, short_names
 from tutti.experiments.runner.kept_schedules import schedule_path
-from tutti.experiments.runner.results import CSV, PARQUET, read_csv, read_frame
+from tutti.experiments.runner.results import CSV, PARQUET, current_row, read_csv, read_frame
 from tutti.topologies.errors import InputError, TuttiError, suggestion
 from tutti.topologies.files import read_text
 from tutti.topologies.text import parse_topology
@@ -273,6 +274,7 @@ def read_results(directory: Path, *others: Path, baseline: str | None = None) ->
     places = {each.resolve(): each for each in (directory, *others)}
     runs = [_run(each) for each in places.values()]
     named = baseline or next((run.baseline for run in runs if run.baseline), None)
+    named = named and current_label(named)
     results = replace(_joined(runs), baseline=named)
     if baseline is not None and not results.base:
         labels = [name for one in results.series for name in (one.method, one.label)]
@@ -342,7 +344,7 @@ def _rows(frame: pd.DataFrame) -> Iterator[Row]:
         values = {str(name): None if _empty(value) else value for name, value in record.items()}
         size = _number(values.get("size_bytes"))
         if size is not None:
-            yield _row(values, size)
+            yield _row(current_row(values), size)
 
 
 def _row(values: Mapping[str, Any], size: float) -> Row:

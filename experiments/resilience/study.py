@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tutti.experiments.registry import METHODS, find_method
+from tutti.experiments.registry import METHODS, find_method, options_of
 from tutti.experiments.resilience.failures import Failures
 from tutti.experiments.resilience.rows import ANEW, COLUMNS, DISCONNECTED, MADE, REROUTED
 from tutti.experiments.runner.config import Config, read_config
@@ -42,7 +42,7 @@ from tutti.schedules.simulation.pipelining import best_slices
 from tutti.schedules.simulation.simulate import SimulationOptions, simulate
 from tutti.schedules.verify import verify
 from tutti.topologies.errors import Disconnected, InputError, NoSchedule, TuttiError, Unsupported, raised
-from tutti.topologies.options import build_options, options_text
+from tutti.topologies.options import options_text
 from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import Topology
 
@@ -125,7 +125,7 @@ def _made(task: Task, topology: Topology, size: int, place: Workplace) -> Synthe
     """Return the method's schedule on a network, verified."""
     method = find_method(task.method, place.methods)
     problem = Problem(topology, task.collective, Fraction(size) if task.size_dependent else None)
-    options = build_options(method, task.options)
+    options = options_of(method, task.options)
     return synthesize_best(method, problem, options, task.seeds, Fraction(size), place.notify)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tutti.experiments import plugins
-from tutti.experiments.registry import find_method
+from tutti.experiments.registry import current_label, current_options, find_method, options_of
 from tutti.experiments.runner.config import CollectiveTable, Config, MethodTable, PartTable, Placed
 from tutti.experiments.runner.judge import is_named, method_label, with_busbw, with_speedups
 from tutti.experiments.runner.manifest import code_digest
@@ -24,7 +24,7 @@ from tutti.schedules.dimensions import grouped
 from tutti.schedules.method import Method, Problem, first_seeds
 from tutti.topologies.errors import InputError, TuttiError, suggestion
 from tutti.topologies.exact import INT64_MAX
-from tutti.topologies.options import build_options, options_text
+from tutti.topologies.options import options_text
 from tutti.topologies.text import parse_topology
 from tutti.topologies.units import exact_number, parse_size, parse_time
 
@@ -117,9 +117,9 @@ def study_of(
 
 def _baseline(config: Config, tasks: Sequence[Task]) -> str | None:
     """Return the method that the others are compared with, by its name, or by that and its options."""
-    wanted = config.report.baseline
-    if wanted is None:
+    if config.report.baseline is None:
         return None
+    wanted = current_label(config.report.baseline)
     rows = [{"method": task.method, "options": options_text(task.options)} for task in tasks]
     if not any(is_named(wanted, row) for row in rows):
         known = dict.fromkeys(name for row in rows for name in (row["method"], method_label(row)))
@@ -164,7 +164,7 @@ def tasks_of(
         If an option, or the number of seeds, is wrong.
     """
     tried = tuple(first_seeds(method, seeds))
-    options, note = build_options(method, given), _seeds_note(method, seeds)
+    options, note = options_of(method, given), _seeds_note(method, seeds)
     approach = Approach(method.name, method, given, options, (tried,), note)
     return list(_tasks(problem.topology.name, topology_digest(problem.topology), problem, approach, sizes))
 
@@ -209,11 +209,12 @@ def _at(where: str, function: Any, *arguments: Any) -> Any:
 def _approach(placed: Placed[MethodTable], methods: Mapping[str, Method], memory: float | None) -> Approach:
     table = placed.table
     method = _at(placed.where, find_method, table.name, methods)
-    options = _at(placed.where, build_options, method, table.options)
+    given = _at(placed.where, current_options, method.name, table.options)
+    options = _at(placed.where, options_of, method, given)
     seeds, note = _at(placed.where, _seeds, method, table), _seeds_note(method, table.seeds)
     wanted = (table.topologies, table.collectives)
     most = _positive(parse_size, table.memory, f"{placed.where}: memory") or memory
-    return Approach(placed.where, method, table.options, options, seeds, note, *wanted, most)
+    return Approach(placed.where, method, given, options, seeds, note, *wanted, most)
 
 
 def _matches(text: str, patterns: Sequence[str] | None) -> bool:

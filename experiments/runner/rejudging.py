@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from tutti.experiments.runner.judge import MICRO, ProvenBound, bound_columns, too_fast
-from tutti.experiments.runner.results import to_table
+from tutti.experiments.runner.results import current_row, to_table
 from tutti.experiments.runner.store import Store
 from tutti.experiments.runner.tasks import Outcome, Row, Task
 from tutti.topologies.text import parse_topology
@@ -31,6 +31,8 @@ SAME = ("nodes", "switches", "links", "kind")
 """What else the rows must say as the task does; the text alone is that of the store's key."""
 NEEDED = ("size_bytes", "time_us", "bound_us", "bound_kind")
 """What is read of the rows, where there is a time; elsewhere the first alone."""
+NAMED = ("collective", "method", "options")
+"""Columns that stand, in this order, in the text of a task."""
 OWN = 1 + 1e-12
 """Times the bound that is common to all methods: above it, a row's bound is its method's own."""
 
@@ -104,11 +106,21 @@ def _larger(bound: ProvenBound, row: Row, common: Fraction | None) -> ProvenBoun
 def _newest(entries: Iterable[tuple[str, float, Document]]) -> dict[str, Document]:
     """Return for each task the content of its newest entry that may be taken."""
     in_time = sorted(entries, key=lambda entry: entry[1])
+    taken = (_current(document) for _, _, document in in_time if _is_taken(document))
     return {
         _name(document["task"], [row["size_bytes"] for row in document["rows"]]): document
-        for _, _, document in in_time
-        if _is_taken(document)
+        for document in taken
     }
+
+
+def _current(document: Document) -> Document:
+    """Return an entry with the names of today: of methods, options and bounds."""
+    rows = [current_row(row) for row in document["rows"]]
+    before, after = (
+        " ".join(str(row[name]) for row in few for name in NAMED if row.get(name))
+        for few in (document["rows"][:1], rows[:1])
+    )
+    return {**document, "task": document["task"].replace(before, after, 1), "rows": rows}
 
 
 def _is_taken(document: Document) -> bool:

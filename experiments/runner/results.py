@@ -13,6 +13,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tutti.experiments.registry import current_label
+from tutti.models.bounds.check import current_kind
 from tutti.topologies.files import opened, replacing
 
 Row = Mapping[str, Any]
@@ -214,8 +216,20 @@ def read_rows(directory: Path) -> list[dict[str, Any]]:
     InputError, ValueError
         If they can't be read.
     """
-    rows: list[dict[str, Any]] = _read(directory / PARQUET).to_pylist()
-    return rows
+    return [current_row(row) for row in _read(directory / PARQUET).to_pylist()]
+
+
+def current_row(row: Row) -> dict[str, Any]:
+    """Return a row of any version with the names of today: of its method, options and bound."""
+    found = dict(row)
+    if isinstance(row.get("method"), str):
+        label = current_label(" ".join(filter(None, [row["method"], row.get("options")])))
+        found["method"], _, options = label.partition(" ")
+        found |= {"options": options} if row.get("options") else {}
+    for name, current in (("algorithm", current_label), ("bound_kind", current_kind)):
+        if isinstance(row.get(name), str):
+            found[name] = current(row[name])
+    return found
 
 
 def _read(path: Path) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tutti.experiments import plugins
-from tutti.experiments.registry import find_method
+from tutti.experiments.registry import find_method, options_of
 from tutti.experiments.runner.judge import Cost, ProvenBound, notes, time_columns
 from tutti.models.bounds import own_bounds
 from tutti.schedules.collective import Collective
@@ -26,7 +26,7 @@ from tutti.schedules.verify import VerificationError, verify_answer
 from tutti.topologies.errors import InputError, Interrupted, NoSchedule, TuttiError, Unsupported, raised
 from tutti.topologies.imports import counted
 from tutti.topologies.kernels import COMPILATION
-from tutti.topologies.options import build_options, options_text
+from tutti.topologies.options import options_text
 from tutti.topologies.processes import peak_memory, reset_peak_memory
 from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import Topology
@@ -394,7 +394,7 @@ def failure(task: Task, message: str, trace: str = "") -> Outcome:
 def _synthesize(task: Task, method: Method, topology: Topology, place: Workplace) -> Synthesized:
     largest = Fraction(max(task.sizes))
     problem = Problem(topology, task.collective, largest if task.size_dependent else None)
-    options = build_options(method, task.options)
+    options = options_of(method, task.options)
     return synthesize_best(method, problem, options, task.seeds, largest, place.notify)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from pydantic import Field
 
-from tutti.experiments.registry import find_method
+from tutti.experiments.registry import find_method, options_of
 from tutti.experiments.runner.config import (
     Placed,
     Table,
@@ -32,7 +32,6 @@ from tutti.experiments.training.workload import GROUPS, SEND, Parallelism, Workl
 from tutti.schedules.collective import KINDS
 from tutti.topologies.errors import InputError, TuttiError, suggestion
 from tutti.topologies.files import read_text
-from tutti.topologies.options import build_options
 from tutti.topologies.units import exact_number, parse_bandwidth, parse_size, parse_time
 
 FORMULA = "formula"
@@ -352,7 +351,7 @@ def _entrant(table: MethodTable) -> Entrant:
     elif table.formula:
         raise InputError(f"formula is for name = '{FORMULA}'")
     elif table.name not in (BOUND, OWN):
-        build_options(find_method(table.name), table.options)
+        options_of(find_method(table.name), table.options)
     return Entrant(table.label or table.name, table, formula)
 
 

@@ -55,20 +55,20 @@ class StepwiseOptions(Options):
     ----------
     chunks
         Of a datum, each with a path of its own; by default 12, 4 or 1, the fewer the larger the network.
-    rounds
+    reroutes
         How often all paths are chosen; by default 10, or 3 where there are many.
-    fewest
+    min_steps
         Whether to take the fewest steps that there can be; by default what is fastest at the size.
-    effort
+    search_effort
         Of the search for messages over several steps, in millions of places looked at: at most about a second
         for 10; 0 for none.
     """
 
-    OWNER: ClassVar[str] = "stepwise"
+    OWNER: ClassVar[str] = "shortest_path_all_to_all"
     chunks: Annotated[int | None, Whole(1, 1024)] = None
-    rounds: Annotated[int | None, Whole(1, 100)] = None
-    fewest: bool = False
-    effort: Annotated[int, Whole(0, 10**6)] = 10
+    reroutes: Annotated[int | None, Whole(1, 100)] = None
+    min_steps: bool = False
+    search_effort: Annotated[int, Whole(0, 10**6)] = 10
 
 
 class _Plan(NamedTuple):
@@ -90,7 +90,7 @@ def synthesize(problem: Problem, options: StepwiseOptions, rng: np.random.Genera
     METHOD.supports(problem, options)
     data = _Data.of(problem, options, FEW_TRANSFERS)
     plan = data.plan(data.paths(by_step=True))
-    if problem.size is None or options.fewest or not len(data.chunk):
+    if problem.size is None or options.min_steps or not len(data.chunk):
         return data.schedule(problem, plan)
     even = data.plan(data.paths(by_step=False))
     best, plan = min(((data.end(plan), plan) for plan in (plan, even)), key=lambda one: one[0])
@@ -101,9 +101,9 @@ def synthesize(problem: Problem, options: StepwiseOptions, rng: np.random.Genera
             end = last_end(hops, step, data.alpha, data.unit)
             plan, best = (even._replace(step=step), end) if end < best else (plan, best)
     least = max(busiest(hops) * data.unit, float(data.alpha.min()) * np.diff(data.begin).max())
-    if options.effort and best > WORTHWHILE * least:
+    if options.search_effort and best > WORTHWHILE * least:
         coarse = _Data.of(problem, options, FEW_IN_WINDOWS)
-        shorter = coarse.over_windows(best, options.effort * 10**6)
+        shorter = coarse.over_windows(best, options.search_effort * 10**6)
         if shorter is not None:
             return coarse.schedule(problem, shorter)
     return data.schedule(problem, plan)
@@ -171,7 +171,7 @@ class _Data:
             np.stack([source[order], target[order]]).astype(np.int64),
             offsets_of(hops[order]),
             far,
-            options.rounds or (ROUNDS if transfers <= FEW_TRANSFERS else ROUNDS_OF_MANY),
+            options.reroutes or (ROUNDS if transfers <= FEW_TRANSFERS else ROUNDS_OF_MANY),
             float((problem.size or 0) * topology.bandwidth.denominator / chunks.denominator),
         )
 
@@ -388,11 +388,11 @@ def estimate(problem: Problem, options: StepwiseOptions) -> float | None:
 
 
 METHOD = Method(
-    name="stepwise",
+    name="shortest_path_all_to_all",
     kind="heuristic",
     synthesize=synthesize,
     options=StepwiseOptions,
-    size_dependent=lambda problem, options: not options.fewest,
+    size_dependent=lambda problem, options: not options.min_steps,
     capabilities=Capabilities((Kind.ALL_TO_ALL, Kind.GATHER, Kind.SCATTER), switches=Switches.NONE),
     check=check,
     estimate=estimate,

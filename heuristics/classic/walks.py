@@ -47,13 +47,13 @@ class WalksOptions(Options):
 
     Parameters
     ----------
-    radius
+    hub_radius
         Those that a rank reaches in all steps but so many: 0 for all of them; by default the best for the
         size.
     """
 
-    OWNER: ClassVar[str] = "walks"
-    radius: Annotated[int | None, Whole(0)] = None
+    OWNER: ClassVar[str] = "de_bruijn_allreduce"
+    hub_radius: Annotated[int | None, Whole(0)] = None
 
 
 class _Step(NamedTuple):
@@ -81,7 +81,7 @@ def synthesize(problem: Problem, options: WalksOptions, rng: np.random.Generator
     topology = problem.topology
     walks = _walks(topology)
     most = len(walks[0])
-    radii = range(most + 1) if options.radius is None else [min(options.radius, most)]
+    radii = range(most + 1) if options.hub_radius is None else [min(options.hub_radius, most)]
     choices = [_parts(topology, walks, radius) for radius in radii]
     fastest = min(choices, key=lambda parts: _seconds(problem, parts))
     return in_parts(topology, problem.collective, fastest)
@@ -259,11 +259,11 @@ def check(problem: Problem, options: WalksOptions) -> None:
 
 
 METHOD = Method(
-    name="walks",
+    name="de_bruijn_allreduce",
     kind="heuristic",
     synthesize=synthesize,
     options=WalksOptions,
-    size_dependent=lambda problem, options: options.radius is None,
+    size_dependent=lambda problem, options: options.hub_radius is None,
     capabilities=Capabilities(
         (Kind.ALLREDUCE,),
         Groups.NONE,

@@ -67,7 +67,7 @@ class HybridOptions(HostOptions):
         If one is out of its range.
     """
 
-    OWNER: ClassVar[str] = "hybrid"
+    OWNER: ClassVar[str] = "recursive_hybrid"
 
     parts: Annotated[int, Whole(1, WEIGHT)] = 2
     moves: Annotated[int, Whole(1, 10**6)] = 1000
@@ -247,7 +247,7 @@ def check(problem: Problem, options: HybridOptions) -> None:
 
 
 METHOD = Method(
-    name="hybrid",
+    name="recursive_hybrid",
     kind="heuristic",
     synthesize=synthesize,
     options=HybridOptions,

@@ -1,9 +1,10 @@
-"""The method `one_shot`: which roots, over which links, in how many pieces.
+"""The method `one_shot_allreduce`: which roots, over which links, in how many pieces.
 
-Which of its shortest paths each sum takes is balanced much as in `stepwise`: a link that is busy for L in a
-step costs s (2 L + t) for a message of s bytes that takes t, so that the sum of bandwidth times load squared
-falls, which is least where all links are busy equally long; and all messages choose anew a few times. The
-roots are those of the least time, by the sum over steps of α and the largest load over bandwidth.
+Which of its shortest paths each sum takes is balanced much as in `heuristics.classic.stepwise`: a link
+that is busy for L in a step costs s (2 L + t) for a message of s bytes that takes t, so that the sum of
+bandwidth times load squared falls, which is least where all links are busy equally long; and all messages
+choose anew a few times. The roots are those of the least time, by the sum over steps of α and the largest
+load over bandwidth.
 """
 
 from __future__ import annotations
@@ -53,13 +54,13 @@ class OneShotOptions(Options):
 
     Parameters
     ----------
-    radius
+    hub_radius
         So many hops at most is each rank away from one that does, in each dimension, and each of those has an
         in-tree of its own: 0 for one shot; by default the best for the size, gathered or not.
     """
 
-    OWNER: ClassVar[str] = "one_shot"
-    radius: Annotated[int | None, Whole(0)] = None
+    OWNER: ClassVar[str] = "one_shot_allreduce"
+    hub_radius: Annotated[int | None, Whole(0)] = None
 
 
 class _Laid(NamedTuple):
@@ -347,8 +348,8 @@ def _fastest(
 def _choices(network: Network, options: OneShotOptions) -> list[tuple[Shape, ...]]:
     """Return the shapes that are tried, of each dimension one; those of dimensions alike in one order."""
     lines, kind = network.line, network.kind
-    if options.radius is not None:
-        return [tuple(Shape(min(options.radius, line.widest), None) for line in lines)]
+    if options.hub_radius is not None:
+        return [tuple(Shape(min(options.hub_radius, line.widest), None) for line in lines)]
     pairs = [(a, b) for a, b in itertools.combinations(range(len(kind)), 2) if kind[a] == kind[b]]
     numbers = [
         choice
@@ -369,11 +370,11 @@ def check(problem: Problem, options: OneShotOptions) -> None:
 
 
 def _size_dependent(problem: Problem, options: OneShotOptions) -> bool:
-    return options.radius is None
+    return options.hub_radius is None
 
 
 METHOD = Method(
-    name="one_shot",
+    name="one_shot_allreduce",
     kind="heuristic",
     synthesize=synthesize,
     options=OneShotOptions,

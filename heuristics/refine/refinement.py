@@ -142,7 +142,7 @@ def _searches(
     """
     slots = _slots(problem, network)
     if slots > MOST_SLOTS:
-        raise Unsupported(f"refined: {slots} transfers; at most {MOST_SLOTS} can be searched")
+        raise Unsupported(f"local_search: {slots} transfers; at most {MOST_SLOTS} can be searched")
     instance = Instance(problem, network, max(1, min(PIECES, SLOTS // slots)))
     yield Search(instance, by_steps(instance, 1), rng)
     for start in starts:

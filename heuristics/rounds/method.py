@@ -86,7 +86,7 @@ class RoundsOptions(Options):
         If one is out of its range.
     """
 
-    OWNER: ClassVar[str] = "rounds"
+    OWNER: ClassVar[str] = "min_latency"
 
     variants: Annotated[int, Whole(1, 1000)] = 16
     time_limit: Annotated[float | None, SECONDS] = None
@@ -349,7 +349,7 @@ def _forwarding(topology: Topology) -> int:
 
 
 METHOD = Method(
-    name="rounds",
+    name="min_latency",
     kind="heuristic",
     synthesize=synthesize,
     options=RoundsOptions,

@@ -1,4 +1,4 @@
-"""Which chunk a free link takes, of those that go to all ranks: the rules that `TacosOptions.pick` names.
+"""Which chunk a free link takes, of those that go to all ranks: the rules of `TacosOptions.chunk_rule`.
 
 * Link first (``uniform``, ``rarest``, ``scarcest``): each free link takes one of the chunks that it can
 bring.
@@ -59,7 +59,7 @@ from tutti.topologies.kernels import kernel
 
 UNIFORM, RAREST, SCARCEST = range(3)
 ORDERS = {"uniform": UNIFORM, "rarest": RAREST, "scarcest": SCARCEST}
-"""By what a free link chooses: see `TacosOptions.pick`."""
+"""By what a free link chooses: see `TacosOptions.chunk_rule`."""
 
 NOBODY = -1
 

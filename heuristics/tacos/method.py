@@ -188,16 +188,16 @@ def _first_to_end(
 ) -> tuple[Try, int]:
     """Return the try that ends first of those made from several seeds, the first of equal ones.
 
-    And how many there were: `tries`, or fewer if the time is limited and over.
+    And how many there were: `restarts`, or fewer if the time is limited and over.
     """
     until = math.inf if options.time_limit is None else now() + options.time_limit
-    workers = min(options.tries, os.cpu_count() or 1)
-    together = options.tries if math.isinf(until) else workers
+    workers = min(options.restarts, os.cpu_count() or 1)
+    together = options.restarts if math.isinf(until) else workers
     best: list[Try] = []
     tried = 0
     with ThreadPoolExecutor(workers) as pool:
-        while tried < options.tries and (not best or now() < until):
-            seeds = rng.integers(2**64, size=min(together, options.tries - tried), dtype=np.uint64)
+        while tried < options.restarts and (not best or now() < until):
+            seeds = rng.integers(2**64, size=min(together, options.restarts - tried), dtype=np.uint64)
             best = [min([*best, *pool.map(make, seeds)], key=lambda each: each.end)]
             tried += len(seeds)
     return best[0], tried
@@ -215,8 +215,8 @@ def _to_all(network: Network, owner: Int64Array, options: TacosOptions) -> Calla
     """Return what makes a try from a seed, by the loop that suits the pick and the network."""
     nodes = len(network.in_first) - 1
     many = len(owner) * (nodes - 1) > TUNING.sampled_above and len(network.duration) == 1
-    pick = (SAMPLED if many else SCARCEST) if options.pick == AUTO else options.pick
-    threads = rounds.threads_for(nodes) if options.tries == 1 else 1
+    pick = (SAMPLED if many else SCARCEST) if options.chunk_rule == AUTO else options.chunk_rule
+    threads = rounds.threads_for(nodes) if options.restarts == 1 else 1
 
     def by_round(seed: np.uint64) -> Try:
         chunk, link, first = rounds.synthesize(network, owner, seed, threads)
@@ -225,7 +225,7 @@ def _to_all(network: Network, owner: Int64Array, options: TacosOptions) -> Calla
         return Try(Transfers(chunk, link, start), (len(first) - 1) * duration)
 
     def by_event(seed: np.uint64) -> Try:
-        return _ended(network, matching.synthesize(network, owner, pick, options.wait, seed))
+        return _ended(network, matching.synthesize(network, owner, pick, options.wait_for_faster_link, seed))
 
     return by_round if pick == SAMPLED else by_event
 
@@ -291,8 +291,10 @@ def check(problem: Problem, options: TacosOptions) -> None:
     what, where = problem.collective, problem.topology
     for part in what.parts:
         check(Problem(where, part, problem.size), options)
-    if options.pick == SAMPLED and (where.num_switches or not where.homogeneous):
-        raise METHOD.unsupported(f"with pick 'sampled' needs links of one cost; those of {where.name} differ")
+    if options.chunk_rule == SAMPLED and (where.num_switches or not where.homogeneous):
+        raise METHOD.unsupported(
+            f"with chunk_rule 'sampled' needs links of one cost; those of {where.name} differ"
+        )
     if where.num_switches:
         check_degree(where, options.degree)
         check_unwinding(where)

@@ -58,7 +58,7 @@ def synthesize_to(
         An allgather, reduce-scatter or allreduce among all ranks, with shards of one size, on a network of
         like links without switches.
     options
-        Chunks a shard and the memory allowed; the pick is ``"sampled"``, of one try.
+        Chunks a shard and the memory allowed; the rule is ``"sampled"``, of one try.
     rng
         Source of the seed.
     tell
@@ -97,8 +97,8 @@ def _check(problem: Problem, options: TacosOptions) -> None:
         raise Unsupported("tacos into a file needs one group of all ranks and shards of one size")
     if where.num_switches or not where.homogeneous:
         raise Unsupported(f"tacos into a file needs links of one cost; those of {where.name} differ")
-    if options.tries != 1 or options.pick not in ("auto", SAMPLED):
-        raise Unsupported("tacos into a file makes one try, with pick 'sampled'")
+    if options.restarts != 1 or options.chunk_rule not in ("auto", SAMPLED):
+        raise Unsupported("tacos into a file makes one try, with chunk_rule 'sampled'")
 
 
 def _play(

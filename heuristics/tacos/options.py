@@ -56,7 +56,7 @@ class TacosOptions(Options):
     ----------
     chunks
         Equal chunks a shard, at least 1.
-    pick
+    chunk_rule
         What a free link sends, ties being uniform.
 
         - ``"uniform"``: any chunk that its source has and its destination wants.
@@ -74,19 +74,19 @@ class TacosOptions(Options):
         - ``"auto"``: sampled for over 2^17 transfers between links of one cost, else scarcest.
 
         Where chunks pass through ranks that do not want them (groups, gather, scatter, all-to-all), the
-        one with farthest to go is sent, whatever the pick.
-    wait
+        one with farthest to go is sent, whatever the rule.
+    wait_for_faster_link
         Whether a link stays free where faster links into its destination will have brought all that
         is missing there before it could; of no effect with ``"paper"`` or between links of one cost.
-    tries
+    restarts
         Of so many schedules, each with random numbers of its own, the one that ends first is kept; of an
         allreduce, so many for its reduce-scatter and so many for its allgather.
     degree
         To how many links a rank switches are unwound (section IV-G); None: several, and the schedule that
         ends first is kept. Of networks with switches only.
     time_limit
-        Seconds after which no other try is begun. ``stats["tries"]`` says how many there were. None: `tries`,
-        and the seed alone decides.
+        Seconds after which no other try is begun. ``stats["tries"]`` says how many there were. None:
+        `restarts`, and the seed alone decides.
     memory
         How much memory may be used, such as ``"16GB"``; None: all of the machine. What needs more is refused.
 
@@ -99,9 +99,9 @@ class TacosOptions(Options):
     OWNER: ClassVar[str] = "tacos"
 
     chunks: Annotated[int, Whole(1)] = 1
-    pick: Annotated[str, Choice(PICKS)] = AUTO
-    wait: bool = True
-    tries: Annotated[int, Whole(1)] = 1
+    chunk_rule: Annotated[str, Choice(PICKS)] = AUTO
+    wait_for_faster_link: bool = True
+    restarts: Annotated[int, Whole(1)] = 1
     degree: Annotated[int | None, Whole(1)] = None
     time_limit: Annotated[float | None, SECONDS] = None
     memory: str | None = None

@@ -86,7 +86,7 @@ class McfOptions(Options):
         the network's symmetries, and solved by columns or a first-order method; ``"auto"``: the model up to
         20,000 variables, one a source and link, and wherever a solver, an algorithm or a tolerance is chosen,
         else by orbits.
-    paced
+    step_schedule
         Whether to take the fastest at the size of this flow and those that move it hop by hop in steps
         (`schedules.pacing`); for small sizes, where whole paths take too many messages.
 
@@ -103,7 +103,7 @@ class McfOptions(Options):
     tolerance: Annotated[float | None, Number(least=LEAST_TOLERANCE, most=MOST_TOLERANCE)] = None
     time_limit: Annotated[float | None, Number(above=0)] = None
     by: Annotated[str, Choice(BY)] = "auto"
-    paced: bool = False
+    step_schedule: bool = False
 
     def __post_init__(self) -> None:
         """Check the values, and that the solver can be had and goes with the way."""
@@ -184,7 +184,7 @@ def synthesize(problem: Problem, options: McfOptions, rng: np.random.Generator) 
         "bounds": (bound_of(demand, optimum.lengths),),
         "bottleneck": saturated_links(problem.topology, optimum).tolist(),
     }
-    if options.paced and problem.size is not None:
+    if options.step_schedule and problem.size is not None:
         schedule = paced(hop_by_hop(schedule, MOST_HOPS), problem.size, schedule)
     return schedule.replace(claims={"congestion": interval.upper}, stats=stats)
 
@@ -233,8 +233,8 @@ METHOD = Method(
     name="mcf",
     kind="exact",
     synthesize=synthesize,
-    fast={"by": "orbits", "paced": True},
-    size_dependent=lambda problem, options: options.paced,
+    fast={"by": "orbits", "step_schedule": True},
+    size_dependent=lambda problem, options: options.step_schedule,
     options=McfOptions,
     capabilities=Capabilities(KINDS),
     check=check,

@@ -1,4 +1,4 @@
-r"""The method `few_sums`: an allreduce in few steps, in which links carry as few sums as can be found.
+r"""The method `cp_allreduce`: an allreduce in few steps, in which links carry as few sums as can be found.
 
 Each rank has a sum, at first what it adds itself. In a step a link may carry the sum of the rank before it to
 the next one, where it is added to that one's or takes its place. The program for CP-SAT, for T steps:
@@ -98,7 +98,7 @@ class FewSumsOptions(Options):
         If the time is none, or there are no steps.
     """
 
-    OWNER: ClassVar[str] = "few_sums"
+    OWNER: ClassVar[str] = "cp_allreduce"
 
     time_limit: Annotated[str, Duration("60s")] = "30s"
     steps: Annotated[int | None, Whole(1)] = None
@@ -550,7 +550,7 @@ class _Search:
         cheaper, before = mixture.cost(found[-1]) < (1 - CHEAPER) * mixture.least, mixture.load
         mixture.add(found)
         if mixture is self.best and mixture.load < (1 - CHEAPER) * before:
-            tell(f"few_sums: {mixture.steps} steps, {mixture.load:.3g} vectors on a link")
+            tell(f"cp_allreduce: {mixture.steps} steps, {mixture.load:.3g} vectors on a link")
         return found[-1].proven and not cheaper
 
 
@@ -574,7 +574,7 @@ def check(problem: Problem, options: FewSumsOptions) -> None:
 
 
 METHOD = Method(
-    name="few_sums",
+    name="cp_allreduce",
     kind="heuristic",
     synthesize=synthesize,
     options=FewSumsOptions,

@@ -73,7 +73,7 @@ class AllreduceLpOptions(Options):
         A name in ``tutti list solvers``; one that returns no basis gives an interval, not the exact optimum.
     time_limit
         Seconds for the program; what is proven by then is used. None for none.
-    low
+    shallow_trees
         Whether lower trees of `allreduce_trees` or `forestcoll` are taken where they attain the exact optimum
         (if no number of trees is given); False: those of the program's own vertex.
     timed
@@ -92,7 +92,7 @@ class AllreduceLpOptions(Options):
     by: Annotated[str, Choice(WAYS, words=f"it must be one of {', '.join(WAYS)}")] = "auto"
     solver: str = "highs"
     time_limit: Annotated[float | None, SECONDS] = None
-    low: bool = True
+    shallow_trees: bool = True
     timed: bool = True
 
 
@@ -152,7 +152,7 @@ def _flow(problem: Problem, optima: Sequence[Optimum], options: AllreduceLpOptio
         up, down = packed_trees(optimum.arcs, _plan(optimum, options.trees))
         flow = allreduce_schedule(problem.topology, problem.collective, up, down)
         flows.append(flow.replace(stats=_heights(up, down)))
-    if options.low and options.trees is None and optima[0].exact:
+    if options.shallow_trees and options.trees is None and optima[0].exact:
         flows = lowest(problem, flows, optima[0].upper)
     if len(flows) == 1 or problem.size is None or not size_dependent(problem, options):
         return min(flows, key=schedule_height)

@@ -38,11 +38,11 @@ class TacclOptions(Options):
         Which ranks a chunk may pass: ``"sketch"``, ``"logical"`` or ``"all"`` (`models.taccl.demand`).
     contiguity
         Which links may send several chunks as one message: those ``"between"`` hosts, ``"all"``, ``"none"``.
-    together
+    concurrent_receives
         Whether a rank may receive several parts of a chunk that it reduces at once.
-    again
+    reroutes
         How often routing is solved again where no order meets its time.
-    tries
+    restarts
         How many disturbed orders of a routing are tried; None: as many as its size allows.
     solver
         What solves both mixed-integer programs: ``"highs"``, ``"scip"``, ``"cp-sat"`` or ``"gurobi"``.
@@ -70,9 +70,9 @@ class TacclOptions(Options):
     symmetry: bool = True
     paths: Annotated[Paths, PATHS] = Paths.SKETCH
     contiguity: Annotated[Contiguity, CONTIGUITIES] = Contiguity.BETWEEN
-    together: bool = False
-    again: Annotated[int, Whole(0)] = 2
-    tries: Annotated[int | None, Whole(0)] = None
+    concurrent_receives: bool = False
+    reroutes: Annotated[int, Whole(0)] = 2
+    restarts: Annotated[int | None, Whole(0)] = None
     solver: str = "highs"
     time_limit: Annotated[float | None, Number(above=0)] = 60.0
     relative_gap: Annotated[float, Number(above=0)] = 1e-4

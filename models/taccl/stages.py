@@ -136,7 +136,7 @@ class Planner:
         demand = demand_for(problem, self.options)
         plain = replace(demand, symmetry=())
         found = bool(demand.symmetry) and self.options.sketch is None
-        again = found and self.options.again > 0
+        again = found and self.options.reroutes > 0
         try:
             best = self.planned(demand, deadline.share(SHARES.half) if again else deadline)
         except NoSchedule:
@@ -151,11 +151,11 @@ class Planner:
     def planned(self, demand: Demand, deadline: Deadline) -> TimedRouting:
         """Return the best of a routing and, while no order meets its time, of others that take no longer."""
         options = self.options
-        until = deadline.share(SHARES.first) if options.again else deadline
+        until = deadline.share(SHARES.first) if options.reroutes else deadline
         limits = StageLimits(options.solver, until, options.relative_gap)
         first = route(demand, limits)
         best = self.in_order(first, deadline)
-        for _ in range(options.again):
+        for _ in range(options.reroutes):
             if best.times.end <= _bound(first, best.times.transfers) or deadline.over:
                 break
             other = reroute(first, replace(limits, deadline=deadline.share(SHARES.retry)), self.rng)
@@ -166,7 +166,7 @@ class Planner:
     def in_order(self, routing: Routing, deadline: Deadline) -> TimedRouting:
         """Return a routing with the best order of its transfers that is found."""
         transfers = self.transfers_of(routing.demand, routing.sent)
-        tries = self.options.tries
+        tries = self.options.restarts
         if tries is None:
             tries = min(SHARES.tries, SHARES.effort // max(1, len(transfers)))
         return TimedRouting(
@@ -251,7 +251,9 @@ def _reduction(
     opposite = Problem(transpose(topology), problem.collective.reverse, problem.size)
 
     def transfers_of(demand: Demand, sent: BoolArray) -> Transfers:
-        return Transfers.reducing(demand, sent, turned(demand.logical, topology), together=options.together)
+        return Transfers.reducing(
+            demand, sent, turned(demand.logical, topology), together=options.concurrent_receives
+        )
 
     planner = Planner(options, rng, transfers_of)
     return scheduled(planner.best(opposite, planning(problem, options, deadline)), options, deadline)

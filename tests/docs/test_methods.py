@@ -84,6 +84,6 @@ def test_an_inherited_option_is_told_in_the_words_of_the_class_that_has_it():
     pytest.importorskip("numpydoc")  # which the site needs
     from generate import _options
 
-    text = "\n".join(_options(METHODS["hybrid"]))
+    text = "\n".join(_options(METHODS["recursive_hybrid"]))
     told = text.split("infer_hosts, by default `true`\n: ")[1]
     assert told.startswith("Whether hosts that the network does not tell are inferred")

@@ -113,7 +113,7 @@ def test_what_no_group_can_have_is_refused_in_a_line():
 
 
 def test_an_improving_method_begins_with_nothing_that_it_could_not_make():
-    refined = by_groups(METHODS["refined"])
+    refined = by_groups(METHODS["local_search"])
     what, _ = grouped("a=2,b=2", 4, "allreduce")
     problem = Problem(parse_topology("torus:2x2"), what, SIZE)
     schedule = made("direct", "torus:2x2", what)
@@ -123,13 +123,13 @@ def test_an_improving_method_begins_with_nothing_that_it_could_not_make():
 
 def test_a_time_limit_is_for_all_groups_together():
     what, _ = grouped("a=2,b=4:none", 8, "allreduce")
-    schedule = made("listed", "hypercube:3", what, time_limit="2s")
+    schedule = made("list_scheduling", "hypercube:3", what, time_limit="2s")
     assert judge(schedule) is None
 
 
 def test_best_is_no_slower_than_what_it_tries():
     what, size = grouped("a=2:allreduce@1MB,b=2:allgather@4MB", 4, "")
-    options = {"methods": ["direct", "ring"], "gap": 0.0}
+    options = {"methods": ["direct", "ring"], "stop_at_gap": 0.0}
     best = made("best", "torus:2x2", what, size, **options)
     times = [best_slices(made(name, "torus:2x2", what, size), size)[1] for name in ("direct", "ring")]
     seconds = best_slices(best, size)[1]

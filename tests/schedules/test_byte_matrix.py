@@ -139,7 +139,7 @@ def test_documents_keep_the_matrix():
         read_collective(written, ring(3), "here")
 
 
-@pytest.mark.parametrize("name", ["direct", "bruck", "stepwise", "mcf", "rounds"])
+@pytest.mark.parametrize("name", ["direct", "bruck", "shortest_path_all_to_all", "mcf", "min_latency"])
 @pytest.mark.parametrize(
     "amounts",
     [BYTES, [[0, 0, 9], [0, 0, 0], [0, 0, 0]], np.diag([5, 0, 0])],
@@ -155,7 +155,7 @@ def test_every_rank_ends_with_its_column(name, amounts):
     assert bound <= Fraction(simulate(made, asked.size).time) * (1 + Fraction(1, 10**12))
 
 
-@pytest.mark.parametrize("name", ["direct", "stepwise", "mcf"])
+@pytest.mark.parametrize("name", ["direct", "shortest_path_all_to_all", "mcf"])
 def test_the_reverse_sends_the_columns_in_the_same_time(name):
     """BYTES' largest row is 12, its largest column 10: as many bytes, of another M."""
     asked = problem(ring(3), BYTES)

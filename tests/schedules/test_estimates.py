@@ -14,7 +14,7 @@ from tutti.schedules.simulation.pipelining import best_slices
 from tutti.topologies.errors import Unsupported
 from tutti.topologies.text import parse_topology
 
-FEWER = {"stepwise": {"chunks": 1, "effort": 0}}
+FEWER = {"shortest_path_all_to_all": {"chunks": 1, "search_effort": 0}}
 """Options with which a method is quicker, and no faster on the network."""
 TOLD = [name for name, method in METHODS.items() if method.estimate is not None]
 NETWORKS = (
@@ -70,7 +70,7 @@ def test_none_is_left_out_that_is_the_fastest(text, size):
     assert compared > 8
 
 
-@pytest.mark.parametrize("name", ["multitree", "tacos", "forestcoll", "stepwise", "bfb"])
+@pytest.mark.parametrize("name", ["multitree", "tacos", "forestcoll", "shortest_path_all_to_all", "bfb"])
 @pytest.mark.parametrize("text", NETWORKS)
 def test_the_least_that_a_schedule_can_take_is_no_more_than_what_it_takes(name, text):
     for kind in ("allgather", "reduce-scatter", "allreduce", "all-to-all"):

@@ -106,7 +106,7 @@ def test_paths_are_cut_into_hops_with_the_same_loads(network):
         verify(made)
         assert simulate(made, size).time <= simulate(hops, size).time
         both = MCF.synthesize(
-            Problem(topology, what, Fraction(size)), McfOptions(paced=True), np.random.default_rng(1)
+            Problem(topology, what, Fraction(size)), McfOptions(step_schedule=True), np.random.default_rng(1)
         )
         assert simulate(both, size).time <= simulate(flow, size).time
 

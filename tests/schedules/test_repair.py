@@ -183,9 +183,9 @@ CASES = [
     ("hypercube:3", "allreduce", "recursive_doubling"),
     ("hypercube:3", "all-to-all", "direct"),
     ("hypercube:3", "allreduce", "rhd"),
-    ("complete_bipartite:3", "allreduce", "walks"),  # sums that are overwritten
+    ("complete_bipartite:3", "allreduce", "de_bruijn_allreduce"),  # sums that are overwritten
     ("dgx_h100:2?ranks=2+2", "reduce", "sharp"),
-    ("complete:5", "allreduce", "one_shot"),
+    ("complete:5", "allreduce", "one_shot_allreduce"),
     ("complete:6", "broadcast", "forestcoll"),
     ("torus:8x8", "allgather", "forestcoll"),  # rows of several chunks, of which a failing link carries some
     ("dgx_h100:2", "allgather", "forestcoll"),

@@ -1,4 +1,4 @@
-"""The method ``message_flow``: an all-to-all in few messages a link, whose times and paths fit each other.
+"""The method ``windowed_mcf``: an all-to-all in few messages a link, whose times and paths fit each other.
 
 The search begins with steps: in each all links send one message, and there are as many steps as the network
 is wide, or some more. Where it is handed a schedule, the order of that one's messages is tried too. Links
@@ -61,7 +61,7 @@ class MessageFlowOptions(Options):
         If the time is none, or the index less than 1.
     """
 
-    OWNER: ClassVar[str] = "message_flow"
+    OWNER: ClassVar[str] = "windowed_mcf"
 
     time_limit: Annotated[str, Duration("20s")] = "10s"
     index: Annotated[int, Whole(1)] = 1
@@ -111,7 +111,7 @@ def _fewer(
         fewer = drawn_subgroup(topology, alike, rng)
         if len(fewer[0]) * index == len(alike[0]):
             return fewer
-    raise InputError(f"message_flow: index {index}; none was found of the {len(alike[0])} symmetries")
+    raise InputError(f"windowed_mcf: index {index}; none was found of the {len(alike[0])} symmetries")
 
 
 def _symmetries(topology: Topology) -> tuple[Int32Array, Int32Array]:
@@ -222,7 +222,7 @@ def check(problem: Problem, options: MessageFlowOptions) -> None:
 
 
 METHOD = Method(
-    name="message_flow",
+    name="windowed_mcf",
     kind="heuristic",
     synthesize=synthesize,
     improve=improve,

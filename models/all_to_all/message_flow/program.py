@@ -301,7 +301,7 @@ class FlowProgram:
         cost = np.zeros(columns)
         cost[events - 1] = 1
         matrix = coo_array((value, (row, column)), (len(low), columns)).tocsr()
-        return CompiledModel.of_matrix("message_flow", matrix, cost, low, high)
+        return CompiledModel.of_matrix("windowed_mcf", matrix, cost, low, high)
 
 
 def _alone(far: Int32Array, tails: Int32Array, heads: Int32Array, link: int) -> int:

@@ -91,7 +91,7 @@ def _annealed(program: FlowProgram, start: Found, until: float, rng: np.random.G
             current = _sorted(events, solved), solved
         if solved.time[-1] < _end(best) * (1 - SLACK):
             best = events, solved
-            tell(f"message_flow: {duration(_end(best) * MICRO)}")
+            tell(f"windowed_mcf: {duration(_end(best) * MICRO)}")
     return best
 
 

@@ -51,7 +51,8 @@ def test_bounds_come_before_linear_programs_which_have_a_limit(tutti, monkeypatc
     command = ["bound", "mesh:3", "--collective", "broadcast", "--size", "100KB"]
     code, out, err = tutti(*command, "--lp")
     said = (
-        "tutti: linear programs for deliveries, itineraries, at most 10 min each; Ctrl-C keeps what is found"
+        "tutti: linear programs for multicast_price, path_price, at most 10 min each; "
+        "Ctrl-C keeps what is found"
     )
     assert (code, err.splitlines()) == (130, [said, "tutti: stopped"])
     quick = tutti(*command)[1]
@@ -59,7 +60,7 @@ def test_bounds_come_before_linear_programs_which_have_a_limit(tutti, monkeypatc
 
 
 def test_linear_programs_add_a_table_or_say_that_there_is_none(tutti):
-    """A broadcast of 100 KB on a line of three takes α twice and all bytes once, which deliveries proves."""
+    """A broadcast of 100 KB on a line of three takes α twice and all bytes once: multicast_price."""
     out = tutti("bound", "mesh:3", "--collective", "broadcast", "--size", "100KB", "--lp")[1]
     first, second = out.split("broadcast on mesh:3:")[1:]
     assert "multicast_price" not in first
@@ -80,7 +81,7 @@ def test_linear_programs_add_a_table_or_say_that_there_is_none(tutti):
 )
 def test_linear_programs_that_need_a_size_say_so(tutti, kind, rest):
     code, _, err = tutti("bound", "ring:4", "--collective", kind, "--lp")
-    need = "deliveries and itineraries need --size, such as --size 1MB"
+    need = "multicast_price and path_price need --size, such as --size 1MB"
     assert (code, err.splitlines()[0]) == (0, f"tutti: note: --lp: {need}; without it, {rest}")
     assert ("linear programs for" in err) == (kind != "allgather")
 

@@ -186,7 +186,7 @@ def test_one_seed_is_tried_and_reported(tutti):
         "--method",
         "tacos",
         "--option",
-        "pick=uniform",
+        "chunk_rule=uniform",
         "--size",
         "1GB",
         "--json",
@@ -311,7 +311,18 @@ def interrupted(folder, methods):
     (folder / "slow.py").write_text(SLOW)
     code = "import sys; from tutti.experiments.cli import main; sys.exit(main())"
     given = ["synth", "ring:4", "--size", "1MB", "--plugin", "slow.py", "--option", f"methods={methods}"]
-    command = [sys.executable, "-c", code, *given, "--option", "gap=0", "--method", "best", "-o", "out.json"]
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        *given,
+        "--option",
+        "stop_at_gap=0",
+        "--method",
+        "best",
+        "-o",
+        "out.json",
+    ]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, cwd=folder, env=environment, process_group=0, **streams) as process:

@@ -20,29 +20,32 @@ GIGABYTE = Fraction(10**9)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"time_limit": "0s"}, "listed option time_limit is '0s'; it must be positive"),
-        ({"of": "forestcoll"}, "listed option of is 'forestcoll'; it must be a list of names"),
-        ({"of": ()}, "listed option of is \\(\\); it must be a list of names"),
+        ({"time_limit": "0s"}, "list_scheduling option time_limit is '0s'; it must be positive"),
+        (
+            {"base_methods": "forestcoll"},
+            "list_scheduling option base_methods is 'forestcoll'; it must be a list of names",
+        ),
+        ({"base_methods": ()}, "list_scheduling option base_methods is \\(\\); it must be a list of names"),
     ],
 )
 def test_bad_options_are_one_line(options, message):
     with pytest.raises(InputError, match=message):
-        METHODS["listed"].options(**options)
+        METHODS["list_scheduling"].options(**options)
 
 
 def test_an_unknown_method_is_named():
     topology = parse_topology("ring:4")
     problem = Problem(topology, collective("allgather", 4), GIGABYTE)
-    method = METHODS["listed"]
+    method = METHODS["list_scheduling"]
     with pytest.raises(InputError, match="unknown method 'forestcol'; did you mean 'forestcoll'"):
-        method.supports(problem, method.options(of=("forestcol",)))
+        method.supports(problem, method.options(base_methods=("forestcol",)))
 
 
 def test_what_no_method_makes_is_unsupported():
     topology = parse_topology("ring:4")
     problem = Problem(topology, collective("all-to-all", 4), GIGABYTE)
-    method = METHODS["listed"]
-    with pytest.raises(Unsupported, match="listed: forestcoll does"):
+    method = METHODS["list_scheduling"]
+    with pytest.raises(Unsupported, match="list_scheduling: forestcoll does"):
         method.supports(problem, method.options())
 
 
@@ -55,7 +58,7 @@ def test_what_no_method_makes_is_unsupported():
     ],
 )
 def test_sums_are_legal_over_links_of_unlike_bandwidth(text, what, clock):
-    method = METHODS["listed"]
+    method = METHODS["list_scheduling"]
     problem = Problem(parse_topology(text), what, Fraction(10**6))
     verify(method.synthesize(problem, method.options(time_limit="2s"), np.random.default_rng(0)))
 
@@ -63,9 +66,9 @@ def test_sums_are_legal_over_links_of_unlike_bandwidth(text, what, clock):
 def test_trees_in_epochs_bring_a_network_nearer_to_its_bound_than_lists_do(clock):
     topology = parse_topology("dgx1")
     problem = Problem(topology, collective("allgather", 8), GIGABYTE)
-    method = METHODS["listed"]
+    method = METHODS["list_scheduling"]
     made = method.synthesize(
-        problem, method.options(of=("forestcoll",), time_limit="2s"), np.random.default_rng(0)
+        problem, method.options(base_methods=("forestcoll",), time_limit="2s"), np.random.default_rng(0)
     )
     verify(made)
     forestcoll = METHODS["forestcoll"]

@@ -315,9 +315,11 @@ def test_of_several_seeds_the_best_is_shown(tmp_path):
 
 
 def test_a_method_with_two_sets_of_options_is_two_series_named_by_what_differs_first(tmp_path):
-    page = report(tmp_path, [row(method="tacos", options=f"chunks=4 pick={p}") for p in ("paper", "rarest")])
+    page = report(
+        tmp_path, [row(method="tacos", options=f"chunk_rule={p} chunks=4") for p in ("paper", "rarest")]
+    )
     names = [e["text"].strip() for e in page.all("button", "chip")]
-    assert names == ["tacos pick=paper chunks=4", "tacos pick=rarest chunks=4"]
+    assert names == ["tacos chunk_rule=paper chunks=4", "tacos chunk_rule=rarest chunks=4"]
 
 
 def test_the_charts_have_a_row_a_case_and_method_under_its_label(tmp_path):

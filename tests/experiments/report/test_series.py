@@ -60,10 +60,10 @@ def test_no_two_of_all_instances_get_one_name():
         (["forestcoll|", "forestcoll|trees=1"], ["forestcoll", "forestcoll trees=1"]),
         # what tells them apart comes first: charts have room for few characters
         (
-            ["tacos|chunks=4 pick=paper", "tacos|chunks=4 pick=rarest"],
-            ["tacos pick=paper chunks=4", "tacos pick=rarest chunks=4"],
+            ["tacos|chunk_rule=paper chunks=4", "tacos|chunk_rule=rarest chunks=4"],
+            ["tacos chunk_rule=paper chunks=4", "tacos chunk_rule=rarest chunks=4"],
         ),
-        (["listed|time_limit=5s", "sccl|time_limit=5s"], ["listed", "sccl"]),
+        (["list_scheduling|time_limit=5s", "sccl|time_limit=5s"], ["list_scheduling", "sccl"]),
         (["tacos|chunks=4 memory=16GB time_limit=9"], ["tacos chunks=4"]),
         (
             ["taccl|time_limit=5.0", "taccl|sketch=ndv2-sk-1 time_limit=5.0"],

@@ -63,12 +63,12 @@ def test_rooted_ones_too(kind):
 
 
 def test_switches_are_refused():
-    with pytest.raises(Unsupported, match="stepwise needs a switch-free topology"):
+    with pytest.raises(Unsupported, match="shortest_path_all_to_all needs a switch-free topology"):
         made("dgx_a100:2")
 
 
 def test_it_is_registered():
-    assert METHODS["stepwise"] is METHOD
+    assert METHODS["shortest_path_all_to_all"] is METHOD
 
 
 def test_empty_shards_are_sent_too():

@@ -23,7 +23,7 @@ from tutti.topologies.text import parse_topology
 def made(network, size=None, *, radius=None, **keys):
     topology = parse_topology(network) if isinstance(network, str) else network
     problem = Problem(topology, collective("allreduce", topology.num_ranks, **keys), size)
-    schedule = METHOD.synthesize(problem, WalksOptions(radius=radius), None)
+    schedule = METHOD.synthesize(problem, WalksOptions(hub_radius=radius), None)
     verify(schedule)
     return schedule
 
@@ -132,11 +132,15 @@ def test_shards_may_be_uneven():
 
 @pytest.mark.parametrize("network", ["ring:5", "uniring:4", "dragonfly:2x3", "mesh:3x3", "torus:4x5"])
 def test_other_networks_have_no_such_walks(network):
-    with pytest.raises(Unsupported, match=r"^walks needs steps along all links, or one of each rank"):
+    with pytest.raises(
+        Unsupported, match=r"^de_bruijn_allreduce needs steps along all links, or one of each rank"
+    ):
         made(network)
 
 
 def test_what_it_refuses():
-    with pytest.raises(Unsupported, match=r"^walks makes 10485760 transfers of this, or more; at most"):
+    with pytest.raises(
+        Unsupported, match=r"^de_bruijn_allreduce makes 10485760 transfers of this, or more; at most"
+    ):
         made("hypercube:10")
-    assert METHODS["walks"] is METHOD
+    assert METHODS["de_bruijn_allreduce"] is METHOD

@@ -26,8 +26,8 @@ def test_longer_messages_save_alphas():
     """Half the data crosses each link, which takes M / 2 b, and α in each of 5 steps if none is longer."""
     topology = parse_topology("hypercube:5")
     every_step = 5 * topology.alpha[0] + Fraction(10**6, 2) / topology.bandwidth[0]
-    assert seconds(topology, "all-to-all", 10**6, effort=0) >= every_step * Fraction(999, 1000)
-    assert seconds(topology, "all-to-all", 10**6, effort=10) < every_step * Fraction(99, 100)
+    assert seconds(topology, "all-to-all", 10**6, search_effort=0) >= every_step * Fraction(999, 1000)
+    assert seconds(topology, "all-to-all", 10**6, search_effort=10) < every_step * Fraction(99, 100)
 
 
 def test_data_go_round_a_slow_link():
@@ -37,8 +37,8 @@ def test_data_go_round_a_slow_link():
     links = [Link(a, b, bandwidth=rate, alpha=US) for (a, b), rate in rates.items()]
     topology = Topology.from_links("slow link", 3, links)
     size = 36_000
-    assert seconds(topology, "all-to-all", size, effort=0) == pytest.approx(13e-6)
-    assert seconds(topology, "all-to-all", size, effort=1) < 10e-6
+    assert seconds(topology, "all-to-all", size, search_effort=0) == pytest.approx(13e-6)
+    assert seconds(topology, "all-to-all", size, search_effort=1) < 10e-6
 
 
 @pytest.mark.parametrize(
@@ -47,13 +47,13 @@ def test_data_go_round_a_slow_link():
 @pytest.mark.parametrize("size", [32_000, 10**6])
 def test_what_is_made_is_legal_and_no_slower(network, size):
     topology = parse_topology(network)
-    assert seconds(topology, "all-to-all", size, effort=1) <= seconds(
-        topology, "all-to-all", size, effort=0
+    assert seconds(topology, "all-to-all", size, search_effort=1) <= seconds(
+        topology, "all-to-all", size, search_effort=0
     ) * (1 + 1e-9)
 
 
 def test_uneven_and_empty_shards():
-    seconds(parse_topology("mesh:2x3"), "all-to-all", 100_000, shards=[1, 0, 5, 1, 1, 2], effort=1)
+    seconds(parse_topology("mesh:2x3"), "all-to-all", 100_000, shards=[1, 0, 5, 1, 1, 2], search_effort=1)
 
 
 def test_bandwidths_that_are_fractions_count_as_what_they_are():

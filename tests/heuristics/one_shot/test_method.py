@@ -25,7 +25,7 @@ from tutti.topologies.text import parse_topology
 def made(network, size=None, *, radius=None, shards=None):
     topology = parse_topology(network) if isinstance(network, str) else network
     what = collective("allreduce", topology.num_ranks, shards=shards)
-    schedule = METHOD.synthesize(Problem(topology, what, size), OneShotOptions(radius=radius), None)
+    schedule = METHOD.synthesize(Problem(topology, what, size), OneShotOptions(hub_radius=radius), None)
     verify(schedule)
     return schedule
 
@@ -203,8 +203,10 @@ def test_shards_may_be_uneven_and_empty():
 
 
 def test_what_it_refuses():
-    with pytest.raises(Unsupported, match=r"^one_shot makes at most 4194304 transfers; of 1500 ranks there"):
+    with pytest.raises(
+        Unsupported, match=r"^one_shot_allreduce makes at most 4194304 transfers; of 1500 ranks there"
+    ):
         made("ring:1500")
-    with pytest.raises(Unsupported, match=r"^one_shot needs a switch-free topology"):
+    with pytest.raises(Unsupported, match=r"^one_shot_allreduce needs a switch-free topology"):
         made("dgx_a100:1")
-    assert METHODS["one_shot"] is METHOD
+    assert METHODS["one_shot_allreduce"] is METHOD

@@ -43,5 +43,5 @@ def test_uneven_shards():
 
 
 def test_too_large_networks_are_refused():
-    with pytest.raises(Unsupported, match=r"refined: [0-9]+ transfers; at most"):
+    with pytest.raises(Unsupported, match=r"local_search: [0-9]+ transfers; at most"):
         found("mesh:43x43", "allgather")

@@ -187,7 +187,7 @@ def test_the_published_replacement_sends_what_is_not_there_yet():
 @pytest.mark.parametrize("pick", ["scarcest", "uniform", "maximum"])
 def test_ours_leaves_the_slow_link_free_and_ends_as_early(pick):
     """The faster link brings all three shards in the three seconds that the slow one takes for one."""
-    schedule = tacos(slow_chord(), size=FOUR_BYTES, pick=pick)
+    schedule = tacos(slow_chord(), size=FOUR_BYTES, chunk_rule=pick)
     verify(schedule)
     assert SLOW not in schedule.route
     assert simulate(schedule, FOUR_BYTES).time == simulate(by_hand(RING), FOUR_BYTES).time == 3
@@ -203,5 +203,5 @@ def test_ours_leaves_the_slow_link_free_and_ends_as_early(pick):
 )
 def test_whatever_leaves_is_there_by_the_slow_oracle(text):
     for pick, wait in product(["scarcest", "rarest", "maximum", "uniform", "paper"], [False, True]):
-        made = tacos(text, size=10**8, seed=1, pick=pick, wait=wait)
+        made = tacos(text, size=10**8, seed=1, chunk_rule=pick, wait_for_faster_link=wait)
         assert judge(made) is None, (pick, wait)

@@ -84,7 +84,7 @@ def test_a_chunk_for_one_rank_goes_once_over_a_shortest_route(kind):
     ],
 )
 def test_all_to_all_needs_no_more_rounds_than_hops_a_link(text, least):
-    schedule = tacos(text, "all-to-all", tries=20)
+    schedule = tacos(text, "all-to-all", restarts=20)
     verify(schedule)
     assert rounds(schedule) == least
 
@@ -96,14 +96,14 @@ def test_all_to_all_needs_no_more_rounds_than_hops_a_link(text, least):
 @pytest.mark.parametrize("kind", ["gather", "scatter"])
 def test_the_root_s_links_bound_gather_and_scatter(text, root, least, kind):
     """15 shards over a corner's 2 links take 8 rounds, over 4 links 4."""
-    schedule = tacos(text, kind, root=root, tries=30)
+    schedule = tacos(text, kind, root=root, restarts=30)
     verify(schedule)
     assert rounds(schedule) == least
 
 
 def test_the_groups_of_two_rows_keep_within_them():
     """Each row pair of a 4x4 mesh is a 2x4 mesh, whose corners receive 7 shards over 2 links, 3 with help."""
-    schedule = tacos("mesh:4x4", "allgather", groups=[list(range(8)), list(range(8, 16))], tries=20)
+    schedule = tacos("mesh:4x4", "allgather", groups=[list(range(8)), list(range(8, 16))], restarts=20)
     verify(schedule)
     assert rounds(schedule) <= 4
 

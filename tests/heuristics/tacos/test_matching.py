@@ -90,7 +90,7 @@ def test_of_equal_matchings_the_first_links_are_taken():
 
 
 def synthesize(text, **options):
-    return tacos(text, pick="maximum", **options)
+    return tacos(text, chunk_rule="maximum", **options)
 
 
 def most_of_receivers(schedule, free, have, want):
@@ -108,7 +108,7 @@ def most_of_receivers(schedule, free, have, want):
 @for_each("text", NETWORKS)
 def test_at_every_moment_no_more_links_could_be_used(text, chunks):
     """What a link carries, who has and who wants what are replayed on sets."""
-    schedule = synthesize(text, chunks=chunks, wait=False)
+    schedule = synthesize(text, chunks=chunks, wait_for_faster_link=False)
     topology, owner = schedule.topology, schedule.collective.items.owner[schedule.chunks.item]
     have = [{c for c, o in enumerate(owner) if o == node} for node in range(topology.num_ranks)]
     want = [set(range(len(owner))) - own for own in have]

@@ -116,7 +116,7 @@ NETWORKS = [
 @pytest.mark.parametrize("pick", ["uniform", "rarest", "scarcest", "paper", "maximum"])
 @for_each("text", NETWORKS)
 def test_every_pick_is_legal_in_both_halves_of_an_allreduce(text, pick):
-    verify(tacos(text, "allreduce", chunks=2, pick=pick))
+    verify(tacos(text, "allreduce", chunks=2, chunk_rule=pick))
 
 
 @pytest.mark.parametrize("kind", ["allgather", "reduce-scatter", "broadcast", "reduce"])
@@ -148,7 +148,8 @@ def test_the_simulated_time_is_the_last_arrival():
 def test_waiting_for_faster_links_pays_where_links_differ_much():
     text = "mesh:3x3?bandwidth=100GB/s,25GB/s&alpha=1us"
     best = {
-        wait: min(finish(tacos(text, seed=seed, wait=wait)) for seed in range(5)) for wait in (False, True)
+        wait: min(finish(tacos(text, seed=seed, wait_for_faster_link=wait)) for seed in range(5))
+        for wait in (False, True)
     }
     assert best[True] < best[False]
 
@@ -156,7 +157,7 @@ def test_waiting_for_faster_links_pays_where_links_differ_much():
 @pytest.mark.parametrize("pick", ["scarcest", "maximum"])
 @pytest.mark.parametrize("text", ["torus:4x4", "mesh:3x4?bandwidth=100GB/s,25GB/s&alpha=1us"])
 def test_one_seed_gives_one_schedule(text, pick):
-    first, second = (tacos(text, seed=7, pick=pick) for _ in range(2))
+    first, second = (tacos(text, seed=7, chunk_rule=pick) for _ in range(2))
     assert np.array_equal(first.chunk, second.chunk)
     assert np.array_equal(first.route, second.route)
     assert np.array_equal(first.order, second.order)
@@ -240,22 +241,24 @@ def test_one_pair_takes_as_long_as_its_bytes():
 
 
 def test_more_tries_end_no_later_and_the_best_is_kept():
-    ends = [int(tacos("torus:4x4", pick="uniform", tries=tries).order[-1]) for tries in (1, 2, 8, 32)]
+    ends = [
+        int(tacos("torus:4x4", chunk_rule="uniform", restarts=tries).order[-1]) for tries in (1, 2, 8, 32)
+    ]
     assert ends == sorted(ends, reverse=True)
     assert ends[-1] < ends[0]
 
 
 def test_each_half_of_an_allreduce_is_the_best_of_its_tries():
     """Halves that both meet the bound of 6 rounds are rare together where each is chosen with the other."""
-    schedule = tacos("torus:5x5", "allreduce", seed=1, tries=20)
+    schedule = tacos("torus:5x5", "allreduce", seed=1, restarts=20)
     verify(schedule)
     assert int(schedule.order[-1]) + 1 == 12
 
 
 def test_a_time_limit_ends_the_tries_and_says_how_many_there_were():
     """Ten million would take hours."""
-    few = tacos("mesh:4x4", chunks=3, tries=2)
+    few = tacos("mesh:4x4", chunks=3, restarts=2)
     assert few.stats["tries"] == 2
-    more = tacos("mesh:4x4", chunks=3, tries=10**7, time_limit=0.2)
+    more = tacos("mesh:4x4", chunks=3, restarts=10**7, time_limit=0.2)
     assert 2 < more.stats["tries"] < 10**7
-    assert tacos("mesh:4x4", chunks=3, tries=3, time_limit=100).stats["tries"] == 3
+    assert tacos("mesh:4x4", chunks=3, restarts=3, time_limit=100).stats["tries"] == 3

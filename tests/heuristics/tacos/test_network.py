@@ -181,8 +181,8 @@ def test_a_size_is_needed():
 
 
 def test_samples_do_not_go_through_switches():
-    with pytest.raises(Unsupported, match="with pick 'sampled' needs links of one cost"):
-        tacos(star(4), pick="sampled")
+    with pytest.raises(Unsupported, match="with chunk_rule 'sampled' needs links of one cost"):
+        tacos(star(4), chunk_rule="sampled")
 
 
 def awkward_ring():

@@ -92,8 +92,8 @@ def test_an_interrupted_synthesis_goes_on_to_the_same_end(tmp_path, monkeypatch)
         ("switch2d:2x2", "allgather", {}, "needs links of one cost; those of switch2d:2x2 differ"),
         ("mesh:2x2?bandwidth=1GB/s,2GB/s", "allgather", {}, "needs links of one cost"),
         ("uniring:4", "allreduce", {}, "link 0->1 of uniring:4 has none in the opposite direction"),
-        ("ring:4", "allgather", {"tries": 2}, "makes one try, with pick 'sampled'"),
-        ("ring:4", "allgather", {"pick": "paper"}, "makes one try, with pick 'sampled'"),
+        ("ring:4", "allgather", {"restarts": 2}, "makes one try, with chunk_rule 'sampled'"),
+        ("ring:4", "allgather", {"chunk_rule": "paper"}, "makes one try, with chunk_rule 'sampled'"),
     ],
 )
 def test_what_it_does_not_do_is_refused_before(tmp_path, text, kind, options, what):

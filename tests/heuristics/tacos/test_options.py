@@ -74,8 +74,11 @@ def test_a_memory_budget_is_kept(monkeypatch):
         ({"chunks": 1.5}, "tacos option chunks is 1.5; it must be a whole number, at least 1"),
         ({"degree": 0}, "tacos option degree is 0; it must be a whole number, at least 1"),
         ({"degree": True}, "tacos option degree is True; it must be a whole number, at least 1"),
-        ({"pick": "rarist"}, "tacos option pick is 'rarist'; did you mean 'rarest'?"),
-        ({"wait": "no"}, "tacos option wait is 'no'; it must be true or false"),
+        ({"chunk_rule": "rarist"}, "tacos option chunk_rule is 'rarist'; did you mean 'rarest'?"),
+        (
+            {"wait_for_faster_link": "no"},
+            "tacos option wait_for_faster_link is 'no'; it must be true or false",
+        ),
         ({"time_limit": 0}, "time_limit is 0; it must be a positive number of seconds"),
         ({"time_limit": -1.5}, "time_limit is -1.5"),
         ({"time_limit": float("inf")}, "time_limit is inf"),

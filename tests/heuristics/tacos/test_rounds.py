@@ -200,15 +200,17 @@ def test_nobody_goes_on_before_all_have_arrived():
     ],
 )
 def test_the_chunks_that_a_corner_must_receive_bound_the_rounds_and_are_met(text, in_links):
-    schedule = tacos(text, tries=20 if parse_topology(text).num_ranks < 300 else 1)
+    schedule = tacos(text, restarts=20 if parse_topology(text).num_ranks < 300 else 1)
     assert int(schedule.order[-1]) + 1 == -(-(schedule.topology.num_ranks - 1) // in_links)
 
 
 @pytest.mark.parametrize("text", ["torus:20x20", "mesh:19x20", "circulant:400,3,17"])
 def test_what_is_sampled_is_legal(text):
-    verify(tacos(text, pick="sampled"))
+    verify(tacos(text, chunk_rule="sampled"))
 
 
 def test_samples_need_links_of_one_cost():
-    with pytest.raises(Unsupported, match="tacos with pick 'sampled' needs links of one cost; those of mesh"):
-        tacos("mesh:2x3?bandwidth=50GB/s,25GB/s", pick="sampled")
+    with pytest.raises(
+        Unsupported, match="tacos with chunk_rule 'sampled' needs links of one cost; those of mesh"
+    ):
+        tacos("mesh:2x3?bandwidth=50GB/s,25GB/s", chunk_rule="sampled")

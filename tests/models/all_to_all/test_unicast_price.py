@@ -29,7 +29,7 @@ def alone(monkeypatch):
     monkeypatch.setattr("tutti.models.bounds.report.first_hop_bound", lambda *given: None)
 
 
-def relays(network, size, kind="all-to-all"):
+def unicast_price(network, size, kind="all-to-all"):
     """The bound, or None."""
     topology = parse_topology(network) if isinstance(network, str) else network
     found = lower_bounds(topology, collective(kind, topology.num_ranks), size)
@@ -47,7 +47,7 @@ def test_optima_where_data_takes_two_links(network, ranks, load, size):
     A link with data for its end alone has one shard. Optima: messages of what goes on, then the rest.
     """
     optimum = Fraction(load * size, ranks * 50_000) + 1
-    assert optimum * Fraction(9999, 10_000) < relays(network, size).value / MICRO <= optimum
+    assert optimum * Fraction(9999, 10_000) < unicast_price(network, size).value / MICRO <= optimum
 
 
 @for_each("seed", range(8))
@@ -64,7 +64,11 @@ def test_no_schedule_is_faster(seed):
             bound.check(topology, what)
             problem = Problem(topology, what, size)
             # a little effort finds as fast ones, but for one that is far from the bound
-            for name, effort in (("mcf", {}), ("stepwise", {"effort": 1}), ("direct", {})):
+            for name, effort in (
+                ("mcf", {}),
+                ("shortest_path_all_to_all", {"search_effort": 1}),
+                ("direct", {}),
+            ):
                 method = METHODS[name]
                 try:
                     schedule = method.synthesize(
@@ -76,13 +80,13 @@ def test_no_schedule_is_faster(seed):
 
 
 def test_it_is_given_only_where_it_is_the_largest(monkeypatch):
-    assert relays("complete:4", 10**6) is None, "nothing is relayed"
-    assert relays("ring:8", 10**6, "allgather") is None, "data is copied"
-    assert relays("ring:8", 10) is None, "α alone counts"
+    assert unicast_price("complete:4", 10**6) is None, "nothing is relayed"
+    assert unicast_price("ring:8", 10**6, "allgather") is None, "data is copied"
+    assert unicast_price("ring:8", 10) is None, "α alone counts"
     instant = [Link(a, (a + way) % 5, Fraction(10**9), Fraction(0)) for a in range(5) for way in (1, 4)]
-    assert relays(Topology.from_links("instant", 5, instant), 10**6) is None
+    assert unicast_price(Topology.from_links("instant", 5, instant), 10**6) is None
     monkeypatch.setattr(relays_module, "MOST_ROWS", 31)
-    assert relays("ring:8", 10**6) is None, "16 links, two distances"
+    assert unicast_price("ring:8", 10**6) is None, "16 links, two distances"
 
 
 def pair(own=None):
@@ -141,7 +145,7 @@ def test_what_moving_costs_by_hand():
 )
 def test_forged_certificates_are_refused(changes, error):
     topology, what = parse_topology("ring:4"), collective("all-to-all", 4)
-    bound = replace_levels(relays("ring:4", 120_000))
+    bound = replace_levels(unicast_price("ring:4", 120_000))
     bound.check(topology, what)
     forged = replace(bound, certificate={**bound.certificate, **changes})
     with pytest.raises((BoundError, InputError), match=error):

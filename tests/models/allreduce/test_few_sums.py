@@ -178,7 +178,7 @@ def test_nothing_goes_over_very_slow_links(slow):
 
 
 def test_large_networks_and_wrong_options_are_refused():
-    with pytest.raises(Unsupported, match="few_sums needs at most 64 ranks; torus:9x9 has more"):
+    with pytest.raises(Unsupported, match="cp_allreduce needs at most 64 ranks; torus:9x9 has more"):
         made("torus:9x9")
     with pytest.raises(InputError, match="steps"):
         FewSumsOptions(steps=0)

@@ -35,7 +35,7 @@ def make(topology: Topology, what=None, size=None, **options) -> Schedule:
 @for_each("text", ["mesh:3x3", "torus:4x4", "dgx_a100:2", "mi250:1", "gen_kautz:3,11"])
 def test_the_schedule_attains_the_optimum(text, low):
     topology = parse_topology(text)
-    schedule = make(topology, low=low)
+    schedule = make(topology, shallow_trees=low)
     verify(schedule)
     assert congestion(schedule) == allreduce_optimum(topology).lower
     assert schedule.stats["solver_gap"] == 0
@@ -44,7 +44,7 @@ def test_the_schedule_attains_the_optimum(text, low):
 def test_schedules_of_random_networks_attain_it_too():
     for seed in range(0, 100, 4):
         topology = random_eulerian(seed)
-        schedule = make(topology, low=seed % 8 == 0, by=("auto", "model", "cuts")[seed // 4 % 3])
+        schedule = make(topology, shallow_trees=seed % 8 == 0, by=("auto", "model", "cuts")[seed // 4 % 3])
         verify(schedule)
         assert congestion(schedule) == allreduce_optimum(topology).lower, seed
 

@@ -58,7 +58,7 @@ def test_roots_add_up_and_capacities_are_the_least_rounded_ones_that_carry_them(
 )
 def test_low_trees_are_taken_where_they_are_as_good(text, hops):
     topology = parse_topology(text)
-    own, low = make(topology, low=False), make(topology)
+    own, low = make(topology, shallow_trees=False), make(topology)
     verify(low)
     assert low.stats["height"] <= hops < own.stats["height"]
     assert congestion(low) == congestion(own) == low.claims["congestion"]

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-import tutti.models.bounds
+from tutti.models import bounds
 from tutti.models.bounds import Bound, BoundError, lower_bounds
 from tutti.models.bounds.check import OLD_NAMES, PROOFS, proven
 from tutti.schedules.collective import collective
 from tutti.topologies.text import parse_topology
 
-FOLDER = Path(models.bounds.__file__).parent
+FOLDER = Path(bounds.__file__).parent
 OWN = ("tutti.models.bounds.check", "tutti.models.bounds.certificate")
 
 

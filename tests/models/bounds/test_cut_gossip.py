@@ -38,7 +38,7 @@ def right_side(topology):
     return [np.isin(np.arange(topology.num_nodes), [2, 3, 5])]
 
 
-def crossings(topology, kind, size, cuts, least=Fraction(1, 100), **details):
+def cut_gossip(topology, kind, size, cuts, least=Fraction(1, 100), **details):
     what = collective(kind, topology.num_ranks, **details)
     distances = AlphaDistances(topology)
     bound = cut_gossip_bound(topology, Traffic.of(what), distances, Fraction(size), least, cuts)
@@ -67,7 +67,7 @@ def crossings(topology, kind, size, cuts, least=Fraction(1, 100), **details):
 )
 def test_by_hand(kind, size, links, exact):
     network = two_pairs(links=links)
-    bound = crossings(network, kind, size, right_side(network), least=exact / 2)
+    bound = cut_gossip(network, kind, size, right_side(network), least=exact / 2)
     assert exact - 4 * TICK <= bound.value <= exact
 
 
@@ -86,7 +86,7 @@ def test_a_message_waits_until_bytes_of_others_are_there_and_for_those_it_passes
     near = [Link(a, b, Fraction(10), Fraction(0)) for x, y in PORTS for a, b in ((x, y), (y, x))]
     across = [Link(*way, Fraction(10**9), SECOND) for way in ((4, 5), (5, 4))]
     network = Topology.from_links("slow ports", 4, near + across, num_switches=2)
-    bound = crossings(network, kind, size, right_side(network), least=exact / 2)
+    bound = cut_gossip(network, kind, size, right_side(network), least=exact / 2)
     assert exact - 4 * TICK <= bound.value <= exact
 
 
@@ -98,19 +98,19 @@ def test_what_a_far_rank_starts_with_is_not_there_at_once(kind):
     across = [Link(*way, Fraction(1000), SECOND) for way in ((4, 5), (5, 4))]
     network = Topology.from_links("far", 4, near + across, num_switches=2)
     cut = right_side(network)[0] ^ (kind == "reduce-scatter")
-    assert crossings(network, kind, 1000, [cut], least=2 * SECOND, shards=[1, 20, 1, 1]) is not None
+    assert cut_gossip(network, kind, 1000, [cut], least=2 * SECOND, shards=[1, 20, 1, 1]) is not None
 
 
 def test_bytes_that_take_no_time_leave_the_alphas():
     """5 s by messages of no length, as above; four messages of one for one each would take 6 s."""
     network = two_pairs(bandwidth=Fraction(10**9))
-    assert Fraction(5) - 4 * TICK <= crossings(network, "all-to-all", 1, right_side(network)).value <= 5
+    assert Fraction(5) - 4 * TICK <= cut_gossip(network, "all-to-all", 1, right_side(network)).value <= 5
 
 
 def test_who_hears_of_all_at_once_leaves_the_cut():
     """With a switch that copies both hear α after it: 1 + 1 + 0.2 + 1 s; two that wait for both are later."""
     network = replace(two_pairs(), multicast=frozenset([5]))
-    bound = crossings(network, "allgather", 4, right_side(network))
+    bound = cut_gossip(network, "allgather", 4, right_side(network))
     assert Fraction("4.2") - 4 * TICK <= bound.value <= Fraction("4.2")
 
 
@@ -124,14 +124,14 @@ def test_who_hears_of_all_at_once_leaves_the_cut():
 )
 def test_it_is_left_out(kind, details):
     network = two_pairs()
-    assert crossings(network, kind, 4, [~right_side(network)[0]], **details) is None
+    assert cut_gossip(network, kind, 4, [~right_side(network)[0]], **details) is None
 
 
 def test_it_is_left_out_without_switches_alpha_or_pairs():
-    assert crossings(parse_topology("torus:3x3"), "allgather", 1000, [np.arange(9) < 3]) is None
-    assert crossings(parse_topology("dgx_a100:2?alpha=0us"), "allgather", 1000, [np.arange(19) < 8]) is None
+    assert cut_gossip(parse_topology("torus:3x3"), "allgather", 1000, [np.arange(9) < 3]) is None
+    assert cut_gossip(parse_topology("dgx_a100:2?alpha=0us"), "allgather", 1000, [np.arange(19) < 8]) is None
     network = two_pairs()
-    assert crossings(network, "allgather", 4, [np.ones(6, dtype=bool), np.zeros(6, dtype=bool)]) is None
+    assert cut_gossip(network, "allgather", 4, [np.ones(6, dtype=bool), np.zeros(6, dtype=bool)]) is None
 
 
 def port(ranks, alpha):
@@ -147,9 +147,9 @@ def port(ranks, alpha):
 def test_messages_that_follow_each_other_in_no_time_are_not_counted():
     """All arrive after α of their own link, however many they are."""
     inside = np.arange(61) == 0
-    assert crossings(port(60, Fraction(0)), "gather", 1, [inside], root=0) is None
+    assert cut_gossip(port(60, Fraction(0)), "gather", 1, [inside], root=0) is None
     network = port(60, Fraction(1, 1000))
-    bound = crossings(network, "gather", 1, [inside], root=0)
+    bound = cut_gossip(network, "gather", 1, [inside], root=0)
     assert bound.value <= Fraction("1.06")
     forged = replace(bound, certificate={**bound.certificate, "tick": 1, "parts": 200, "ticks": 258})
     with pytest.raises(InputError, match="less than a part of a tick"):
@@ -164,7 +164,7 @@ def test_no_schedule_is_faster(seed):
         size = Fraction(int(rng.choice([1, 1000, 20_000])))
         what = collective(kind, network.num_ranks)
         cuts = [rng.random(network.num_nodes) < part for part in (0.3, 0.5, 0.7)]
-        bound = crossings(network, kind, size, cuts)
+        bound = cut_gossip(network, kind, size, cuts)
         if bound is None:
             continue
         problem = Problem(network, what, size)
@@ -180,7 +180,7 @@ def test_it_is_the_largest_on_machines():
     machine, what = parse_topology("dgx_a100:2"), collective("all-to-all", 16)
     bounds = {bound.kind: bound.time(32_000) for bound in lower_bounds(machine, what, 32_000)}
     assert bounds["cut_gossip"] == max(bounds.values()) > bounds["broadcast_growth"]
-    rounds = METHODS["rounds"]
+    rounds = METHODS["min_latency"]
     schedule = rounds.synthesize(
         Problem(machine, what, Fraction(32_000)), rounds.options(variants=1), np.random.default_rng(0)
     )
@@ -204,21 +204,21 @@ def test_it_is_the_largest_on_machines():
 )
 def test_forged_certificates(changes, error):
     network = two_pairs()
-    bound, what = crossings(network, "all-to-all", 4, right_side(network)), collective("all-to-all", 4)
+    bound, what = cut_gossip(network, "all-to-all", 4, right_side(network)), collective("all-to-all", 4)
     with pytest.raises(InputError, match=error):
         replace(bound, certificate={**bound.certificate, **changes}).check(network, what)
 
 
 def test_a_certificate_is_for_one_collective():
     network = two_pairs()
-    bound = crossings(network, "allreduce", 2, right_side(network))
+    bound = cut_gossip(network, "allreduce", 2, right_side(network))
     with pytest.raises((InputError, BoundError)):
         bound.check(network, collective("allgather", 4))
 
 
 def test_its_sentence_names_the_nodes_and_the_time():
     network = two_pairs()
-    certificate = crossings(network, "all-to-all", 4, right_side(network)).certificate
+    certificate = cut_gossip(network, "all-to-all", 4, right_side(network)).certificate
     said = sentence("cut_gossip", certificate, network)
     assert "[2-3]" in said
     assert "s, as a message has only what its sender heard of" in said

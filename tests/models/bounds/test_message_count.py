@@ -100,7 +100,7 @@ def test_no_schedule_is_faster(network):
             if bound is None:
                 continue
             bound.check(topology, what)
-            names = ("bfb", "rounds", "stepwise", "multitree", "mcf", "direct")
+            names = ("bfb", "min_latency", "shortest_path_all_to_all", "multitree", "mcf", "direct")
             for name, time in times_of(names, Problem(topology, what, Fraction(size)), size, 1):
                 assert time >= float(bound.value) * (1 - 1e-9), name
 

@@ -12,7 +12,7 @@ from tests.models.networks import MICRO, network_of, times_of
 from tests.sweep import for_each
 from tutti.experiments.registry import METHODS
 from tutti.models.bounds import Bound, BoundError, bound_document, lower_bounds, report
-from tutti.models.bounds.multicast_price import bound as deliveries
+from tutti.models.bounds.multicast_price import bound as multicast_price
 from tutti.models.bounds.multicast_price.bound import multicast_price_bound
 from tutti.models.bounds.multicast_price.symmetry_classes import Views
 from tutti.schedules import Problem, collective
@@ -20,15 +20,25 @@ from tutti.schedules.simulation.simulate import simulate
 from tutti.topologies.errors import InputError
 from tutti.topologies.text import parse_topology
 
-QUICK = ("bfb", "direct", "ring", "forestcoll", "listed", "tacos", "one_shot", "walks", "hybrid")
+QUICK = (
+    "bfb",
+    "direct",
+    "ring",
+    "forestcoll",
+    "list_scheduling",
+    "tacos",
+    "one_shot_allreduce",
+    "de_bruijn_allreduce",
+    "recursive_hybrid",
+)
 KINDS = ("allgather", "reduce-scatter", "broadcast", "reduce", "allreduce")
 
 
 @pytest.fixture(autouse=True)
 def coarse(monkeypatch):
     """Programs of less than a second."""
-    monkeypatch.setattr(deliveries, "MOST_BINS", 24)
-    monkeypatch.setattr(deliveries, "MOST_ROWS", 2**13)
+    monkeypatch.setattr(multicast_price, "MOST_BINS", 24)
+    monkeypatch.setattr(multicast_price, "MOST_ROWS", 2**13)
 
 
 def problem(text, kind):
@@ -86,7 +96,7 @@ def test_what_a_rank_adds_in_an_allreduce_is_broadcast():
 
 
 def test_an_allreduce_behind_switches_takes_its_bytes_beside_its_messages():
-    """Two boxes of eight with 32 KB: `broadcast_growth` proves five α (2.5 us), `hybrid` takes 4.85 us.
+    """Two boxes of eight with 32 KB: `broadcast_growth` proves five α (2.5 us), `recursive_hybrid` has 4.85.
 
     `cut_gossip`, which counts what few messages over adapters can tell, is larger.
     """
@@ -160,7 +170,7 @@ def test_groups():
     what = collective("allgather", 8, groups=rows)
     bound = bound_of(topology, what, 10**6)
     if bound is not None:
-        made = METHODS["refined"]
+        made = METHODS["local_search"]
         schedule = made.synthesize(
             Problem(topology, what, 10**6), made.options(time_limit=1), np.random.default_rng(0)
         )

@@ -11,7 +11,7 @@ from tests.models.bounds.test_true_optima import LAST_DIGIT, OPTIMA, ROOTED
 from tests.models.networks import MICRO, network_of, times_of
 from tests.sweep import for_each
 from tutti.models.bounds import Bound, BoundError, bound_document, lower_bounds, report
-from tutti.models.bounds.path_price import bound as itineraries
+from tutti.models.bounds.path_price import bound as path_price
 from tutti.models.bounds.path_price import program
 from tutti.models.bounds.path_price.bound import path_price_bound
 from tutti.models.bounds.path_price.commodities import Pairs
@@ -22,16 +22,26 @@ from tutti.topologies.graphs.shortest_paths import alpha_distances
 from tutti.topologies.text import parse_topology
 from tutti.topologies.transforms import transpose
 
-QUICK = ("bfb", "direct", "ring", "forestcoll", "listed", "tacos", "one_shot", "walks", "stepwise")
+QUICK = (
+    "bfb",
+    "direct",
+    "ring",
+    "forestcoll",
+    "list_scheduling",
+    "tacos",
+    "one_shot_allreduce",
+    "de_bruijn_allreduce",
+    "shortest_path_all_to_all",
+)
 KINDS = ("allgather", "reduce-scatter", "broadcast", "reduce", "allreduce", "all-to-all", "scatter", "gather")
 
 
 @pytest.fixture(autouse=True)
 def coarse(monkeypatch):
     """Programs of a second."""
-    monkeypatch.setattr(itineraries, "MOST_TICKS", 12)
-    monkeypatch.setattr(itineraries, "MOST_COLUMNS", 600)
-    monkeypatch.setattr(itineraries, "STAGES", itineraries.STAGES[1:])
+    monkeypatch.setattr(path_price, "MOST_TICKS", 12)
+    monkeypatch.setattr(path_price, "MOST_COLUMNS", 600)
+    monkeypatch.setattr(path_price, "STAGES", path_price.STAGES[1:])
 
 
 def what_of(topology, kind):
@@ -59,8 +69,8 @@ def test_messages_in_a_row_are_sent_on_one_after_the_other():
 
 
 def test_a_ring_of_eight_has_no_time_for_all_pairs(monkeypatch):
-    """An allreduce of 0.64 us: all other bounds prove less than 2.7 us, `walks` takes 3.28."""
-    monkeypatch.setattr(itineraries, "MOST_TICKS", 28)
+    """An allreduce of 0.64 us: all other bounds prove less than 2.7 us, `de_bruijn_allreduce` takes 3.28."""
+    monkeypatch.setattr(path_price, "MOST_TICKS", 28)
     topology = parse_topology("ring:8")
     value = checked(topology, "allreduce", bound_of(topology, "allreduce", 32_000, 1))
     assert Fraction(29, 10) * MICRO < value <= Fraction(328, 100) * MICRO
@@ -75,7 +85,7 @@ def test_a_message_has_no_more_of_a_datum_than_there_is(monkeypatch, text, kind,
 
     All other bounds are below 3.8 and 2.13 us, an optimum and the time of `sccl` above.
     """
-    monkeypatch.setattr(itineraries, "MOST_TICKS", 28)
+    monkeypatch.setattr(path_price, "MOST_TICKS", 28)
     topology = parse_topology(text)
     value = checked(topology, kind, bound_of(topology, kind, size))
     assert more * MICRO < value <= most * MICRO
@@ -264,7 +274,7 @@ def test_groups_and_what_switches_add():
         bound = path_price_bound(topology, what, Fraction(10**6), MICRO)
         bound.check(topology, what)
         for name, time in times_of(
-            ("forestcoll", "direct", "listed"), Problem(topology, what, 10**6), 10**6, 0
+            ("forestcoll", "direct", "list_scheduling"), Problem(topology, what, 10**6), 10**6, 0
         ):
             assert bound.value <= time, name
 
@@ -399,7 +409,7 @@ def test_ranks_with_equal_shards_look_alike():
 @pytest.mark.parametrize("kind", ["allgather", "reduce-scatter"])
 def test_it_is_the_largest_on_boxes_whose_ports_take_many_messages(monkeypatch, kind):
     """What eight others have comes over each GPU's port in few messages; `message_count` proves 3.4 us."""
-    monkeypatch.setattr(itineraries, "MOST_TICKS", 24)
+    monkeypatch.setattr(path_price, "MOST_TICKS", 24)
     topology = parse_topology("dgx_h100:2")
     others = max(bound.time(10**6) for bound in lower_bounds(topology, what_of(topology, kind), 10**6))
     assert checked(topology, kind, bound_of(topology, kind, 10**6)) > others * Fraction(21, 20)

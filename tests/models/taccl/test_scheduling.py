@@ -92,7 +92,7 @@ def test_parts_of_a_chunk_are_not_reduced_at_once():
     for times in into.values():
         times.sort()
         assert all(a[1] <= b[0] for a, b in itertools.pairwise(times))
-    together = made("hypercube:3" + SLOW, "reduce-scatter", together=True)
+    together = made("hypercube:3" + SLOW, "reduce-scatter", concurrent_receives=True)
     assert microseconds(together) == pytest.approx(30)
 
 
@@ -105,7 +105,7 @@ def test_joining_chunks_pays_where_latency_rules():
 
 def test_words_are_as_good_as_members():
     """Options made in Python may be text: joining chunks everywhere takes less where latency rules."""
-    small = {"chunks": 4, "tries": 0, "again": 0}
+    small = {"chunks": 4, "restarts": 0, "reroutes": 0}
     apart, words, members = (
         simulate(made("ring:4?alpha=1ms", "allgather", MEGABYTE, **small, contiguity=how), MEGABYTE).time
         for how in ("none", "all", Contiguity.ALL)

@@ -24,7 +24,7 @@ def test_all_solves_together_keep_the_limit(clock, monkeypatch, kind):
 
     for module in (routing, scheduling):
         monkeypatch.setattr(module, "solve", slow)
-    made("torus:4x4", kind, MEGABYTE, chunks=2, contiguity="all", time_limit=2, tries=0)
+    made("torus:4x4", kind, MEGABYTE, chunks=2, contiguity="all", time_limit=2, restarts=0)
     assert len(given) >= (3 if kind == "allgather" else 4)
     assert clock[0] <= 2 + 1e-9
     assert clock[0] == pytest.approx(sum(given))

@@ -207,5 +207,7 @@ def test_a_copy_that_nothing_came_to_is_read_where_its_original_is():
 @pytest.mark.parametrize("in_place", [False, True])
 def test_instructions_are_rather_apart_than_fifos_longer(in_place):
     # Pairs exchange, then other pairs: with instructions fused across the steps FIFOs would hold more than 8.
-    schedule = tutti.synthesize("hypercube:3", "allreduce", method="one_shot", radius=0).schedule
+    schedule = tutti.synthesize(
+        "hypercube:3", "allreduce", method="one_shot_allreduce", hub_radius=0
+    ).schedule
     assert outcome(lower(schedule, in_place=in_place, grain=4), depth=2) == "right"

@@ -28,7 +28,7 @@ HUNG = [
     ("dgx1", "allreduce", "bine"),
     ("dgx_a100:2", "allgather", "nccl"),
     ("switch2d:2x4", "allgather", "ring"),
-    ("mesh:3x3", "allreduce", "rounds"),
+    ("mesh:3x3", "allreduce", "min_latency"),
     ("complete:8", "allreduce", "blink"),
 ]
 """A sample of schedules that hang over two messages a connection where the depth isn't asked for."""
