@@ -139,7 +139,7 @@ OLD_NAMES = {
     "stepwise": "shortest_path_all_to_all",
     "walks": "de_bruijn_allreduce",
 }
-"""Methods by their names until version 0.2, and what they are called now. Old names are always read."""
+"""Methods by their names before version 0.2, and what they are called now. Old names are always read."""
 OLD_OPTIONS: Mapping[str, Mapping[str, str]] = {
     "allreduce_lp": {"low": "shallow_trees"},
     "best": {"gap": "stop_at_gap"},
@@ -152,7 +152,7 @@ OLD_OPTIONS: Mapping[str, Mapping[str, str]] = {
     "taccl": {"again": "reroutes", "together": "concurrent_receives", "tries": "restarts"},
     "tacos": {"pick": "chunk_rule", "tries": "restarts", "wait": "wait_for_faster_link"},
 }
-"""For each method, its options by their names until version 0.2, and what they are called now."""
+"""For each method, its options by their names before version 0.2, and what they are called now."""
 METHOD_LISTS = frozenset({"base_methods", "methods"})
 """Options whose value is a list of methods."""
 _ASSIGNED = re.compile(r"(?:^| )(\w+)=")

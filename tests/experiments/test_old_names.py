@@ -129,7 +129,7 @@ def test_labels_with_texts_that_are_no_options_stay():
 
 
 def test_a_schedule_file_holds_no_name_that_could_grow_old(tmp_path):
-    """So files of earlier versions need no table; a file from before is `tests.schedules.files`' own."""
+    """So files of earlier versions are read without a table of names."""
     path = tmp_path / "old.json"
     made = tutti.synthesize("torus:3x3", "all-to-all", method="stepwise", size="1KB", fewest=True)
     made.save(path)

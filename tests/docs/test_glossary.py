@@ -1,0 +1,38 @@
+"""Names that people meet are in the glossary: of methods, options, bounds, and files of two folders."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tutti.experiments.registry import METHODS, OLD_NAMES, OLD_OPTIONS
+from tutti.models.bounds.check import PROOFS
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
+WORDS = set(re.findall(r"`(\w+)`", TEXT))
+FOLDERS = ("models/bounds", "heuristics")
+
+
+def stems(folder):
+    """The names of files and folders, a check's being that of its bound."""
+    for path in (ROOT / folder).rglob("*.py"):
+        yield (path.parent.name if path.stem == "__init__" else path.stem).removeprefix("check_")
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_names_of_files_are_in_the_glossary(folder):
+    assert sorted(set(stems(folder)) - WORDS - {"bounds", "heuristics"}) == []
+
+
+def test_names_of_methods_and_bounds_are_in_the_glossary():
+    assert sorted(METHODS.keys() - WORDS) == []
+    assert sorted(PROOFS.keys() - WORDS) == []
+
+
+def test_every_old_name_stands_beside_the_new_one():
+    rows = [set(re.findall(r"`(\w+)`", line)) for line in TEXT.splitlines() if line.startswith("|")]
+    for old, new in OLD_NAMES.items():
+        assert any({old, new} <= row for row in rows), old
+    for method, options in OLD_OPTIONS.items():
+        assert any({method, *options, *options.values()} <= row for row in rows), method
