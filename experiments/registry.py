@@ -163,7 +163,7 @@ REMOVED = {"postal": ("0.2", "min_latency")}
 
 
 def add_method(method: Method) -> None:
-    """Add a method from outside, which `best` and `listed` may be told to call."""
+    """Add a method from outside, which `best` and `list_scheduling` may be told to call."""
     for methods in (_SINGLE, _MADE, METHODS):
         methods[method.name] = method
 

@@ -50,7 +50,7 @@ SWAPS = 0.5
 
 @dataclass(frozen=True)
 class HybridOptions(HostOptions):
-    """Options of hybrid.
+    """Options of recursive_hybrid.
 
     Parameters
     ----------

@@ -71,7 +71,7 @@ LONGEST = 2**10
 
 @dataclass(frozen=True)
 class RoundsOptions(Options):
-    """Options of rounds.
+    """Options of min_latency.
 
     Parameters
     ----------
@@ -279,7 +279,7 @@ class Synthesizer:
             few, more = more, max(1, 2 * more)
             if more > LONGEST:
                 name = self.topology.name
-                raise NoSchedule(f"rounds found no messages on {name} by which all ranks know all")
+                raise NoSchedule(f"min_latency found no messages on {name} by which all ranks know all")
             found = self._variants(wanted, first + more * step)
         while more - few > 1:
             between = (few + more) // 2

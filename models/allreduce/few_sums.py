@@ -83,7 +83,7 @@ GREATEST, MOST_LOAD = 2**28, 2**40
 
 @dataclass(frozen=True)
 class FewSumsOptions(Options):
-    """Options of few_sums.
+    """Options of cp_allreduce.
 
     Parameters
     ----------
@@ -459,7 +459,7 @@ def synthesize(problem: Problem, options: FewSumsOptions, rng: np.random.Generat
     best = search.best
     if not best.solutions:
         found, more = (f" in {options.time_limit}", "more time, or") if search.left <= 0 else ("", "more")
-        raise NoSchedule(f"few_sums on {topology.name}: found none{found}; give it {more} steps")
+        raise NoSchedule(f"cp_allreduce on {topology.name}: found none{found}; give it {more} steps")
     return in_parts(topology, problem.collective, *best.sent(_fewest(topology, all_, rng)))
 
 

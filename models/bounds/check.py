@@ -63,7 +63,7 @@ OLD_NAMES = {
     "relays": "unicast_price",
     "transfers": "partition_latency",
 }
-"""Kinds by their names before version 0.2, in certificates and results of that time, and what they are now."""
+"""Kinds by their names before version 0.2, as old certificates have them, and what they are called now."""
 
 
 def current_kind(kind: str) -> str:

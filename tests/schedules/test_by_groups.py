@@ -117,7 +117,7 @@ def test_an_improving_method_begins_with_nothing_that_it_could_not_make():
     what, _ = grouped("a=2,b=2", 4, "allreduce")
     problem = Problem(parse_topology("torus:2x2"), what, SIZE)
     schedule = made("direct", "torus:2x2", what)
-    with pytest.raises(Unsupported, match=r"^refined "):
+    with pytest.raises(Unsupported, match=r"^local_search "):
         refined.improve(problem, schedule, refined.options(), np.random.default_rng(0))
 
 

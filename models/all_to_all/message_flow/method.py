@@ -46,7 +46,7 @@ SAME = 1e-9
 
 @dataclass(frozen=True)
 class MessageFlowOptions(Options):
-    """Options of message_flow.
+    """Options of windowed_mcf.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def synthesize(problem: Problem, options: MessageFlowOptions, rng: np.random.Gen
     program = _program(problem, options, rng)
     made = _fastest(problem, program, list(_steps(program)), options, rng)
     if made is None:
-        raise NoSchedule(f"message_flow found no schedule in {options.time_limit}; give it more time")
+        raise NoSchedule(f"windowed_mcf found no schedule in {options.time_limit}; give it more time")
     return made
 
 

@@ -49,7 +49,7 @@ def largest_time(
     while len(reciprocals) < MOST_PROGRAMS and (not reciprocals or times[-1] > low * (1 + CLOSE)):
         if (left := end - now()) <= 0:
             break
-        tell(f"deliveries: linear program {len(reciprocals) + 1} of at most {MOST_PROGRAMS}")
+        tell(f"multicast_price: linear program {len(reciprocals) + 1} of at most {MOST_PROGRAMS}")
         until = moments(Fraction(times[-1]) * least)
         reciprocal, prices = program(until).solved(left)
         reciprocals.append(reciprocal)

@@ -132,7 +132,7 @@ def _longest(
     tried, reciprocals = list[float](), list[float]()
     best: tuple[Fraction, Start] | None = None
     while len(tried) < MOST_PROGRAMS and now() < until:
-        tell(f"itineraries: {ticks} ticks; ends within {math.ceil(until - now())} s")
+        tell(f"path_price: {ticks} ticks; ends within {math.ceil(until - now())} s")
         found = program.solved(ticks, pool, tick / moved, start)
         if found is None:
             break

@@ -119,11 +119,13 @@ def test_the_same_seed_is_the_same_schedule():
 
 def test_what_it_does_not_do_is_said():
     assert METHODS["min_latency"] is METHOD
-    with pytest.raises(Unsupported, match=r"^rounds takes at most 256 ranks, or 1024 .*; ring:257 has 257$"):
+    with pytest.raises(
+        Unsupported, match=r"^min_latency takes at most 256 ranks, or 1024 .*; ring:257 has 257$"
+    ):
         made("ring:257")
-    with pytest.raises(Unsupported, match=r"rounds does allgather, .*, all-to-all; not broadcast"):
+    with pytest.raises(Unsupported, match=r"min_latency does allgather, .*, all-to-all; not broadcast"):
         made("ring:4", "broadcast")
-    with pytest.raises(InputError, match="rounds option variants is 0"):
+    with pytest.raises(InputError, match="min_latency option variants is 0"):
         METHOD.options(variants=0)
 
 

@@ -235,7 +235,7 @@ def test_of_events_at_one_time_ends_come_first():
         (problem_on("ring:4", shards=[1, 2, 3, 4]), "equal shards|uneven"),
         (problem_on("ring:4", groups=[[0, 1], [2, 3]]), "windowed_mcf"),
         (problem_on("dgx_a100:2"), "windowed_mcf needs a switch-free topology"),
-        (problem_on("torus:16x16"), "message_flow would solve too large a linear program on torus:16x16"),
+        (problem_on("torus:16x16"), "windowed_mcf would solve too large a linear program on torus:16x16"),
     ],
 )
 def test_what_it_refuses(problem, message):

@@ -101,13 +101,13 @@ def test_no_load_is_less(network, steps):
 @pytest.mark.parametrize(("network", "steps"), [("uniring:3", 2), ("uniring:4", 3)])
 def test_what_takes_several_sums_a_rank_is_not_found(network, steps):
     assert least_load(parse_topology(network), steps) is None
-    with pytest.raises(NoSchedule, match=f"few_sums on {network}: found none; give it more steps"):
+    with pytest.raises(NoSchedule, match=f"cp_allreduce on {network}: found none; give it more steps"):
         made(network, steps=steps)
 
 
 def test_fewer_steps_than_the_network_is_wide_are_refused():
     assert least_load(parse_topology("mesh:3"), 1) is None
-    with pytest.raises(Unsupported, match="few_sums has 1 steps, and mesh:3 needs 2 at least"):
+    with pytest.raises(Unsupported, match="cp_allreduce has 1 steps, and mesh:3 needs 2 at least"):
         made("mesh:3", steps=1)
 
 
