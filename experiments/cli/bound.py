@@ -23,6 +23,7 @@ from tutti.experiments.runner.progress import waiting
 from tutti.models.bounds import Bound, BoundError, bound_document, each_bound, program_bounds
 from tutti.models.bounds.bandwidth import exit_bandwidth
 from tutti.models.bounds.bound import ANY_SCHEDULE, ASKED_SECONDS, SECONDS_PER_BYTE
+from tutti.models.bounds.check import current_kind
 from tutti.models.bounds.report import FURTHER, PROGRAMS, best_document
 from tutti.schedules.collective import Collective, Kind
 from tutti.schedules.files.document import read_collective
@@ -338,7 +339,7 @@ def _check(path: Path, given: Sequence[str]) -> int:
             stated = [
                 {name: entry[name] for name in ("time_us", "holds_for")} for entry in document["bounds"]
             ]
-            largest = {"kind": document["best"]["kind"], "time_us": document["best"]["time_us"]}
+            largest = {"kind": current_kind(document["best"]["kind"]), "time_us": document["best"]["time_us"]}
             largest["algbw_gbps"] = document["algbw_gbps"]
             size = None if document["size_bytes"] is None else exact_number(str(document["size_bytes"]))
             problem = document["problem"]

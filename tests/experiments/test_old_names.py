@@ -16,6 +16,7 @@ from tutti.experiments.registry import (
     find_method,
 )
 from tutti.experiments.report.results import read_results
+from tutti.experiments.runner import rejudging
 from tutti.experiments.runner.config import parse_config
 from tutti.experiments.runner.plan import make_plan, study_of
 from tutti.experiments.runner.results import current_row
@@ -120,6 +121,20 @@ def test_a_stored_row_is_read_with_names_of_today(tmp_path):
     assert (first.bound_kind, second.algorithm) == ("first_hop", "min_latency")
     assert second.options == "methods=shortest_path_all_to_all,bfb stop_at_gap=0.5"
     assert current_row(current_row(row)) == current_row(row), "names of today stay"
+
+
+def test_a_task_kept_by_an_earlier_version_is_found_by_its_text_of_today():
+    """`--rejudge` looks for tasks by this text."""
+    row = {"topology": "K(3) * 2", "collective": "all-to-all", "size_bytes": 10, "method": "stepwise"}
+    row |= {"options": "effort=0 fewest=true", "bound_kind": "relays"}
+    kept = {"task": "K(3) * 2 all-to-all stepwise effort=0 fewest=true seed=1", "status": "ok", "rows": [row]}
+    found = rejudging._current(kept)
+    assert found["task"] == (
+        "K(3) * 2 all-to-all shortest_path_all_to_all min_steps=true search_effort=0 seed=1"
+    )
+    assert found["rows"][0]["bound_kind"] == "unicast_price"
+    assert rejudging._current(found) == found
+    assert rejudging._current({"task": "x", "rows": []}) == {"task": "x", "rows": []}
 
 
 def test_labels_with_texts_that_are_no_options_stay():

@@ -149,6 +149,17 @@ def test_a_saved_certificate_is_recomputed_and_one_for_another_network_proves_no
     assert "line 1: no line of tutti bound --json: it has no 'topology'" in tutti("bound", "--check", path)[2]
 
 
+def test_a_file_of_an_earlier_version_is_checked(tutti, tmp_path):
+    """Kinds had other names then, also that of the best."""
+    path = tmp_path / "bounds.json"
+    now = tutti("bound", "ring:4", "--collective", "allreduce", "--size", "1MB", "--json")[1]
+    assert json.loads(now)["best"]["kind"] == "partition_latency"
+    path.write_text(now.replace('"partition_latency"', '"transfers"'))
+    code, out, _ = tutti("bound", "--check", path)
+    assert (code, out.count("proven: ")) == (0, len(json.loads(now)["bounds"]))
+    assert "proven: ring:4, allreduce: partition_latency " in out
+
+
 @pytest.mark.parametrize("certificate", [None, 5, "x", [0]])
 def test_a_certificate_that_is_no_object_is_refused(tutti, tmp_path, certificate):
     path = tmp_path / "bounds.json"
