@@ -26,7 +26,8 @@ from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Topology
 
 SUBSET_LINKS = 10
-"""Up to this in-degree the maximum is taken over all subsets of in-links."""
+"""In-degree up to which the maximum is taken over all subsets of in-links. With a larger value networks of
+large degree take longer: the time doubles with each link."""
 
 
 @dataclass(frozen=True, eq=False)

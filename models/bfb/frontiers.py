@@ -27,10 +27,6 @@ UInt8Array = npt.NDArray[np.uint8]
 MOST_NODES = 20_000
 """Above it there are too many pairs of nodes: counting takes 10 bytes a pair, a schedule 30."""
 
-LINKS_PER_BYTE = 8
-_BYTE_VALUES = 256
-_COUNT_BYTES = 8
-
 
 @dataclass(frozen=True, eq=False)
 class Frontiers:
@@ -100,7 +96,7 @@ def frontiers(topology: Topology) -> Frontiers:
         raise NoSchedule(f"bfb on {topology.name}: {topology.num_ranks} nodes; at most {MOST_NODES}")
     towards = np.ascontiguousarray(hop_distances(topology).T, dtype=np.int32)
     offsets, links = topology.in_links
-    width = -(-int(topology.in_degrees.max()) // LINKS_PER_BYTE)
+    width = -(-int(topology.in_degrees.max()) // 8)  # bytes with a bit for each link
     steps = int(towards.max())
     grouped = _group(towards, offsets, topology.source[links], steps, width)
     sources, begins, eligible, jobs, classes = grouped
@@ -109,9 +105,9 @@ def frontiers(topology: Topology) -> Frontiers:
 
 def distinct_patterns(work: Frontiers) -> Patterns:
     """Return the distinct subproblems, in the order in which they first occur."""
-    rows = np.concatenate(
-        [work.eligible, np.diff(work.offsets).view(np.uint8).reshape(-1, _COUNT_BYTES)], axis=1
-    )
+    width = work.eligible.shape[1]
+    counts = np.diff(work.offsets).view(np.uint8).reshape(len(work.eligible), -1)
+    rows = np.concatenate([work.eligible, counts], axis=1)
     row_bytes, text = rows.shape[1], rows.tobytes()
     edges = (work.jobs * row_bytes).tolist()
     numbers: dict[bytes, int] = {}
@@ -120,8 +116,8 @@ def distinct_patterns(work: Frontiers) -> Patterns:
         of_job[job] = numbers.setdefault(text[begin:end], len(numbers))
     table = np.frombuffer(b"".join(numbers), dtype=np.uint8).reshape(-1, row_bytes)
     sizes = np.array([len(key) // row_bytes for key in numbers], dtype=np.int64)
-    bits = np.unpackbits(table[:, :-_COUNT_BYTES], axis=1, bitorder="little")
-    size = np.ascontiguousarray(table[:, -_COUNT_BYTES:]).view(np.int64).ravel()
+    bits = np.unpackbits(table[:, :width], axis=1, bitorder="little")
+    size = np.ascontiguousarray(table[:, width:]).view(np.int64).ravel()
     return Patterns(
         of_job,
         offsets_of(sizes),
@@ -157,7 +153,7 @@ def _group(
         _mark(towards, u, in_sources[in_offsets[u] : in_offsets[u + 1]], marks)
         order = np.arange(n)
         for byte in range(width):
-            order = stable_pass(order, marks[byte], _BYTE_VALUES)
+            order = stable_pass(order, marks[byte], 256)
         order = stable_pass(order, towards[u], steps + 1)
         for i in range(1, n):  # order[0] is u itself
             v, last = order[i], order[i - 1]

@@ -7,7 +7,6 @@ then a time in seconds, and the schedule claims neither T_L nor T_B.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -20,7 +19,7 @@ from tutti.models.bfb.frontiers import Frontiers, Patterns, count_variables, dis
 from tutti.models.bfb.schedule import build_schedule, schedule_of_shares
 from tutti.models.bfb.unequal import Times, times
 from tutti.models.solvers import Feature, find_backend, known_solvers
-from tutti.models.solvers.registry import refuse_too_large
+from tutti.models.solvers.registry import refuse_too_large, seconds_for
 from tutti.schedules.capabilities import Capabilities, Groups, Switches
 from tutti.schedules.collective import Kind
 from tutti.schedules.compose import BY_ALLGATHER, from_allgather
@@ -43,9 +42,6 @@ MODEL_VARIABLES = 2000
 Measured with HiGHS on one core, CPU s: 0.2 to 0.4 ms a variable where a program has dozens (``torus:5x5``,
 1,100: 0.3 s; ``mesh:5x5``, 1,160: 0.4 s; ``torus:6x6``, 2,808: 0.6 s), 1 ms on a ring, whose programs have
 three (``ring:16``, 384: 0.4 s)."""
-
-VARIABLES_A_SECOND = 10_000
-"""Of all programs (3.1) together, built and solved on one core: 36 CPU s for 328,000 (``torus:20x20``)."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +142,7 @@ def _allgather(options: BfbOptions, problem: Problem) -> Schedule:
     solved = now()
     schedule = build_schedule(work, patterns, loads, problem.collective, options.chunks)
     timed = {"build_s": built - begin + now() - solved, "solve_s": solved - built}
-    stats = {**timed, **_solved_by(programs, "linear programs (3.1)")}
+    stats = timed | _solved_by(programs, "linear programs (3.1)")
     return schedule.replace(claims=_claims(work, patterns, loads, options.chunks), stats=stats)
 
 
@@ -163,7 +159,7 @@ def _unequal_allgather(options: BfbOptions, problem: Problem) -> Schedule:
     finished = now()
     schedule = schedule_of_shares(work, found.patterns, found.shares, problem.collective, options.chunks)
     timed = {"build_s": built - begin + now() - finished, "solve_s": solved - built}
-    return schedule.replace(size=size, stats={**timed, **_solved_by(programs, "linear programs (A.12)")})
+    return schedule.replace(size=size, stats=timed | _solved_by(programs, "linear programs (A.12)"))
 
 
 def _programs(work: Frontiers, options: BfbOptions) -> Programs | None:
@@ -171,7 +167,8 @@ def _programs(work: Frontiers, options: BfbOptions) -> Programs | None:
     if options.way == COUNTING:
         return None
     variables = count_variables(work)
-    limit, seconds = options.time_limit, variables / VARIABLES_A_SECOND
+    # Small programs take twice as long as one: 36 CPU s for 328,000 variables (``torus:20x20``).
+    limit, seconds = options.time_limit, 2 * seconds_for(variables)
     if options.way == AUTO and (variables > MODEL_VARIABLES or (limit is not None and seconds > limit)):
         return None
     from tutti.models.bfb.model import Programs  # Pyomo is slow to import
@@ -190,19 +187,9 @@ def _loads(programs: Programs, options: BfbOptions) -> tuple[Fraction, ...] | No
         return None
 
 
-def _solved_by(programs: Programs | None, what: str) -> Mapping[str, Any]:
+def _solved_by(programs: Programs | None, what: str) -> dict[str, Any]:
     """Return who solved what, and what it cost, as columns of a row."""
-    if programs is None:
-        return {"solver": COUNTING}
-    effort = programs.effort
-    return {
-        "program": what,
-        "solver": effort.solver,
-        "variables": effort.variables,
-        "constraints": effort.constraints,
-        "build_s": effort.build_s,
-        "solve_s": effort.solve_s,
-    }
+    return {"solver": COUNTING} if programs is None else {"program": what, **programs.effort.columns}
 
 
 def _size(problem: Problem) -> Fraction:

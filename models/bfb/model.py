@@ -31,13 +31,11 @@ import numpy as np
 import pyomo.environ as pyo
 
 from tutti.models.bfb.frontiers import Frontiers
-from tutti.models.solvers import SolutionStatus, SolverResult, solve
+from tutti.models.solvers import Effort, SolutionStatus, SolverResult, solve
+from tutti.models.solvers.outcome import ROUNDING
 from tutti.topologies.errors import NoSchedule
 from tutti.topologies.kernels import now
 from tutti.topologies.topology import Topology
-
-ROUNDING = 1e-6
-"""How far a solver's U may be from the exact one: absolutely in (3.1), of U in (A.12)."""
 
 Eligible = Mapping[int, list[int]]
 """For every source v of a subproblem the in-links of u, by position, over which its shard can come."""
@@ -134,33 +132,6 @@ def _seconds(topology: Topology, node: int, size: Fraction) -> dict[int, tuple[F
     return {w: (link.alpha, size / topology.num_ranks / link.bandwidth) for w, link in enumerate(into)}
 
 
-@dataclass
-class Effort:
-    """What the programs cost, all together, for the columns of a row.
-
-    Parameters
-    ----------
-    programs, variables, constraints
-        How many were solved, those again with fewer links included, and their sizes.
-    solve_s, seconds
-        In the solver, and in all, building included.
-    solver
-        Name and version.
-    """
-
-    programs: int = 0
-    variables: int = 0
-    constraints: int = 0
-    solve_s: float = 0.0
-    seconds: float = 0.0
-    solver: str = ""
-
-    @property
-    def build_s(self) -> float:
-        """Seconds to make the models and their matrices."""
-        return self.seconds - self.solve_s
-
-
 class Programs:
     """Solves the programs of all subproblems and keeps what they cost.
 
@@ -211,35 +182,29 @@ class Programs:
         NoSchedule
             If a solver stops without an optimum, or the time is over.
         """
-        values = []
-        for u, eligible in self._subproblems():
-            if not eligible:
-                values.append(0.0)
-                continue
-            values.append(self._without_idle_links(eligible, _seconds(self._work.topology, u, size)))
-        return tuple(values)
+        topology = self._work.topology
+        return tuple(
+            self._without_idle_links(eligible, _seconds(topology, u, size)) if eligible else 0.0
+            for u, eligible in self._subproblems()
+        )
 
     def _subproblems(self) -> Iterator[tuple[int, Eligible]]:
         """Yield the node and the sources of each subproblem, and time what is done with them."""
-        begin = now()
+        begin, solved, limit = now(), self.effort.solve_s, self._time_limit
         for job, eligible in enumerate(eligible_links(self._work)):
-            self._check_time(now() - begin, job)
+            if limit is not None and now() - begin > limit:
+                jobs = len(self._work.jobs) - 1
+                raise NoSchedule(f"bfb: {limit:g} s are over after {job} of {jobs} linear programs")
             yield job // self._work.steps, eligible
-        self.effort.seconds += now() - begin
-
-    def _check_time(self, seconds: float, job: int) -> None:
-        if self._time_limit is not None and seconds > self._time_limit:
-            jobs = len(self._work.jobs) - 1
-            raise NoSchedule(f"bfb: {self._time_limit:g} s are over after {job} of {jobs} linear programs")
+        self.effort.build_s += now() - begin - (self.effort.solve_s - solved)
 
     def _solved(self, model: pyo.ConcreteModel) -> SolverResult:
+        """Solve a program; variables and constraints are those of all programs together."""
+        variables, constraints = self.effort.variables, self.effort.constraints
         result = solve(model, self._solver)
-        effort = self.effort
-        effort.programs += 1
-        effort.variables += result.columns
-        effort.constraints += result.rows
-        effort.solve_s += result.solve_s
-        effort.solver = f"{result.solver} {result.version}"
+        self.effort.add(result)
+        self.effort.variables += variables
+        self.effort.constraints += constraints
         if result.status is not SolutionStatus.OPTIMAL or result.objective is None:
             raise NoSchedule(f"bfb: {result.solver} stopped with '{result.termination}'")
         return result

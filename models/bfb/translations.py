@@ -42,12 +42,6 @@ from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import transpose
 
-MOST_STEPS = 16
-"""Links a node: a table of all their sets is kept."""
-
-MOST_LINKS = 62
-"""In-links that a mask holds."""
-
 
 class Balance(NamedTuple):
     """What a search from node 0 found.
@@ -101,8 +95,8 @@ def balance(moves: Int32Array) -> Balance:
     >>> balance(moves_of(torus(4, 4)))
     Balance(reached=16, steps=4, optimal=True)
     """
-    if len(moves) > MOST_STEPS:
-        raise InputError(f"{len(moves)} steps a node; at most {MOST_STEPS}")
+    if len(moves) > (most := 16):  # a table of all sets of them is kept
+        raise InputError(f"{len(moves)} steps a node; at most {most}")
     if not commute(moves):
         raise InputError("the steps are no commuting permutations, so the nodes need not be alike")
     reached, steps, optimal = _search(moves)
@@ -246,8 +240,8 @@ def transitive_workloads(topology: Topology) -> tuple[Fraction, ...]:
         If node 0 has too many in-links.
     """
     links = topology.in_links[1][: topology.in_degrees[0]]
-    if len(links) > MOST_LINKS:
-        raise InputError(f"{topology.name} has {len(links)} in-links a node; at most {MOST_LINKS}")
+    if len(links) > (most := np.iinfo(np.int64).bits - 2):  # a mask holds them
+        raise InputError(f"{topology.name} has {len(links)} in-links a node; at most {most}")
     neighbours = topology.source[links].astype(np.int64)
     hops = hop_distances(transpose(topology), np.concatenate([[0], neighbours]))
     eligible = (hops[1:] + 1 == hops[0]).T @ (1 << np.arange(len(links), dtype=np.int64))

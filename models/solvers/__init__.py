@@ -14,6 +14,7 @@ from tutti.models.solvers.options import Feature, SolverOptions
 from tutti.models.solvers.ortools import CpsatOptions, GlopOptions, ScipOptions
 from tutti.models.solvers.outcome import (
     Basis,
+    Effort,
     Outcome,
     Progress,
     SolutionStatus,
@@ -30,6 +31,7 @@ __all__ = [
     "Basis",
     "CompiledModel",
     "CpsatOptions",
+    "Effort",
     "Feature",
     "GlopOptions",
     "GurobiOptions",

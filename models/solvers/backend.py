@@ -26,8 +26,6 @@ from tutti.models.solvers.options import Feature, SolverOptions
 from tutti.models.solvers.outcome import Extras, Outcome
 from tutti.topologies.kernels import COMPILATION
 
-STREAMS = (1, 2)
-
 
 @dataclass(frozen=True)
 class Extra:
@@ -168,13 +166,13 @@ def printing_to(log: Path | str | None) -> Iterator[None]:
         if stream is not None:
             stream.flush()
     with Path(log).open("ab") as file:
-        kept = [os.dup(descriptor) for descriptor in STREAMS]
+        kept = {descriptor: os.dup(descriptor) for descriptor in (1, 2)}  # standard output and error
         try:
-            for descriptor in STREAMS:
+            for descriptor in kept:
                 os.dup2(file.fileno(), descriptor)
             yield
         finally:
             ctypes.CDLL(None).fflush(None)  # what C libraries hold back would be printed elsewhere
-            for descriptor, old in zip(STREAMS, kept, strict=True):
+            for descriptor, old in kept.items():
                 os.dup2(old, descriptor)
                 os.close(old)

@@ -16,7 +16,7 @@ from tutti.topologies.kernels import now
 
 if TYPE_CHECKING:
     import pyomo.environ as pyo
-    from scipy.sparse import csr_array
+    from scipy.sparse import csr_array, csr_matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +123,17 @@ class CompiledModel:
         return len(self.value)
 
     @property
+    def sign(self) -> float:
+        """-1 for a maximum, which solvers that only minimize solve as a minimum of the negative; else 1."""
+        return -1.0 if self.maximize else 1.0
+
+    def matrix(self) -> csr_matrix:
+        """Return A."""
+        from scipy.sparse import csr_matrix
+
+        return csr_matrix((self.value, self.index, self.starts), shape=(self.num_rows, self.num_columns))
+
+    @property
     def features(self) -> frozenset[Feature]:
         """What a back-end must handle."""
         return frozenset({Feature.MILP if self.integer.any() else Feature.LP})
@@ -136,13 +147,10 @@ class CompiledModel:
 
     def permuted(self, seed: int) -> CompiledModel:
         """Return the model with rows and columns in the `orders` of the seed: to compare solvers fairly."""
-        from scipy.sparse import csr_array
-
         if not seed:
             return self
         rows, columns = self.orders(seed)
-        shape = (self.num_rows, self.num_columns)
-        matrix = csr_array((self.value, self.index, self.starts), shape=shape)[rows][:, columns]
+        matrix = self.matrix()[rows][:, columns]
         matrix.sort_indices()
         return replace(
             self,

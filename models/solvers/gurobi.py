@@ -35,7 +35,6 @@ FEATURE_OF = {
     "ipm": Feature.IPM,
     "pdlp": Feature.PDLP,
 }
-GIGA = 1e9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +112,7 @@ def _native_options(options: GurobiOptions) -> dict[str, Any]:
         "Presolve": -1 if options.presolve else 0,
         "Crossover": -1 if options.crossover else 0,
         "TimeLimit": options.time_limit,
-        "SoftMemLimit": None if options.memory_limit is None else options.memory_limit / GIGA,
+        "SoftMemLimit": None if options.memory_limit is None else options.memory_limit / 1e9,  # in GB
         "IterationLimit": options.iteration_limit,
         "BarIterLimit": options.iteration_limit,
         "FeasibilityTol": options.tolerance,
@@ -135,10 +134,7 @@ class _Rows:
 
 
 def _pass_model(gurobipy: Any, native: Any, model: CompiledModel) -> tuple[Any, _Rows]:
-    from scipy.sparse import csr_matrix
-
-    shape = (model.num_rows, model.num_columns)
-    matrix = csr_matrix((model.value, model.index, model.starts), shape=shape)
+    matrix = model.matrix()
     kinds = np.where(model.integer, gurobipy.GRB.INTEGER, gurobipy.GRB.CONTINUOUS)
     columns = native.addMVar(model.num_columns, lb=model.lower, ub=model.upper, vtype=kinds)
     sense = gurobipy.GRB.MAXIMIZE if model.maximize else gurobipy.GRB.MINIMIZE

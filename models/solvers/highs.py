@@ -116,7 +116,7 @@ def run(model: CompiledModel, options: HighsOptions, extras: Extras = NOTHING) -
     highs = highspy.Highs()
     highs.setOptionValue("log_to_console", False)
     native = _native_options(options)
-    if highs.version().startswith(STUFFING_FAULT) and _mixed(model):
+    if highs.version().startswith(STUFFING_FAULT) and model.integer.any() and not model.integer.all():
         native["presolve"] = "off"
     for name, value in native.items():
         # HiGHS goes on with its previous setting after a refusal, so every status counts.
@@ -198,23 +198,14 @@ def _native_options(options: HighsOptions) -> dict[str, Any]:
     return {name: value for name, value in native.items() if value is not None}
 
 
-def _mixed(model: CompiledModel) -> bool:
-    """Whether some columns are whole and others are not."""
-    return bool(model.integer.any()) and not bool(model.integer.all())
-
-
-def _sign(model: CompiledModel) -> float:
-    """Return -1 for a maximum, which is solved as a minimum of the negative.
+def _pass_model(highspy: Any, highs: Any, model: CompiledModel, *, maximize: bool = False) -> None:
+    """Hand over the arrays, a maximum as a minimum of the negative unless asked otherwise.
 
     HiGHS 1.14 with ``solver=pdlp`` postsolves a maximum that presolve has solved with duals of the wrong
     sign, and then calls it unknown.
     """
-    return -1.0 if model.maximize else 1.0
-
-
-def _pass_model(highspy: Any, highs: Any, model: CompiledModel, *, maximize: bool = False) -> None:
     sense = highspy.ObjSense.kMaximize if maximize else highspy.ObjSense.kMinimize
-    sign = 1.0 if maximize else _sign(model)
+    sign = 1.0 if maximize else model.sign
     status = highs.passModel(
         model.num_columns,
         model.num_rows,
@@ -250,7 +241,7 @@ def _pass_start(highspy: Any, highs: Any, model: CompiledModel, start: Start) ->
         solution.col_value = start.values.tolist()
         solution.value_valid = True
         if start.duals is not None:
-            solution.row_dual = (_sign(model) * start.duals).tolist()
+            solution.row_dual = (model.sign * start.duals).tolist()
             solution.dual_valid = True
         _accept(highspy, highs.setSolution(solution), model, "values")
 
@@ -262,7 +253,7 @@ def _accept(highspy: Any, status: Any, model: CompiledModel, what: str) -> None:
 
 def _subscribe(highs: Any, model: CompiledModel, trace: Trace) -> None:
     """Report incumbent and bound at each better solution, each line of the log and now and then between."""
-    sign = _sign(model)
+    sign = model.sign
     known: list[tuple[float | None, float | None]] = [(None, None)]
 
     def report(event: Any) -> None:
@@ -290,16 +281,16 @@ def _read(highspy: Any, highs: Any, model: CompiledModel) -> Outcome:
     iterations = sum(max(count, 0) for count in counts)
     if not (found or optimal):
         return Outcome(termination, SolutionStatus.NONE, iterations=iterations)
-    objective = _sign(model) * float(info.objective_function_value)
+    objective = model.sign * float(info.objective_function_value)
     whole = bool(model.integer.any())
-    proven = _sign(model) * info.mip_dual_bound if whole else objective if optimal else None
+    proven = model.sign * info.mip_dual_bound if whole else objective if optimal else None
     return Outcome(
         termination,
         SolutionStatus.OPTIMAL if optimal else SolutionStatus.FEASIBLE,
         objective,
         None if proven is None else _finite(proven),
         np.array(solution.col_value),
-        _sign(model) * np.array(solution.row_dual) if solution.dual_valid and optimal and not whole else None,
+        model.sign * np.array(solution.row_dual) if solution.dual_valid and optimal and not whole else None,
         _basis(highs) if optimal and not whole else None,
         iterations,
     )

@@ -25,7 +25,6 @@ SCIP writes a table, with seconds to a tenth and its two bounds to six digits; `
 
 from __future__ import annotations
 
-import math
 import re
 import tempfile
 import time
@@ -68,19 +67,14 @@ ORTOOLS = partial(
 """What the back-ends of this package have in common."""
 LIMITED = frozenset({"FEASIBLE", "NOT_SOLVED"})
 _Options = TypeVar("_Options", bound=SolverOptions)
-MOST = 0.5
-"""Of its time limit: who stops then without a solution that is proven has given up for lack of time."""
 ALMOST = 0.99
-"""Of its time limit: who stops then, GLOP with ABNORMAL too, has reached it."""
+"""Fraction of the time limit from which on a solver that stops, GLOP with ABNORMAL too, has reached it. With
+a smaller value more stops count as such."""
 GLOP_METHODS = ("primal", "dual")
-NODES = 10
-"""After so many nodes a traced SCIP writes a line of its table; otherwise after 100."""
 CPSAT_LINE = re.compile(
     r"^#(?:\d+|Bound|Done)\s+([\d.]+)s (?:.*?best:(\S+)\s+next:\[([^\]]*)\])?", re.MULTILINE
 )
 SCIP_HEAD = "dualbound"
-INFINITE = 1e20
-"""SCIP's infinity."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,13 +103,13 @@ class Stopped:
         return Termination.UNKNOWN if options.iteration_limit is None else Termination.ITERATION_LIMIT
 
     def _gave_up(self, native: str, options: SolverOptions) -> bool:
-        """Whether it stopped before its time: CP-SAT does if its next step might take it past the limit."""
+        """Whether it stopped after half of its time: CP-SAT does if its next step might exceed the limit."""
         limit = options.time_limit
         return (
             limit is not None
             and options.iteration_limit is None
             and native in LIMITED
-            and self.seconds >= MOST * limit
+            and self.seconds >= limit / 2
         )
 
 
@@ -139,15 +133,11 @@ def run_native(
         If it refuses the model or an option.
     """
     from ortools.linear_solver.python import model_builder_helper
-    from scipy.sparse import csr_matrix
 
     begin = time.perf_counter()
     helper: Any = model_builder_helper.ModelBuilderHelper()
-    shape = (model.num_rows, model.num_columns)
-    # It asks for writable arrays, hence the copies.
-    matrix = csr_matrix((model.value, model.index, model.starts), shape=shape, copy=True)
-    vectors = (model.lower, model.upper, model.cost, model.row_lower, model.row_upper)
-    helper.fill_model_from_sparse_data(*(vector.copy() for vector in vectors), matrix)
+    vectors = (model.lower, model.upper, model.cost, model.row_lower, model.row_upper, model.matrix())
+    helper.fill_model_from_sparse_data(*(each.copy() for each in vectors))  # which asks for writable arrays
     for column in np.flatnonzero(model.integer).tolist():
         helper.set_var_integrality(column, True)
     if extras.start is not None and extras.start.values is not None:
@@ -314,23 +304,17 @@ def run_scip(model: CompiledModel, options: ScipOptions, extras: Extras = NOTHIN
     InputError
         If SCIP refuses the model or an option.
     """
-    frequency = None if extras.trace is None else NODES
-    with traced_by_log(options, extras, scip_trace) as logged:
-        settings = _scip_parameters(logged, frequency)
-        return read_whole(run_native("scip", model, logged, settings, extras), options)
-
-
-def _scip_parameters(options: ScipOptions, frequency: int | None) -> str:
-    """Return SCIP's settings, one a line."""
     native = {
-        "display/freq": frequency,
+        "display/freq": None if extras.trace is None else 10,  # nodes for a line of its table
         "limits/gap": options.relative_gap,
         "limits/totalnodes": options.iteration_limit,
         "randomization/randomseedshift": options.seed,
         "numerics/feastol": options.tolerance,
         "presolving/maxrounds": None if options.presolve else 0,
     }
-    return "\n".join(f"{name} = {value}" for name, value in native.items() if value is not None)
+    settings = "\n".join(f"{name} = {value}" for name, value in native.items() if value is not None)
+    with traced_by_log(options, extras, scip_trace) as logged:
+        return read_whole(run_native("scip", model, logged, settings, extras), options)
 
 
 def _rehearse_scip() -> None:
@@ -456,9 +440,9 @@ def scip_trace(log: str) -> Iterator[Progress]:
 
 
 def _finite(text: str) -> float | None:
-    """Return a number, or None for one that is infinite or none."""
+    """Return a number, or None for one that is infinite (from 1e20 on, as SCIP has it) or none."""
     try:
         value = float(text)
     except ValueError:
         return None
-    return value if math.isfinite(value) and abs(value) < INFINITE else None
+    return value if abs(value) < 1e20 else None

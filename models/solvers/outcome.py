@@ -16,7 +16,8 @@ from tutti.topologies.errors import InputError
 from tutti.topologies.exact import FloatArray
 
 ROUNDING = 1e-6
-"""Of a solver's bound, a float."""
+"""How far a solver's floats may be from the numbers that they stand for, absolutely or relatively. With a
+larger value more floats count as exact."""
 
 
 class Place(IntEnum):
@@ -291,3 +292,45 @@ class SolverResult:
         if self.duals is None or self.model is None:
             raise InputError(f"no dual of {constraint.name}: {self.solver} returned none")
         return float(self.duals[self.model.row_of(constraint)])
+
+
+@dataclass
+class Effort:
+    """What programs took, for the columns of a result row.
+
+    Parameters
+    ----------
+    program
+        What is solved; empty: the row does not say.
+    solver
+        Name and version of the last one's solver, or why none was needed.
+    build_s, solve_s
+        Seconds to make the programs, and to solve them.
+    variables, constraints
+        Of all programs, of the last or of the largest, as the method says.
+    programs
+        How many were solved.
+    """
+
+    program: str = ""
+    solver: str = ""
+    build_s: float = 0.0
+    solve_s: float = 0.0
+    variables: int = 0
+    constraints: int = 0
+    programs: int = 0
+
+    def add(self, result: SolverResult, build_s: float = 0.0) -> None:
+        """Count one more program, of the size of the last one."""
+        self.build_s += build_s
+        self.solve_s += result.solve_s
+        self.variables, self.constraints = result.columns, result.rows
+        self.solver = f"{result.solver} {result.version}"
+        self.programs += 1
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The columns of a row."""
+        named = {"program": self.program} if self.program else {}
+        names = ("build_s", "solve_s", "variables", "constraints", "solver")
+        return named | {name: getattr(self, name) for name in names}

@@ -16,9 +16,6 @@ from tutti.models.solvers.options import Feature, SolverOptions, Threads
 from tutti.models.solvers.outcome import NOTHING, Extras, Outcome, SolutionStatus, Start, Termination
 from tutti.topologies.errors import InputError
 
-ITERATION_LOG = 2
-"""``verbosity_level`` of one line an iteration."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class PdlpOptions(SolverOptions):
@@ -85,22 +82,15 @@ def run(model: CompiledModel, options: PdlpOptions, extras: Extras = NOTHING) ->
 
 def _program(pdlp: Any, model: CompiledModel) -> Any:
     """Return the minimization; of a maximum the costs change their sign."""
-    from scipy.sparse import csc_matrix, csr_matrix
-
-    shape = (model.num_rows, model.num_columns)
     program = pdlp.QuadraticProgram()
-    program.objective_vector = _sign(model) * model.cost
-    program.objective_offset = _sign(model) * model.offset
-    program.constraint_matrix = csc_matrix(csr_matrix((model.value, model.index, model.starts), shape=shape))
+    program.objective_vector = model.sign * model.cost
+    program.objective_offset = model.sign * model.offset
+    program.constraint_matrix = model.matrix().tocsc()
     program.constraint_lower_bounds = model.row_lower.copy()
     program.constraint_upper_bounds = model.row_upper.copy()
     program.variable_lower_bounds = model.lower.copy()
     program.variable_upper_bounds = model.upper.copy()
     return program
-
-
-def _sign(model: CompiledModel) -> float:
-    return -1.0 if model.maximize else 1.0
 
 
 def _native_options(options: PdlpOptions) -> Any:
@@ -109,7 +99,7 @@ def _native_options(options: PdlpOptions) -> Any:
     native = solvers_pb2.PrimalDualHybridGradientParams()
     native.num_threads = options.threads
     native.presolve_options.use_glop = options.presolve
-    native.verbosity_level = 0 if options.log is None else ITERATION_LOG
+    native.verbosity_level = 0 if options.log is None else 2  # a line for each iteration
     criteria = native.termination_criteria
     if options.time_limit is not None:
         criteria.time_sec_limit = options.time_limit
@@ -125,7 +115,7 @@ def _start(pdlp: Any, model: CompiledModel, start: Start) -> Any:
     solution = pdlp.PrimalAndDualSolution()
     solution.primal_solution = np.asarray(start.values, np.float64)
     duals = np.zeros(model.num_rows) if start.duals is None else start.duals
-    solution.dual_solution = _sign(model) * np.asarray(duals, np.float64)
+    solution.dual_solution = model.sign * np.asarray(duals, np.float64)
     return solution
 
 
@@ -142,9 +132,9 @@ def _read(model: CompiledModel, result: Any, termination: Termination) -> Outcom
         termination,
         SolutionStatus.OPTIMAL,
         float(model.cost @ values + model.offset),
-        None if bound is None else _sign(model) * float(bound),
+        None if bound is None else model.sign * float(bound),
         values,
-        _sign(model) * np.array(result.dual_solution),
+        model.sign * np.array(result.dual_solution),
         iterations=iterations,
     )
 

@@ -38,11 +38,12 @@ from tutti.topologies.processes import MEGABYTE, Caller, End, Ended, Worker, pea
 if TYPE_CHECKING:
     import pyomo.environ as pyo
 
-GRACE_SECONDS = 0.5
-GRACE_SHARE = 0.05
-"""How long past its time limit a solver may take to stop by itself: seconds, and a share of the limit."""
+GRACE = 0.05
+"""How long past its time limit a solver may take to stop by itself, as a fraction of the limit, or of 10 s if
+that is more. With a larger value a solver that hangs is killed later."""
 KEPT_MB = 300.0
-"""A helper that held more is not used again: what it keeps would count as the next solve's memory."""
+"""Memory, in MB, up to which a helper is used again: what it keeps counts as the next solve's memory. With a
+larger value more memory may be counted twice."""
 
 
 def solve(
@@ -206,7 +207,7 @@ def _solve_apart(model: CompiledModel, backend: Backend, options: SolverOptions,
         If the helper can't start, or the back-end has a fault.
     """
     limit = options.time_limit
-    seconds = None if limit is None else limit + max(GRACE_SECONDS, GRACE_SHARE * limit)
+    seconds = None if limit is None else limit + GRACE * max(limit, 10.0)
     plain = replace(model, variables=(), constraints=())
     call = _Solve(backend, plain, options, extras.start, traced=extras.trace is not None)
     helper = _helper()

@@ -93,10 +93,10 @@ def test_auto_goes_by_counting_where_its_time_is_too_short_for_the_model():
 
 
 def test_auto_goes_by_counting_when_the_time_is_over(monkeypatch):
-    def over(self, seconds, job):
+    def over(self, model):
         raise NoSchedule("the time is over")
 
-    monkeypatch.setattr("tutti.models.bfb.model.Programs._check_time", over)
+    monkeypatch.setattr("tutti.models.bfb.model.Programs._solved", over)
     assert make(parse_topology("torus:3x3"), time_limit=10).stats["solver"] == "counting"
     with pytest.raises(NoSchedule, match="the time is over"):
         make(parse_topology("torus:3x3"), by="model", time_limit=10)
