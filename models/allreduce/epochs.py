@@ -28,7 +28,13 @@ from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
-from tutti.models.forestcoll.epochs.column_generation import EpochOptimum, EpochProgram, EpochTrees
+from tutti.models.forestcoll.epochs.column_generation import (
+    ROUNDS,
+    EpochCounts,
+    EpochProgram,
+    EpochSearch,
+    EpochTrees,
+)
 from tutti.models.forestcoll.epochs.epoch_links import links_between
 from tutti.models.forestcoll.epochs.pricing import improve_all, new_trees
 from tutti.models.forestcoll.epochs.schedule import PARTS, Edges, laid, whole_units
@@ -47,75 +53,43 @@ from tutti.topologies.options import Duration, Options
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import parse_time
 
-MOST_RANKS = 128
-"""Prices are looked at for every two ranks in every epoch."""
+
+class Tuning(NamedTuple):
+    """The numbers that steer the search, besides its rounds."""
+
+    elements: int
+    """Most elements of the group of automorphisms. With a larger value programs are smaller."""
+    trees: int
+    """Most images of pairs in a schedule; of more pairs the heaviest are kept."""
+    longer: float
+    """Fraction of epochs by which their number grows; with a larger value fewer numbers are tried."""
+    worse: int
+    """Numbers of epochs in a row that may be worse than the best before the search ends."""
+    search_part: float
+    """Fraction of the time limit for the search; the rest is for the schedule."""
+    count_part: float
+    """Fraction of the time left that each number of epochs has at first."""
+    roots: int
+    """Roots for which first pairs are drawn. With a larger value the first program takes longer."""
+    turns: int
+    """Epochs from which on sums are spread, of the first pairs of each root."""
+    drawn: int
+    """Pairs that are drawn for a root in a round."""
 
 
-@dataclass(frozen=True)
-class Tuning:
-    """The numbers that steer the search.
-
-    Parameters
-    ----------
-    most_rows
-        Orbits of links times epochs: a second for each program.
-    most_elements
-        Of the group of automorphisms.
-    most_trees
-        Images of pairs in a schedule; where there would be more, the heaviest pairs are kept.
-    epochs_fold, most_epochs
-        The first number of epochs is the least, and this part of it more for each factor e of the time that a
-        rank's links need over α; the last one.
-    longer
-        By this part more epochs are tried.
-    worse
-        Numbers of epochs that may be worse than the best before the search ends.
-    search_part, epochs_part
-        Of the time, what the search has, and of what is left of that, each number of epochs at first.
-    first_roots, first_turns
-        For how many roots, and epochs from which on sums are spread, first trees are drawn.
-    early
-        By e to this from one epoch to the next the prices of first trees grow, where they end too late.
-    smoothing
-        Of the prices, what remains from one round to the next.
-    improved, new, drawn, spread
-        In a round, the pairs that are improved, and for how many roots how many new ones are drawn, with what
-        spread of the logarithms of prices.
-    added, least_price
-        In a round, the pairs that are added at most, each cheaper than the program's by more than this.
-    most_pairs, kept_pairs
-        Pairs known, and those kept when there are more.
-    few_rounds, stale_rounds, progress
-        A program is left, or done at last, after so many rounds without this much progress, relative.
-    """
-
-    most_rows: int = 4000
-    most_elements: int = 32
-    most_trees: int = 4096
-    epochs_fold: float = 0.25
-    most_epochs: int = 64
-    longer: float = 1 / 8
-    worse: int = 2
-    search_part: float = 0.8
-    epochs_part: float = 0.25
-    first_roots: int = 16
-    first_turns: int = 5
-    early: float = 3.0
-    smoothing: float = 0.8
-    improved: int = 60
-    new: int = 4
-    drawn: int = 3
-    spread: float = 0.3
-    added: int = 60
-    least_price: float = 1e-9
-    most_pairs: int = 1500
-    kept_pairs: int = 700
-    few_rounds: int = 8
-    stale_rounds: int = 25
-    progress: float = 1e-4
-
-
-TUNING = Tuning()
+TUNING = Tuning(
+    elements=32,
+    trees=4096,
+    longer=1 / 8,
+    worse=2,
+    search_part=0.8,
+    count_part=0.25,
+    roots=16,
+    turns=5,
+    drawn=3,
+)
+COUNTS = EpochCounts(fold=0.25, most=64, rows=4000)
+"""As in `models.forestcoll.epochs`, but `fold` counts the least number of epochs; a program takes 1 s."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +128,7 @@ class Lines:
     @classmethod
     def of(cls, topology: Topology) -> Lines:
         """Return them under a group that is not too large."""
-        nodes, _ = automorphisms(topology).some_elements(TUNING.most_elements)
+        nodes, _ = automorphisms(topology).some_elements(TUNING.elements)
         return cls(topology, nodes.astype(np.int64), links_between(topology))
 
     @cached_property
@@ -258,8 +232,10 @@ def _joined(pairs: list[_Pairs]) -> _Pairs:
     return _Pairs(*(np.concatenate(columns) for columns in zip(*pairs, strict=True)))
 
 
-class _Search:
+class _Search(EpochSearch):
     """Pairs of trees for a number of epochs; time in units of the vector over the median line, or of α."""
+
+    rounds = ROUNDS._replace(smoothing=0.8, improved=60, new=4, known=1500, kept=700, progress=1e-4)
 
     def __init__(self, lines: Lines, size: float, epochs: int, rng: np.random.Generator) -> None:
         self.lines, self.epochs, self.rng = lines, epochs, rng
@@ -269,7 +245,6 @@ class _Search:
         self.rows = lines.rows(epochs)
         self.height = lines.height
         self.roots = lines.roots[2 * self.height[lines.roots] <= epochs]
-        self.program: EpochProgram
 
     def begin(self, known: _Pairs | None) -> None:
         """Begin with pairs of one epoch less, or under random prices.
@@ -282,7 +257,7 @@ class _Search:
         if known is None:
             known = _joined([*self._first()])
         else:
-            most = max(1, TUNING.kept_pairs // len(known.up))
+            most = max(1, self.rounds.kept // len(known.up))
             known = _joined([known.paused(epoch) for epoch in self.rng.permutation(self.epochs)[:most]])
         if not len(known.up):
             raise NoSchedule(f"allreduce_epochs on {self.lines.topology.name}: no trees in {self.epochs}")
@@ -291,65 +266,41 @@ class _Search:
 
     def _first(self) -> Iterator[_Pairs]:
         """Yield pairs under random prices, and under such as grow away from the turn."""
-        for root in self.rng.permutation(self.roots)[: TUNING.first_roots].tolist():
+        for root in self.rng.permutation(self.roots)[: TUNING.roots].tolist():
             low, high = int(self.height[root]), int(self.epochs - self.height[root])
-            for turn in np.unique(np.linspace(low, high, TUNING.first_turns).astype(int)).tolist():
-                for early in (0.0, TUNING.early):
+            for turn in np.unique(np.linspace(low, high, TUNING.turns).astype(int)).tolist():
+                for early in (0.0, self.rounds.early):
                     far = np.arange(self.epochs)
                     growing = np.exp(early * np.where(far < turn, turn - 1 - far, far - turn))
                     prices = self.rng.random((self.lines.orbits, self.epochs)) * growing
                     yield self._new(self._given(prices.ravel()), root, turn, 2, 0.0 if early else 1.0)
 
-    def run(self, until: float, rounds: int) -> None:
-        """Add pairs round by round, until so many rounds hardly help."""
-        smooth, least, stale = self.solved.price, self.solved.time, 0
-        while now() < until and stale < rounds:
-            smooth = TUNING.smoothing * smooth + (1 - TUNING.smoothing) * self.solved.price
-            if not self._round(smooth):
-                smooth = self.solved.price
-                self._round(smooth)
-            stale = stale + 1 if self.solved.time > least * (1 - TUNING.progress) else 0
-            least = min(least, self.solved.time)
-
-    @property
-    def solved(self) -> EpochOptimum:
-        """The optimum over the pairs known."""
-        return self.program.solved or self.program.solve()
-
     def used(self) -> tuple[_Pairs, FloatArray]:
         """Return the pairs in use, and their weights."""
-        kept = np.flatnonzero(self.solved.weight > 0)
-        return _Pairs.of(self.program.trees.take(kept)), self.solved.weight[kept]
+        kept = np.flatnonzero(self.program.optimum.weight > 0)
+        return _Pairs.of(self.program.trees.take(kept)), self.program.optimum.weight[kept]
 
     def keep(self, most: int) -> None:
         """Keep so many pairs, the heaviest."""
-        if np.count_nonzero(self.solved.weight > 0) > most:
-            trees = self.program.trees.take(np.argsort(-self.solved.weight, kind="stable")[:most])
+        if np.count_nonzero(self.program.optimum.weight > 0) > most:
+            trees = self.program.trees.take(np.argsort(-self.program.optimum.weight, kind="stable")[:most])
             self.program = EpochProgram(self.rows, self.bandwidth, self.alpha, trees)
             self.program.solve()
 
-    def _round(self, prices: FloatArray) -> int:
-        """Add pairs that are cheap under these prices; return how many."""
+    def candidates(self, prices: FloatArray) -> EpochTrees:
+        """Return pairs in use, improved, and new ones."""
         given, (support, _) = self._given(prices), self.used()
-        chosen = self.rng.permutation(len(support.up))[: TUNING.improved]
+        chosen = self.rng.permutation(len(support.up))[: self.rounds.improved]
         found = [self._improved(given, _Pairs(*(each[[one]] for each in support))) for one in chosen]
-        for root in self.rng.permutation(self.roots)[: TUNING.new].tolist():
+        for root in self.rng.permutation(self.roots)[: self.rounds.new].tolist():
             turn = int(self.rng.integers(self.height[root], self.epochs - self.height[root] + 1))
-            found.append(self._new(given, root, turn, TUNING.drawn, TUNING.spread))
-        trees, solved = _joined(found).trees, self.solved
-        reduced = self.program.reduced(trees, solved.price, solved.worth)
-        order = np.argsort(reduced, kind="stable")
-        added = self.program.add(trees.take(order[reduced[order] < -TUNING.least_price][: TUNING.added]))
-        if added:
-            self.program.solve()
-            if len(self.program.trees) > TUNING.most_pairs:
-                self.program.forget(TUNING.kept_pairs)
-        return added
+            found.append(self._new(given, root, turn, TUNING.drawn, self.rounds.spread))
+        return _joined(found).trees
 
     def _given(self, prices: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return prices (N, N, epochs) of edges up, by parent and child, and down; infinite: no link."""
         ranks = self.lines.topology.num_ranks
-        each = np.append(np.maximum(prices, 0.0) + TUNING.least_price, np.inf)[self.rows]
+        each = np.append(np.maximum(prices, 0.0) + self.rounds.least_price, np.inf)[self.rows]
         return each[:ranks, :ranks], each[ranks:, ranks:]
 
     def _new(
@@ -402,7 +353,7 @@ def synthesize(problem: Problem, options: AllreduceEpochsOptions, rng: np.random
     until = now() + TUNING.search_part * float(parse_time(options.time_limit))
     lines = Lines.of(problem.topology)
     search = _fastest(lines, float(problem.size), until, rng)
-    search.keep(max(1, TUNING.most_trees // len(lines.ranks)))
+    search.keep(max(1, TUNING.trees // len(lines.ranks)))
     pairs, weight = search.used()
     stats = {"epochs": search.epochs, "trees": len(weight) * len(lines.ranks)}
     return _schedule(problem, Fraction(problem.size), lines, pairs, weight).replace(stats=stats)
@@ -413,16 +364,16 @@ def _fastest(lines: Lines, size: float, until: float, rng: np.random.Generator) 
     topology, steps = lines.topology, 2 * int(lines.height.min())
     alpha, seconds = float(topology.alpha.floats.max()), size / float(topology.ingress.floats.min())
     fold = np.log(max(1.0, seconds / alpha)) if alpha > 0 else np.inf
-    most = TUNING.most_rows // lines.orbits
+    most = COUNTS.rows // lines.orbits
     if steps > most:
         raise NoSchedule(f"allreduce_epochs on {topology.name}: too many links times steps for its programs")
-    most = min(most, max(steps, TUNING.most_epochs))
-    search = best = _Search(lines, size, int(min(steps * (1 + TUNING.epochs_fold * fold), most)), rng)
+    most = min(most, max(steps, COUNTS.most))
+    search = best = _Search(lines, size, int(min(steps * (1 + COUNTS.fold * fold), most)), rng)
     search.begin(None)
     worse = 0
     while True:
-        search.run(now() + TUNING.epochs_part * (until - now()), TUNING.few_rounds)
-        best, worse = (search, 0) if search.solved.time <= best.solved.time else (best, worse + 1)
+        search.run(now() + TUNING.count_part * (until - now()), search.rounds.stale // 3)
+        best, worse = (search, 0) if search.time <= best.time else (best, worse + 1)
         further = max(1, int(search.epochs * TUNING.longer))
         if now() >= until or worse > TUNING.worse or search.epochs + further > most:
             break
@@ -434,7 +385,7 @@ def _fastest(lines: Lines, size: float, until: float, rng: np.random.Generator) 
             search.begin(known)
         except NoSchedule:  # bandwidths so far apart that the solver calls a program infeasible
             break
-    best.run(until, TUNING.stale_rounds)
+    best.run(until)
     return best
 
 
@@ -462,12 +413,10 @@ def _schedule(problem: Problem, size: Fraction, lines: Lines, pairs: _Pairs, wei
 
 
 def check(problem: Problem, options: AllreduceEpochsOptions) -> None:
-    """Raise `Unsupported` for large networks."""
-    topology = problem.topology
-    if topology.num_ranks > MOST_RANKS:
-        raise METHOD.unsupported(
-            f"takes at most {MOST_RANKS} ranks; {topology.name} has {topology.num_ranks}"
-        )
+    """Raise `Unsupported` for large networks: prices are looked at for every two ranks in every epoch."""
+    topology, most = problem.topology, 128
+    if topology.num_ranks > most:
+        raise METHOD.unsupported(f"takes at most {most} ranks; {topology.name} has {topology.num_ranks}")
 
 
 METHOD = Method(
@@ -476,10 +425,7 @@ METHOD = Method(
     synthesize=synthesize,
     options=AllreduceEpochsOptions,
     capabilities=Capabilities(
-        (Kind.ALLREDUCE,),
-        Groups.NONE,
-        switches=Switches.NONE,
-        further=f"at most {MOST_RANKS} ranks",
+        (Kind.ALLREDUCE,), Groups.NONE, switches=Switches.NONE, further="at most 128 ranks"
     ),
     check=check,
     size_dependent=lambda problem, options: True,

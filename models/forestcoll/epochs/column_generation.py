@@ -43,58 +43,62 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 
-@dataclass(frozen=True)
-class Tuning:
-    """The numbers that steer the search.
+class Rounds(NamedTuple):
+    """The numbers that steer the rounds of a search."""
 
-    Parameters
-    ----------
-    least_epochs, most_epochs
-        Between which the number of epochs is chosen.
-    epochs_fold
-        Epochs for each factor e of the time that a rank's links need over α.
-    most_rows
-        Orbits of lines times epochs: a few tenths of a second for each program.
-    first_part
-        Of the time, for half the epochs.
-    first_trees
-        Trees that the search begins with.
-    early
-        By e to this from one epoch to the next the prices of first trees grow, where they end too late.
-    smoothing
-        Of the prices, what remains from one round to the next.
-    improved, new
-        In a round, the trees of the program that are improved, and new ones.
-    spread
-        Of the logarithms of the prices under which new trees begin.
-    added, least_price
-        In a round, the trees that are added at most, each cheaper than its root's by more than this.
-    most_trees, kept_trees
-        Trees known, and those kept when there are more.
-    stale_rounds, progress
-        The search ends after so many rounds without this much progress, relative.
-    """
-
-    least_epochs: int = 4
-    most_epochs: int = 20
-    epochs_fold: float = 2.3
-    most_rows: int = 1000
-    first_part: float = 0.15
-    first_trees: int = 240
-    early: float = 3.0
-    smoothing: float = 0.9
-    improved: int = 100
-    new: int = 8
-    spread: float = 0.3
-    added: int = 60
-    least_price: float = 1e-9
-    most_trees: int = 900
-    kept_trees: int = 500
-    stale_rounds: int = 25
-    progress: float = 1e-5
+    smoothing: float
+    """Fraction of the prices that stays from one round to the next. A larger value lets them change less."""
+    improved: int
+    """Trees in use that are improved in a round. With a larger value rounds are fewer and longer."""
+    new: int
+    """Roots for which new trees are drawn in a round; a larger value, as above."""
+    known: int
+    """Trees from which on some are forgotten. With a larger value programs take longer."""
+    kept: int
+    """Trees that are kept then."""
+    progress: float
+    """Relative progress below which a round counts as stale. With a larger value a search ends sooner."""
+    stale: int
+    """Stale rounds in a row after which a search ends. With a larger value it ends later."""
+    added: int
+    """Most trees that are added in a round, the cheapest ones."""
+    least_price: float
+    """By how much, in the program's units, a tree must be cheaper than those in use to be added."""
+    spread: float
+    """Standard deviation of the logarithms of the prices under which new trees are drawn."""
+    early: float
+    """Logarithm of the factor by which first trees' prices grow with each epoch, where they end too late."""
 
 
-TUNING = Tuning()
+ROUNDS = Rounds(
+    smoothing=0.9,
+    improved=100,
+    new=8,
+    known=900,
+    kept=500,
+    progress=1e-5,
+    stale=25,
+    added=60,
+    least_price=1e-9,
+    spread=0.3,
+    early=3.0,
+)
+
+
+class EpochCounts(NamedTuple):
+    """How many epochs a search has."""
+
+    fold: float
+    """Epochs more for each factor of e by which the bytes into a rank take longer than α."""
+    most: int
+    """Most epochs, however small α is."""
+    rows: int
+    """Most orbits of links times epochs; with a larger value a program takes longer."""
+
+
+COUNTS = EpochCounts(fold=2.3, most=20, rows=1000)
+FIRST_TREES = 240
+"""Trees that the search begins with. With a larger value the first program takes longer."""
 FIRST = HighsOptions(method="ipm")
 LATER = HighsOptions(method="simplex", strategy="primal", presolve=False)
 """How the first program is solved, and those after it, from the last basis."""
@@ -200,10 +204,26 @@ class EpochProgram:
         )
         return self.solved
 
-    def forget(self, most: int) -> None:
+    @property
+    def optimum(self) -> EpochOptimum:
+        """The optimum over the trees known."""
+        return self.solved or self.solve()
+
+    def extend(self, found: EpochTrees, rounds: Rounds) -> int:
+        """Add those trees that lower the optimum, the cheapest first; return how many are new."""
+        reduced = self.reduced(found, self.optimum.price, self.optimum.worth)
+        order = np.argsort(reduced, kind="stable")
+        added = self.add(found.take(order[reduced[order] < -rounds.least_price][: rounds.added]))
+        if added:
+            self.solve()
+            if len(self.trees) > rounds.known:
+                self._forget(rounds.kept)
+        return added
+
+    def _forget(self, most: int) -> None:
         """Keep the trees of least reduced cost, and all of the basis."""
-        solved = self.solved
-        if solved is None or solved.basis is None or len(self.trees) <= most:
+        solved = self.optimum
+        if solved.basis is None:
             return
         places = solved.basis.columns[self.epochs :]
         order = np.argsort(np.where(places == Place.BASIC, -np.inf, solved.reduced), kind="stable")
@@ -286,13 +306,45 @@ def planned(topology: Topology, size: Fraction, seconds: float, rng: np.random.G
     except NoSchedule:  # trees are higher than that
         search.begin(search.epochs)
     else:
-        search.run(begin + seconds * TUNING.first_part)
+        search.run(begin + 0.15 * seconds)
         search.halve()
     search.run(begin + seconds)
     return search.plan()
 
 
-class _ColumnGeneration:
+class EpochSearch:
+    """Rounds in which trees are added that are cheap under the program's smoothed prices."""
+
+    program: EpochProgram
+    rounds = ROUNDS
+
+    @property
+    def time(self) -> float:
+        """The optimum over the trees known."""
+        return self.program.optimum.time
+
+    def candidates(self, prices: FloatArray) -> EpochTrees:
+        """Return trees that are cheap under these prices."""
+        raise NotImplementedError
+
+    def ended(self) -> bool:
+        """Whether a round that adds nothing under the program's own prices ends the search."""
+        return False
+
+    def run(self, until: float, stale: int | None = None) -> None:
+        """Do rounds until a moment, or until so many in a row hardly help."""
+        smooth, least, fruitless = self.program.optimum.price, self.time, 0
+        while now() < until and fruitless < (stale or self.rounds.stale):
+            smooth = self.rounds.smoothing * smooth + (1 - self.rounds.smoothing) * self.program.optimum.price
+            if not self.program.extend(self.candidates(smooth), self.rounds):
+                smooth = self.program.optimum.price
+                if not self.program.extend(self.candidates(smooth), self.rounds) and self.ended():
+                    return
+            fruitless = fruitless + 1 if self.time > least * (1 - self.rounds.progress) else 0
+            least = min(least, self.time)
+
+
+class _ColumnGeneration(EpochSearch):
     """The program and its prices; time in units of a shard over the median line."""
 
     def __init__(self, lines: EpochLinks, shard: float, rng: np.random.Generator) -> None:
@@ -302,23 +354,22 @@ class _ColumnGeneration:
         self.bandwidth = lines.bandwidth * self.unit / shard
         self.alpha = lines.alpha / self.unit
         self.matchings: list[dict[tuple[int, int], int]] = []
-        self.program: EpochProgram
 
     @property
     def epochs(self) -> int:
-        """How many are best, about: an even number, more for less α."""
+        """How many are best, about: an even number, at least 4, more for less α."""
         topology = self.lines.topology
         into = topology.ingress.floats[: topology.num_ranks].min()
         needed = (topology.num_ranks - 1) * self.shard / float(into)
         longest = float(self.lines.alpha.max())
         fold = math.log(max(needed / longest, 1.0)) if longest > 0 else math.inf
-        most = min(TUNING.most_epochs, TUNING.most_rows // len(self.bandwidth))
-        if most < TUNING.least_epochs:
+        least, most = 4, min(COUNTS.most, COUNTS.rows // len(self.bandwidth))
+        if most < least:
             raise Unsupported(
                 f"trees in epochs: {topology.name} has {len(self.bandwidth)} orbits of links under a group "
-                f"that moves every rank; {TUNING.most_rows // TUNING.least_epochs} at most"
+                f"that moves every rank; {COUNTS.rows // least} at most"
             )
-        return 2 * int(min(max(TUNING.epochs_fold * fold, TUNING.least_epochs), most) / 2)
+        return 2 * int(min(max(COUNTS.fold * fold, least), most) / 2)
 
     def begin(self, epochs: int) -> None:
         """Begin with trees under random prices."""
@@ -326,7 +377,7 @@ class _ColumnGeneration:
         rows = self.lines.rows(self.matchings)
         found = self._first(rows, 0.0)
         if len(np.unique(found.root)) < len(self.roots):
-            found = self._first(rows, TUNING.early)
+            found = self._first(rows, ROUNDS.early)
         if len(np.unique(found.root)) < len(self.roots):
             raise NoSchedule(f"trees in epochs: none spans {self.lines.topology.name} in {epochs} epochs")
         self.program = EpochProgram(rows, self.bandwidth, self.alpha, found)
@@ -338,13 +389,13 @@ class _ColumnGeneration:
         growing = np.exp(early * np.arange(epochs))
         prices = self.rng.random((len(self.bandwidth), epochs)) * growing / self.bandwidth[:, None]
         given = self._given(rows, prices.ravel())
-        each = -(-TUNING.first_trees // len(self.roots))
-        trees = [self._new(given, root, each, 1.0)[0] for root in roots]
+        each = -(-FIRST_TREES // len(self.roots))
+        trees = [self._new(given, root, each, 1.0) for root in roots]
         return reduce(EpochTrees.plus, trees)
 
     def halve(self) -> None:
         """Put two epochs in place of each."""
-        solved = self._solved
+        solved = self.program.optimum
         used = self.program.trees.take(np.flatnonzero(solved.weight > 0))
         first = replace(used, epoch=np.where(used.epoch >= 0, 2 * used.epoch, -1))
         second = replace(used, epoch=np.where(used.epoch >= 0, 2 * used.epoch + 1, -1))
@@ -353,55 +404,36 @@ class _ColumnGeneration:
         self.program = EpochProgram(rows, self.bandwidth, self.alpha, first.plus(second))
         self.program.solve()
 
-    def run(self, until: float) -> None:
-        """Add trees round by round."""
-        smooth, least, stale = self._solved.price, self._solved.time, 0
-        while now() < until and stale < TUNING.stale_rounds:
-            smooth = TUNING.smoothing * smooth + (1 - TUNING.smoothing) * self._solved.price
-            if not self._round(smooth):
-                smooth = self._solved.price
-                if not self._round(smooth):
-                    return
-            stale = stale + 1 if self._solved.time > least * (1 - TUNING.progress) else 0
-            least = min(least, self._solved.time)
-
     def plan(self) -> EpochPlan:
         """Return what was found."""
-        solved = self._solved
+        solved = self.program.optimum
         kept = np.flatnonzero(solved.weight > 0)
         return EpochPlan(
             self.lines, self.program.trees.take(kept), solved.weight[kept], solved.lasting * self.unit
         )
 
-    @property
-    def _solved(self) -> EpochOptimum:
-        return self.program.solved or self.program.solve()
-
-    def _round(self, prices: FloatArray) -> int:
-        """Add trees that are cheap under these prices; return how many."""
-        solved, given = self._solved, self._given(self.program.rows, prices)
-        support = np.flatnonzero(solved.weight > 0)
-        chosen = self.rng.choice(support, min(TUNING.improved, len(support)), replace=False)
+    def candidates(self, prices: FloatArray) -> EpochTrees:
+        """Return trees in use, improved, and new ones."""
+        given = self._given(self.program.rows, prices)
+        support = np.flatnonzero(self.program.optimum.weight > 0)
+        chosen = self.rng.choice(support, min(ROUNDS.improved, len(support)), replace=False)
         found = self.program.trees.take(chosen)
         improve_all(given, found.parent, found.epoch, self.rng)
-        each = -(-TUNING.new // len(self.roots))
-        for root in self.rng.permutation(len(self.roots))[: TUNING.new]:
-            found = found.plus(self._new(given, int(root), each, TUNING.spread)[0])
-        reduced = self.program.reduced(found, solved.price, solved.worth)
-        order = np.argsort(reduced, kind="stable")
-        added = self.program.add(found.take(order[reduced[order] < -TUNING.least_price][: TUNING.added]))
-        if added:
-            self.program.solve()
-            if len(self.program.trees) > TUNING.most_trees:
-                self.program.forget(TUNING.kept_trees)
-        return added
+        each = -(-ROUNDS.new // len(self.roots))
+        for root in self.rng.permutation(len(self.roots))[: ROUNDS.new]:
+            found = found.plus(self._new(given, int(root), each, ROUNDS.spread))
+        return found
 
-    def _new(self, given: FloatArray, root: int, count: int, spread: float) -> tuple[EpochTrees, FloatArray]:
-        """Return new trees for a root, and their prices."""
+    def ended(self) -> bool:
+        """Whether a round that adds nothing ends the search: it improves most trees in use."""
+        return True
+
+    def _new(self, given: FloatArray, root: int, count: int, spread: float) -> EpochTrees:
+        """Return new trees for a root."""
         parent, epoch, cost = new_trees(given, int(self.roots[root]), count, spread, self.rng)
         spans = np.isfinite(cost)
-        return EpochTrees(np.full(int(spans.sum()), root), parent[spans], epoch[spans]), cost[spans]
+        return EpochTrees(np.full(int(spans.sum()), root), parent[spans], epoch[spans])
 
     def _given(self, rows: Int64Array, prices: FloatArray) -> FloatArray:
         """Return prices (N, N, epochs), infinite where nothing goes."""
-        return np.where(rows >= 0, np.append(np.maximum(prices, 0.0) + TUNING.least_price, 0.0)[rows], np.inf)
+        return np.where(rows >= 0, np.append(np.maximum(prices, 0.0) + ROUNDS.least_price, 0.0)[rows], np.inf)

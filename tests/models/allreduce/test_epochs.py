@@ -71,7 +71,7 @@ def test_the_program_is_what_it_says():
     total = np.hstack([np.zeros(epochs), np.ones(matrix.shape[1])])[None, :]
     cost = np.hstack([np.ones(epochs), np.zeros(matrix.shape[1])])
     found = linprog(cost, A_ub=rows, b_ub=np.full(len(rows), -5e-7), A_eq=total, b_eq=[1.0])
-    assert search.solved.time * search.unit == pytest.approx(found.fun, rel=1e-6)
+    assert search.program.optimum.time * search.unit == pytest.approx(found.fun, rel=1e-6)
 
 
 def _use(parent, rise, fall, link, links, epochs):
@@ -140,7 +140,7 @@ def test_images_load_alike_links_alike():
 
 
 def test_only_the_heaviest_pairs_are_kept(monkeypatch):
-    few = epochs_module.Tuning(most_trees=40)
+    few = epochs_module.TUNING._replace(trees=40)
     monkeypatch.setattr(epochs_module, "TUNING", few)
     schedule = made("torus:3x3", 32 * 10**6)
     assert schedule.stats["trees"] <= 40
@@ -177,7 +177,7 @@ def test_it_needs_a_size():
 
 
 def test_too_many_rows_are_refused(monkeypatch):
-    monkeypatch.setattr(epochs_module, "TUNING", epochs_module.Tuning(most_rows=3))
+    monkeypatch.setattr(epochs_module, "COUNTS", epochs_module.COUNTS._replace(rows=3))
     with pytest.raises(
         NoSchedule, match="allreduce_epochs on ring:4: too many links times steps for its programs"
     ):
