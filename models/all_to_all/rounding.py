@@ -16,33 +16,23 @@ import numpy.typing as npt
 
 from tutti.models.all_to_all.certificate import SourceFlow
 from tutti.models.all_to_all.demand import Demand
+from tutti.models.solvers.outcome import ROUNDING
 from tutti.topologies.exact import INT64_MAX, FloatArray, Int64Array, IntArray
 from tutti.topologies.graphs.shortest_paths import Adjacency, ShortestTree, shortest_tree
 from tutti.topologies.kernels import kernel
 
 FINE_LENGTH = 2**30
-"""The largest length, where lengths are rounded to a grid."""
+"""Largest length, where lengths are rounded to a grid: as fine as the rounding errors of a solver's duals."""
 
-EQUAL = 1e-6
-"""Relative: values this close may stand for one rational."""
-
-MOST_PARTS = 1000
-"""The largest denominator that a value is thought to have."""
+ALIKE = 2**8
+"""Ratio of bandwidths up to which a solver is given all of them as they are. With a larger value solvers meet
+programs of less even numbers."""
 
 MOST_COMMON = 2**31
-"""The largest common denominator of them all."""
+"""Largest common denominator of the rationals that a solver's values may stand for."""
 
 PARTS = 2**4 * 3**3 * 5**2 * 7 * 11 * 13
 """Parts of the largest demand; many fractions are whole numbers of them."""
-
-SURPLUS = 100
-"""Times what a source sends: more on a link is cut off. (A.1) lets nodes keep what they need not have."""
-
-FINE_SHARE = 2**36
-"""What shares are rounded to, unless small fractions do."""
-
-SIMPLE_SHARE = 10**4
-"""Denominators of shares up to this are tried: where they are the optimum's, both bounds meet."""
 
 
 def rational_lengths(values: FloatArray) -> list[Int64Array]:
@@ -72,11 +62,11 @@ def common_parts(values: FloatArray) -> int | None:
     """
     common = 1
     for value in np.unique(np.round(values, 7)).tolist():
-        if abs(value * common - round(value * common)) <= EQUAL * common:
+        if abs(value * common - round(value * common)) <= ROUNDING * common:
             continue
-        simple = Fraction(value).limit_denominator(MOST_PARTS)
+        simple = Fraction(value).limit_denominator(1000)
         common = math.lcm(common, simple.denominator)
-        if abs(value - simple) > EQUAL or common > MOST_COMMON:
+        if abs(value - simple) > ROUNDING or common > MOST_COMMON:
             return None
     return common
 
@@ -103,9 +93,10 @@ def exact_flow(demand: Demand, flows: FloatArray, parts: int = PARTS) -> SourceF
     widest = int(topology.in_degrees.max())
     total = float(demand.amounts.sum()) + demand.denominator * topology.num_ranks
     # on the grid of 1/(denominator * factor) demands are whole, and so are multiples of largest / parts
-    room = int(INT64_MAX // 4 / (total * widest * SURPLUS))
+    surplus = 100  # times what a source sends, on one link: (A.1) lets nodes keep what they need not have
+    room = int(INT64_MAX // 4 / (total * widest * surplus))
     factor = max(1, min(parts // math.gcd(parts, largest), room))
-    most = SURPLUS * demand.amounts[sources].sum(axis=1, keepdims=True)
+    most = surplus * demand.amounts[sources].sum(axis=1, keepdims=True)
     weights = np.rint(np.minimum(flows * largest, most) * factor).astype(np.int64)
     needed = np.zeros((len(sources), topology.num_nodes), dtype=np.int64)
     needed[:, : topology.num_ranks] = demand.amounts[sources] * factor
@@ -242,12 +233,12 @@ def rounded_shares(shares: FloatArray, owners: IntArray) -> Iterator[tuple[list[
     owners
         int64, shape (columns,): whose share each is.
     """
-    given = np.maximum(shares, 0.0).tolist()
-    exact = {share: Fraction(share).limit_denominator(SIMPLE_SHARE) for share in given}
+    given, fine = np.maximum(shares, 0.0).tolist(), 2**36
+    exact = {share: Fraction(share).limit_denominator(10**4) for share in given}
     common = math.lcm(*{simple.denominator for simple in exact.values()})
-    if common <= FINE_SHARE:
+    if common <= fine:
         yield _completed([int(exact[share] * common) for share in given], owners, common), common
-    yield _completed([int(share * FINE_SHARE) for share in given], owners, FINE_SHARE), FINE_SHARE
+    yield _completed([int(share * fine) for share in given], owners, fine), fine
 
 
 def _completed(shares: list[int], owners: IntArray, denominator: int) -> list[int]:

@@ -14,7 +14,6 @@ exactly.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -22,21 +21,16 @@ import numpy as np
 
 from tutti.models.allreduce.certificate import FINE, Optimum, Shares, halves_of, on_grid, shares_of
 from tutti.models.allreduce.cuts import Cuts, broken_cuts, master, whole_bandwidths
-from tutti.models.allreduce.optimum import TOLERANCE
 from tutti.models.allreduce.vertex import basic_solution
 from tutti.models.solvers import SolverResult, find_backend, solve
 from tutti.models.solvers.compiled import CompiledModel
 from tutti.models.solvers.options import Feature
+from tutti.models.solvers.outcome import TOLERANCE
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import FloatArray
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
-
-MOST_ROUNDS = 200
-"""Programs after which no balanced optimum is found."""
-MOST_RATIO = 16.0
-"""Bandwidths count as no further apart, or the second term would only look at the narrowest link."""
 
 
 def balanced_shares(optimum: Optimum, solver: str) -> Shares | None:
@@ -61,7 +55,7 @@ def balanced_shares(optimum: Optimum, solver: str) -> Shares | None:
     cuts = Cuts.of(topology, ())
     for cut in optimum.proof.cuts:
         cuts.add(cut.half, cut.inside)
-    for _ in range(MOST_ROUNDS):
+    for _ in range(200):
         program = _Program(optimum, cuts)
         result = solve(program.model, solver, find_backend(solver, [Feature.LP]).options())
         if result.values is None:
@@ -94,7 +88,7 @@ class _Program:
         unit = Fraction(int(np.gcd.reduce(numerators)), topology.bandwidth.denominator)
         sum_of_roots = optimum.shares.rate / unit
         wide = np.array([numerators[list(route)].min() for route in arcs.routes])
-        ratio = np.minimum(np.rint(wide / wide.min()), MOST_RATIO)
+        ratio = np.minimum(np.rint(wide / wide.min()), 16.0)  # else only the narrowest links would matter
         self.matrix = _matrix(first.matrix, ranks, ratio)
         right = np.zeros(self.matrix.shape[0])
         right[: topology.num_links] = whole_bandwidths(topology) / first.scale
@@ -133,11 +127,8 @@ def _matrix(first: csr_array, ranks: int, ratio: FloatArray) -> csr_array:
 
 def _exact(optimum: Optimum, program: _Program, result: SolverResult) -> Shares | None:
     """Return the shares that the solver's basis means; None if that is no vertex in whole numbers."""
-    if result.outcome.basis is None:
-        return None
-    cost: Sequence[int] = program.cost.tolist()
-    exact = basic_solution(program.matrix, result.outcome.basis, program.right, cost)
-    if exact is None or min(exact[0][0]) < 0:
+    exact = basic_solution(program.matrix, result.outcome.basis, program.right, program.cost.tolist())
+    if exact is None:
         return None
     arcs = optimum.arcs
     try:

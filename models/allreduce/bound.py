@@ -21,13 +21,6 @@ from tutti.topologies.topology import Topology
 TREES, ANY = "tree schedules", "any schedule"
 """What the bound is a bound on: ``scope`` in its certificate."""
 
-MOST_RANKS = 64
-MOST_ARCS = 2000
-"""The networks for which the bound is given unasked: ranks, and direct links and pairs that switches join."""
-
-UNASKED_SECONDS = 10.0
-"""What is proven by then is given unasked; measured: below 1 s."""
-
 
 def lp_bound(
     topology: Topology, collective: Collective, partition: Bound | None, *, asked: bool = False
@@ -55,7 +48,7 @@ def lp_bound(
         return None
     parts = partition.certificate["parts"] if partition else ()
     try:
-        limit = ASKED_SECONDS if asked else UNASKED_SECONDS
+        limit = ASKED_SECONDS if asked else 10.0  # measured: below 1 s on networks that are small
         found = allreduce_optimum(topology, parts, time_limit=limit, by="cuts")
     except (InputError, NoSchedule):  # numbers beyond 64 bits, or no time: the other bounds must do
         return None
@@ -74,5 +67,5 @@ def lp_bound(
 
 
 def is_small(topology: Topology) -> bool:
-    """Return whether the bound is given unasked."""
-    return topology.num_ranks <= MOST_RANKS and len(Arcs.of(topology)) <= MOST_ARCS
+    """Return whether the bound is given unasked: by ranks, and direct links and pairs that switches join."""
+    return topology.num_ranks <= 64 and len(Arcs.of(topology)) <= 2000

@@ -26,6 +26,7 @@ import numpy as np
 
 from tutti.models.all_to_all.rounding import common_parts
 from tutti.models.allreduce.cuts import BROADCAST, REDUCE, Arcs, Cuts, Half, routes_over_switches, throughput
+from tutti.models.solvers import Effort
 from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.exact import INT64_MAX, BoolArray, FloatArray, Int32Array, Int64Array
 from tutti.topologies.topology import Topology
@@ -35,13 +36,14 @@ NAMES = {BROADCAST: "out", REDUCE: "in"}
 
 PROGRAM = "linear program (B.5)"
 
-FINE, COARSE = 2**44, 2**29
-"""All of a solution together, where it is rounded to a grid: to look for cuts, and to scale it exactly."""
+FINE = 2**44
+"""Sum of a solution that is rounded to a grid to look for cuts: nearly all bits of a double."""
+CLOSE = 1e-3
+"""Relative distance from the optimum that counts as close: what is closer is not improved any more. With a
+larger value some schedules take longer, and are found sooner."""
 
 _MOST = INT64_MAX >> 2
 """A solution's whole numbers together; max-flows need the spare bits."""
-_WIDE = 1e-3
-"""Where the interval is wider, relatively, even shares are tried too."""
 
 
 class WeightedCut(NamedTuple):
@@ -246,19 +248,6 @@ def _overload(arcs: Arcs, capacity: Int64Array) -> Fraction:
     return max(Fraction(amount, b) for amount, b in ratios) * bandwidth.denominator
 
 
-@dataclass
-class Effort:
-    """What it took: `rounds` programs, of which `variables` and `constraints` are the last one's."""
-
-    program: str
-    rounds: int = 0
-    build_s: float = 0.0
-    solve_s: float = 0.0
-    variables: int = 0
-    constraints: int = 0
-    solver: str = ""
-
-
 @dataclass(frozen=True, eq=False)
 class Optimum:
     """The best that trees can do, from both sides.
@@ -326,7 +315,7 @@ def proven_optimum(
         return None
     shares = shares_of(arcs, whole)
     found = Optimum(arcs, shares, proof, effort) if shares.rate else None
-    if found is None or found.gap > _WIDE:
+    if found is None or found.gap > CLOSE:
         even = Optimum(arcs, even_shares(arcs), proof, effort)
         found = even if found is None or even.upper < found.upper else found
     return found
@@ -349,12 +338,12 @@ def tightest(topology: Topology, found: Iterable[Optimum | None]) -> Optimum:
 def whole_solutions(values: FloatArray, duals: FloatArray) -> Iterator[tuple[list[int], list[int]]]:
     """Yield a solver's solution in whole numbers, up to scale: as simple fractions, if it is close to some.
 
-    And on a grid: nearly proportional, with about `COARSE` and `FINE` for the sums.
+    And on a grid: nearly proportional, with about 2^29 and `FINE` for the sums, as values are scaled exactly.
     """
     simple = _simple(values), _simple(duals)
     if simple[0] is not None and simple[1] is not None:
         yield simple[0], simple[1]
-    yield on_grid(values, COARSE), on_grid(duals, FINE)
+    yield on_grid(values, 2**29), on_grid(duals, FINE)
 
 
 def _simple(values: FloatArray) -> list[int] | None:

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tutti.models.all_to_all.rounding import ALIKE
 from tutti.models.solvers.compiled import CompiledModel
 from tutti.models.solvers.outcome import Basis, Place
 from tutti.topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array
@@ -45,10 +46,7 @@ from tutti.topologies.topology import Topology
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-ALIKE = 2**8
-"""Bandwidths whose ratios are no larger are left to the solver as they are."""
-
-BROADCAST, REDUCE = 0, 1
+BROADCAST, REDUCE = range(2)
 """Which half of (1) a cut belongs to."""
 
 

@@ -36,6 +36,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 
 from tutti.models.all_to_all.rounding import rounded_shares
+from tutti.models.allreduce.certificate import CLOSE
+from tutti.models.solvers.options import LEAST_SECONDS
+from tutti.models.solvers.ortools import MOST_WHOLE
+from tutti.models.solvers.outcome import ROUNDING
 from tutti.schedules.capabilities import Capabilities, Groups, Switches
 from tutti.schedules.collective import Kind
 from tutti.schedules.intervals import PartTransfers, in_parts, sums_sent
@@ -54,31 +58,41 @@ from tutti.topologies.units import parse_time
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-MOST_RANKS = 64
-MOST_ELEMENTS, MOST_TAKEN = (2**8, 2**11), 2**20
-"""Of the symmetries that are used: so many at least, and at most, if they take no more links elsewhere."""
-MOST_PRODUCTS = 2**14
-"""Of two variables in a program, by which it is judged whether CP-SAT gets anywhere."""
-MORE = 2
-"""So many numbers of steps are tried, the network's diameter first."""
-SLICE, EXPLORED = 1 / 12, 0.5
-"""Of the time, what a program has, and for how long symmetries are drawn."""
-MOST_DRAWN = 2**10
-"""Times that symmetries are drawn."""
-FEWEST = 2**6
-"""Times that symmetries are drawn of which fewer would do."""
-LAST = 8
-"""Solutions of a program that are kept."""
-WORKERS = 4
-"""Of CP-SAT, which take turns: neighbourhoods of solutions are searched by some."""
-FINE = 10**4
-"""Units of a vector's time on the fastest link."""
-CHEAPER, FAR = 1e-6, 1e6
-"""By what part a solution must be cheaper; those with loads of so many times the best one's are not mixed."""
-ROUNDED = 1e-3
-"""By what part loads may become larger when parts are rounded to simple fractions."""
-GREATEST, MOST_LOAD = 2**28, 2**40
-"""Of such units: a vector's time on slow links, and all that an orbit carries; CP-SAT adds in 64 bits."""
+
+class Tuning(NamedTuple):
+    """The numbers that steer the search."""
+
+    taken: int
+    """Most symmetries times links that are used, though 2^8 to 2^11 symmetries in any case."""
+    products: int
+    """Most products of two variables in a program. CP-SAT gets nowhere in larger ones."""
+    part: float
+    """Fraction of the time limit for one program. With a larger value fewer programs are solved."""
+    drawn: int
+    """Most symmetries that are drawn to explore, which ends after half of the time."""
+    drawn_for_fewer: int
+    """Symmetries that are drawn to find fewer that do. With a larger value schedules have fewer pieces."""
+    kept: int
+    """Last solutions of a program that are kept. With a larger value the mixtures take longer."""
+    workers: int
+    """CP-SAT's strategies, used in turn; some of them search neighbourhoods of known solutions."""
+    fine: int
+    """Units of the time that a vector takes on the fastest link, in which loads are whole numbers."""
+    greatest: int
+    """Most units of a vector on a slow link, and of a price."""
+
+
+TUNING = Tuning(
+    taken=2**20,
+    products=2**14,
+    part=1 / 12,
+    drawn=2**10,
+    drawn_for_fewer=2**6,
+    kept=8,
+    workers=4,
+    fine=10**4,
+    greatest=2**28,
+)
 
 
 @dataclass(frozen=True)
@@ -254,19 +268,20 @@ class _Program:
     @cached_property
     def evenly(self) -> Any:
         """The sum of loads, and of such the fewest messages."""
-        weight = np.minimum(np.ceil(FINE * self.orbits.load), GREATEST).astype(np.int64)
-        most = min(MOST_LOAD, int(weight.max()) * self.topology.num_links)
+        fine, greatest = TUNING.fine, TUNING.greatest
+        weight = np.minimum(np.ceil(fine * self.orbits.load), greatest).astype(np.int64)
+        most = min(MOST_WHOLE, int(weight.max()) * self.topology.num_links)
         loads = [self.model.new_int_var(0, most, f"load {step}") for step in range(1, self.steps + 1)]
         for step, load in enumerate(loads, 1):
             for orbit, links in enumerate(self._links):
                 self.model.add(int(weight[orbit]) * self._messages(step, links) <= load)
         every = range(self.topology.num_links)
-        return FINE * sum(loads) + sum(self._messages(step, every) for step in range(1, self.steps + 1))
+        return fine * sum(loads) + sum(self._messages(step, every) for step in range(1, self.steps + 1))
 
     def cheaply(self, price: FloatArray) -> Any:
         """Return the sum of prices; shape (steps, orbits), of a vector on all links of an orbit."""
         each = price * self.orbits.load
-        cost = np.rint(GREATEST * each / each.max()).astype(np.int64) + 1
+        cost = np.rint(TUNING.greatest * each / each.max()).astype(np.int64) + 1
         return sum(
             int(cost[step - 1, orbit]) * self._messages(step, links)
             for step in range(1, self.steps + 1)
@@ -298,10 +313,10 @@ class _Program:
                 model.add_hint(var, hints[key])
         model.minimize(least)
         solver = cp_model.CpSolver()
-        solver.parameters.max_time_in_seconds = max(seconds, 0.01)
-        solver.parameters.num_workers, solver.parameters.random_seed = WORKERS, seed
+        solver.parameters.max_time_in_seconds = max(seconds, LEAST_SECONDS)
+        solver.parameters.num_workers, solver.parameters.random_seed = TUNING.workers, seed
         proven = solver.solve(model, Keep()) == cp_model.OPTIMAL
-        return [_Solution(self, each, proven) for each in values[-LAST:]]
+        return [_Solution(self, each, proven) for each in values[-TUNING.kept :]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -385,7 +400,7 @@ class _Mixture:
 
         self.solutions += solutions
         scale = min(each.alone for each in self.solutions)
-        mixed = np.flatnonzero(self._loads.max(axis=(0, 1)) <= FAR * scale)
+        mixed = np.flatnonzero(self._loads.max(axis=(0, 1)) <= scale / ROUNDING)  # so that numbers are near
         loads = self._loads[..., mixed]
         steps, orbits, count = loads.shape
         largest = -np.repeat(np.eye(steps), orbits, axis=0)
@@ -421,7 +436,7 @@ class _Mixture:
         for parts, whole in rounded_shares(self.part, np.zeros(len(self.part), np.int64)):
             units = np.array(parts)
             load = (self._loads @ units / whole).max(axis=1).sum()
-            if load <= (1 + ROUNDED) * self.load:
+            if load <= (1 + CLOSE) * self.load:
                 return units
         alone = np.array([each.alone for each in self.solutions])
         return units if load < alone.min() else np.eye(len(alone), dtype=np.int64)[alone.argmin()]
@@ -451,7 +466,7 @@ def synthesize(problem: Problem, options: FewSumsOptions, rng: np.random.Generat
     """
     METHOD.supports(problem, options)
     topology = problem.topology
-    most = np.clip(MOST_TAKEN // topology.num_links, *MOST_ELEMENTS)
+    most = np.clip(TUNING.taken // topology.num_links, 2**8, 2**11)
     all_ = _Symmetries(*automorphisms(topology).some_elements(int(most)))
     search = _Search(problem, all_, options, rng)
     search.explore()
@@ -465,7 +480,8 @@ def synthesize(problem: Problem, options: FewSumsOptions, rng: np.random.Generat
 
 def _fewest(topology: Topology, all_: _Symmetries, rng: np.random.Generator) -> _Symmetries:
     """Return a few of the symmetries by chance, under which links have the same orbits."""
-    drawn = [_Symmetries(*drawn_subgroup(topology, (all_.nodes, all_.links), rng)) for _ in range(FEWEST)]
+    every, times = (all_.nodes, all_.links), range(TUNING.drawn_for_fewer)
+    drawn = [_Symmetries(*drawn_subgroup(topology, every, rng)) for _ in times]
     alike = [each for each in [*drawn, all_] if np.array_equal(each.of_link, all_.of_link)]
     return min(alike, key=lambda each: len(each.nodes))
 
@@ -487,7 +503,7 @@ class _Search:
         self.problem, self.all_, self.rng = problem, all_, rng
         self.begun, self.limit = now(), float(parse_time(options.time_limit))
         wide, self.orbits = diameter(problem.topology), _Orbits.under(problem.topology, all_)
-        steps = range(wide, wide + MORE) if options.steps is None else [options.steps]
+        steps = (wide, wide + 1) if options.steps is None else [options.steps]
         self.mixtures = [_Mixture(number) for number in steps]
 
     @property
@@ -510,8 +526,8 @@ class _Search:
     def explore(self) -> None:
         """Look for even loads, with symmetries by chance."""
         ended, topology = set[bytes](), self.problem.topology
-        for _ in range(MOST_DRAWN):
-            if self.left <= (1 - EXPLORED) * self.limit:
+        for _ in range(TUNING.drawn):
+            if self.left <= self.limit / 2:
                 break
             alike = _Symmetries(*drawn_subgroup(topology, (self.all_.nodes, self.all_.links), self.rng))
             if np.sort(alike.of_link).tobytes() in ended:
@@ -519,14 +535,14 @@ class _Search:
             ended.add(np.sort(alike.of_link).tobytes())
             for mixture in self.mixtures:
                 program = _Program(topology, alike, self.orbits, mixture.steps)
-                if program.size <= MOST_PRODUCTS:
+                if program.size <= TUNING.products:
                     self._solve(mixture, program, program.evenly)
 
     def improve(self, mixture: _Mixture) -> None:
         """Look for even loads without symmetries, and for cheap solutions while there are some."""
         whole = _Program(self.problem.topology, self.all_.trivial, self.orbits, mixture.steps)
         programs = list(dict.fromkeys(solution.program for solution in mixture.solutions))
-        if whole.size <= MOST_PRODUCTS:
+        if whole.size <= TUNING.products:
             self._solve(mixture, whole, whole.evenly, mixture.best)
             programs.append(whole)
         closed = 0
@@ -543,13 +559,13 @@ class _Search:
         self, mixture: _Mixture, program: _Program, least: Any, start: _Solution | None = None
     ) -> bool:
         """Solve a program and add what is found; return whether nothing is cheaper than what is used."""
-        seconds = min(SLICE * self.limit, self.left)
+        seconds = min(TUNING.part * self.limit, self.left)
         found = program.solved(seconds, int(self.rng.integers(2**31)), least, start)
         if not found:
             return False
-        cheaper, before = mixture.cost(found[-1]) < (1 - CHEAPER) * mixture.least, mixture.load
+        cheaper, before = mixture.cost(found[-1]) < (1 - ROUNDING) * mixture.least, mixture.load
         mixture.add(found)
-        if mixture is self.best and mixture.load < (1 - CHEAPER) * before:
+        if mixture is self.best and mixture.load < (1 - ROUNDING) * before:
             tell(f"cp_allreduce: {mixture.steps} steps, {mixture.load:.3g} vectors on a link")
         return found[-1].proven and not cheaper
 
@@ -566,9 +582,9 @@ def _images(sent: PartTransfers, all_: _Symmetries) -> list[PartTransfers]:
 
 def check(problem: Problem, options: FewSumsOptions) -> None:
     """Raise `Unsupported` for more ranks than can be searched, and fewer steps than the network is wide."""
-    topology = problem.topology
-    if topology.num_ranks > MOST_RANKS:
-        raise METHOD.unsupported(f"needs at most {MOST_RANKS} ranks; {topology.name} has more")
+    topology, most = problem.topology, 64
+    if topology.num_ranks > most:
+        raise METHOD.unsupported(f"needs at most {most} ranks; {topology.name} has more")
     if options.steps is not None and options.steps < (least := diameter(topology)):
         raise METHOD.unsupported(f"has {options.steps} steps, and {topology.name} needs {least} at least")
 
@@ -582,7 +598,7 @@ METHOD = Method(
     seeded=True,
     quick={"time_limit": "4s"},
     capabilities=Capabilities(
-        (Kind.ALLREDUCE,), Groups.NONE, switches=Switches.NONE, further=f"at most {MOST_RANKS} ranks"
+        (Kind.ALLREDUCE,), Groups.NONE, switches=Switches.NONE, further="at most 64 ranks"
     ),
     check=check,
     summary="allreduce in few steps, in which links carry as few sums as CP-SAT finds",

@@ -41,18 +41,8 @@ from tutti.topologies.exact import Int32Array, Int64Array
 from tutti.topologies.graphs.strength import Graph, strength
 from tutti.topologies.trees.forest import Forest, heights
 
-FEWEST_TREES = 840
-"""So many trees at least, images counted: fewer cannot load all edges alike on some grids."""
 MOST_ENTRIES = 2**25
-"""Kinds of trees times ranks that are looked at, a few seconds' worth."""
-LEAVES = 0.93
-"""Of the largest θ, what trees may do with to be lower."""
-GAP = 0.02
-"""How near to the least mean height the program stops."""
-TRIES = 4
-"""How often C is doubled where the program has no solution."""
-_SECONDS = 30.0
-"""Of the program that chooses kinds of trees."""
+"""Kinds of trees times ranks up to which trees are made: a few seconds' worth."""
 
 
 class _Orbits(NamedTuple):
@@ -132,9 +122,9 @@ def _mixed(trees: Int32Array, orbits: _Orbits) -> Forest | None:
     if most is None:
         return None
     whole = math.lcm(*((int(count) * share).denominator for count in orbits.edges))
-    total = whole * -(-FEWEST_TREES // (whole * len(orbits.images)))
-    for _ in range(TRIES):
-        times = _times(kinds, orbits, (share, total), LEAVES * most)
+    total = whole * -(-840 // (whole * len(orbits.images)))  # fewer cannot load all edges of some grids alike
+    for _ in range(4):
+        times = _times(kinds, orbits, (share, total), 0.93 * most)  # with a few leaves less trees are lower
         if times is not None:
             return _images(kinds.parent[times > 0], times[times > 0], orbits.images)
         total *= 2
@@ -279,7 +269,7 @@ def _times(kinds: _Kinds, orbits: _Orbits, share: tuple[Fraction, int], theta: f
     upper = np.concatenate([edges, np.full(len(least), np.inf), [total]])
     model = CompiledModel.of_matrix("grid", csr_array(matrix / 1.0), kinds.height / total, lower, upper)
     model = replace(model, integer=np.ones(model.num_columns, dtype=np.bool_))
-    values = solve(model, "highs", HighsOptions(relative_gap=GAP, time_limit=_SECONDS)).outcome.values
+    values = solve(model, "highs", HighsOptions(relative_gap=0.02, time_limit=30.0)).outcome.values
     if values is None:
         return None
     times = np.rint(values).astype(np.int64)

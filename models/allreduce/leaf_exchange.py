@@ -20,15 +20,22 @@ from tutti.topologies.exact import Int32Array, Int64Array, offsets_of
 from tutti.topologies.kernels import kernel
 from tutti.topologies.trees.tree_local_search import UInt64Array, draw
 
-PRICE = 24
-"""Hops that a leaf more is worth, where one is missing."""
-WARM = 6
-"""Hops that an exchange may cost at first."""
-MOVES_EACH, MOST_MOVES = 600, 6_000_000
-"""Exchanges tried for each rank of each tree; about 5 million a second."""
 HIGHER = 4
-"""So much higher than before trees may become."""
-_SEED = 0x9E3779B97F4A7C15
+"""Hops by which trees may become higher. With a larger value more links have leaves, and α counts for more."""
+
+
+class Tuning(NamedTuple):
+    """The numbers that steer the exchange."""
+
+    price: int
+    """Hops that a leaf is worth where one is missing. With a larger value trees become higher."""
+    warm: int
+    """Hops that an exchange may cost at first."""
+    moves: int
+    """Exchanges that are tried for each rank of each tree, 5 million of them in a second."""
+
+
+TUNING = Tuning(price=24, warm=6, moves=600)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,8 +136,8 @@ def with_leaves(trees: ArcTrees, tails: Int32Array, heads: Int32Array, need: Int
     leaves = np.zeros(len(tail), dtype=np.int64)
     np.add.at(leaves, trees.via[at_leaf], np.broadcast_to(trees.weight[:, None], (rows, ranks))[at_leaf])
     state = _State(trees.via.copy(), kids, trees.weight, leaves)
-    moves = min(MOVES_EACH * rows * ranks, MOST_MOVES)
-    _exchange(net, state, np.array([_SEED], dtype=np.uint64), height(trees, tails) + HIGHER, moves)
+    moves, dice = min(TUNING.moves * rows * ranks, 6_000_000), np.array([0x9E3779B97F4A7C15], dtype=np.uint64)
+    _exchange(net, state, dice, height(trees, tails) + HIGHER, moves)
     return ArcTrees(trees.root, trees.weight, state.via)
 
 
@@ -170,8 +177,8 @@ def _exchange(net: _Net, state: _State, dice: UInt64Array, limit: int, moves: in
         longer = count * (there - _entered(net, state, t, v, a))
         longer += number * (here - _entered(net, state, s, v, b))
         short = _turn(net, state, t, v, b) + _turn(net, state, s, v, a)
-        heat = WARM - WARM * move // moves
-        if PRICE * short + state.weight[t] * (longer - int(draw(dice, heat + 1))) > 0:
+        heat = TUNING.warm - TUNING.warm * move // moves
+        if TUNING.price * short + state.weight[t] * (longer - int(draw(dice, heat + 1))) > 0:
             _turn(net, state, t, v, a)
             _turn(net, state, s, v, b)
 

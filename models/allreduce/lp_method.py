@@ -21,7 +21,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from tutti.models.allreduce.balanced_optimum import balanced_shares
-from tutti.models.allreduce.certificate import PROGRAM, Optimum
+from tutti.models.allreduce.certificate import CLOSE, PROGRAM, Optimum
 from tutti.models.allreduce.lp_timed import can_be_timed, timed_schedule
 from tutti.models.allreduce.optimum import WAYS, allreduce_optimum
 from tutti.models.allreduce.trees import (
@@ -35,6 +35,7 @@ from tutti.models.allreduce.trees import (
     rounded_plan,
     schedule_height,
 )
+from tutti.models.solvers.options import LEAST_SECONDS
 from tutti.schedules.capabilities import Capabilities, Groups
 from tutti.schedules.collective import Kind
 from tutti.schedules.cost import congestion
@@ -47,13 +48,6 @@ from tutti.topologies.kernels import now
 from tutti.topologies.options import SECONDS, Choice, Options, Whole
 from tutti.topologies.topology import Topology
 from tutti.topologies.trees.forest import largest_height, mean_height
-
-MOST_TREES = 10**9
-"""That may be asked for."""
-LEAST_SECONDS = 0.1
-"""What the cuts have in any case, after the model."""
-CLOSE = 1e-3
-"""A flow so near to the optimum, relatively, is not tried to be shortened."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +82,7 @@ class AllreduceLpOptions(Options):
 
     OWNER: ClassVar[str] = "allreduce_lp"
 
-    trees: Annotated[int | None, Whole(1, MOST_TREES)] = None
+    trees: Annotated[int | None, Whole(1, 10**9)] = None
     by: Annotated[str, Choice(WAYS, words=f"it must be one of {', '.join(WAYS)}")] = "auto"
     solver: str = "highs"
     time_limit: Annotated[float | None, SECONDS] = None
@@ -123,9 +117,8 @@ def synthesize(problem: Problem, options: AllreduceLpOptions, rng: np.random.Gen
         schedule = _timed(problem, [*others, optimum][0], options.solver, schedule)
     heights = {name: schedule.stats[name] for name in ("trees", "height", "mean_height")}
     seconds = {"search_s": searched - begin, "packing_s": now() - searched}
-    return schedule.replace(
-        claims={"congestion": congestion(schedule)}, stats=_effort(optimum) | heights | seconds
-    )
+    stats = optimum.effort.columns | {"solver_gap": optimum.gap} | heights | seconds
+    return schedule.replace(claims={"congestion": congestion(schedule)}, stats=stats)
 
 
 def _optima(topology: Topology, options: AllreduceLpOptions) -> list[Optimum]:
@@ -180,20 +173,6 @@ def _timed(problem: Problem, optimum: Optimum, solver: str, flow: Schedule) -> S
 def _plan(optimum: Optimum, trees: int | None) -> TreePlan:
     plan = exact_plan(optimum.shares) if trees is None and optimum.exact else None
     return plan if plan is not None else rounded_plan(optimum.shares, FEW if trees is None else trees)
-
-
-def _effort(optimum: Optimum) -> dict[str, Any]:
-    """Return what was solved and what it took; `solver_gap` is that of the proven interval."""
-    effort = optimum.effort
-    return {
-        "program": effort.program,
-        "build_s": effort.build_s,
-        "solve_s": effort.solve_s,
-        "variables": effort.variables,
-        "constraints": effort.constraints,
-        "solver": effort.solver,
-        "solver_gap": optimum.gap,
-    }
 
 
 def _heights(up: HalfTrees, down: HalfTrees) -> dict[str, Any]:

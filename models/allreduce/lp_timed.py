@@ -35,26 +35,41 @@ from tutti.schedules.schedule import Clock, Schedule
 from tutti.topologies.exact import INT64_MAX, FloatArray, Int32Array, Int64Array, offsets_of
 from tutti.topologies.topology import Topology
 
-MOST_TRANSFERS = 2**17
-"""Transfers of the largest schedule that is tried: a few tenths of a second's worth."""
-MOST_RANKS, MOST_LINKS = 128, 2048
-"""Networks that are tried."""
-ROWS, MOST_ROWS = 64, 512
-"""Trees of each half, alike ones counted apart: at least so many; and all alike in weight up to so many."""
-LEAVES = (8, 12)
-"""One part in so many of what a busy link carries goes to or from leaves, of each half: tried in turn."""
-ENOUGH = 0.005
-"""A time so near to the optimum, relatively, is not tried to be shortened."""
-BUSY = 0.98
-"""A link is busy if it is used for so much of the time, at least."""
-PASSES, FRUITLESS_PASSES = 12, 2
-"""How often at most a schedule is made forwards and backwards, and how often in a row without progress."""
-SEEDS = 3
-"""Orders in which segments take turns that are tried with the best number of pieces."""
-PATIENCE = 2
-"""Numbers of pieces that do not help, after which no more are tried on that side of the guess."""
-STEP, STEPS = 2 ** (1 / 4), 24
-"""The factor from one number of pieces to the next, and how many at most are tried on each side."""
+
+class Tuning(NamedTuple):
+    """The numbers that steer the search for a schedule."""
+
+    transfers: int
+    """Most transfers of a schedule that is tried: a few tenths of a second's worth."""
+    rows: int
+    """Fewest trees of each half, counted by weight. With a larger value leaves are spread more evenly."""
+    equal_rows: int
+    """Most trees of each half that all have weight 1; else they are heavier, and some a little lighter."""
+    leaves: tuple[int, int]
+    """One part in so many of what a busy link carries goes to or from leaves, of each half: tried in turn."""
+    enough: float
+    """Relative distance from the optimum from which on other leaves are not tried."""
+    busy: float
+    """Fraction of the longest use from which on a link is busy."""
+    passes: int
+    """Most times that a schedule is made forwards and backwards, which ends when two in a row do not help."""
+    orders: int
+    """Orders in which segments take turns that are tried with the best number of pieces."""
+    patience: int
+    """Numbers of pieces in a row that do not help, after which that side of the guess is left."""
+
+
+TUNING = Tuning(
+    transfers=2**17,
+    rows=64,
+    equal_rows=512,
+    leaves=(8, 12),
+    enough=0.005,
+    busy=0.98,
+    passes=12,
+    orders=3,
+    patience=2,
+)
 
 
 def can_be_timed(topology: Topology) -> bool:
@@ -66,11 +81,7 @@ def can_be_timed(topology: Topology) -> bool:
     >>> can_be_timed(ring(4))
     True
     """
-    return (
-        not topology.num_switches
-        and 1 < topology.num_ranks <= MOST_RANKS
-        and topology.num_links <= MOST_LINKS
-    )
+    return not topology.num_switches and 1 < topology.num_ranks <= 128 and topology.num_links <= 2048
 
 
 class Halves(NamedTuple):
@@ -93,14 +104,14 @@ def leafy(arcs: Arcs, up: HalfTrees, down: HalfTrees, part: int) -> Halves:
         One part in so many of what a busy link carries should go to or from leaves, of each half.
     """
     total = sum(down.forest.weight.tolist())
-    scale = -(-ROWS // total)
-    quantum = 1 if scale * total <= MOST_ROWS else total // ROWS
+    scale = -(-TUNING.rows // total)
+    quantum = 1 if scale * total <= TUNING.equal_rows else total // TUNING.rows
     topology = arcs.topology
     forward = _of_links(arc_trees(down, down.arcs.tails, down.arcs.heads, scale, quantum), down)
     turned = _of_links(arc_trees(up, up.arcs.heads, up.arcs.tails, scale, quantum), up)
     load = _load(forward, topology) + _load(turned, topology)
     use = load / topology.bandwidth.floats
-    need = np.where(use >= BUSY * use.max(), -(-load // part), 0)
+    need = np.where(use >= TUNING.busy * use.max(), -(-load // part), 0)
     return Halves(
         with_leaves(turned, topology.target, topology.source, need),
         with_leaves(forward, topology.source, topology.target, need),
@@ -147,7 +158,7 @@ def timed_schedule(problem: Problem, arcs: Arcs, up: HalfTrees, down: HalfTrees)
         As `schedule.allreduce_schedule` takes them.
     """
     best: tuple[Fraction, Schedule] | None = None
-    for part in LEAVES:
+    for part in TUNING.leaves:
         halves = leafy(arcs, up, down, part)
         segments = _Segments.of(problem, halves)
         if segments is None:
@@ -158,7 +169,7 @@ def timed_schedule(problem: Problem, arcs: Arcs, up: HalfTrees, down: HalfTrees)
             break
         if best is None or made.seconds < best[0]:
             best = made.seconds, segments.table(made).replace(stats=_heights(problem.topology, halves))
-        if best[0] <= segments.bound * Fraction(1 + ENOUGH):
+        if best[0] <= segments.bound * Fraction(1 + TUNING.enough):
             break
     return None if best is None else best[1]
 
@@ -177,15 +188,15 @@ def _shortest(segments: _Segments) -> _Tried:
     """Search numbers of pieces around the guess."""
     best = segments.tried(segments.guess, 0)
     best = best._replace(tried=len(best.pieces.part))
-    for step in (STEP, 1 / STEP):
+    for step in (2 ** (1 / 4), 1 / 2 ** (1 / 4)):
         best = improved(
             best,
             segments.numbers(best.tried, step),
             lambda number: segments.tried(number, 0),
-            patience=PATIENCE,
+            patience=TUNING.patience,
             floor=segments.least,
         )
-    seeds = range(1, SEEDS)
+    seeds = range(1, TUNING.orders)
     return improved(best, seeds, lambda seed: segments.tried(best.tried, seed), patience=None)
 
 
@@ -224,10 +235,10 @@ class _Segments:
         rows = tuple(
             np.searchsorted(offsets_of(trees.weight), bounds[:-1], side="right") - 1 for trees in halves
         )
-        if (len(bounds) - 1) * 2 * topology.num_ranks > MOST_TRANSFERS:
+        if (len(bounds) - 1) * 2 * topology.num_ranks > TUNING.transfers:
             return None
         whole = math.lcm(problem.collective.items.share.reduced.denominator, int(bounds[-1]))
-        if whole > INT64_MAX // (MOST_TRANSFERS * FINE):
+        if whole > INT64_MAX // (TUNING.transfers * FINE):
             return None
         sends, receives = up.via[rows[0]].astype(np.int32), down.via[rows[1]].astype(np.int32)
         trees = TreePairs(
@@ -255,12 +266,12 @@ class _Segments:
         topology = self.problem.topology
         seconds = float(self.bound)
         alpha = float(topology.alpha.floats.mean())
-        messages = math.sqrt(self.hops * seconds / alpha) / 2 if alpha > 0 else float(MOST_TRANSFERS)
+        messages = math.sqrt(self.hops * seconds / alpha) / 2 if alpha > 0 else float(TUNING.transfers)
         return self._possible(messages / float(self.share.max()))
 
     def numbers(self, count: int, step: float) -> Iterator[int]:
         """Yield possible numbers of pieces, step by step from a count; each is one to be had exactly."""
-        numbers = (self._possible(count * step**power) for power in range(1, STEPS))
+        numbers = (self._possible(count * step**power) for power in range(1, 24))
         whole = (int(self._counts(number).sum()) for number in numbers)
         yield from (number for number in dict.fromkeys(whole) if number != count)
 
@@ -269,7 +280,7 @@ class _Segments:
         return np.maximum(np.rint(count / float(self.weight.sum()) * self.weight).astype(np.int64), 1)
 
     def _possible(self, count: float) -> int:
-        most = MOST_TRANSFERS // (2 * self.problem.topology.num_ranks)
+        most = TUNING.transfers // (2 * self.problem.topology.num_ranks)
         return round(min(max(count, len(self.weight)), most))
 
     def least(self, count: int) -> Fraction:
@@ -293,7 +304,7 @@ class _Segments:
         transfers = tree_transfers(self.trees, pieces.part, ticks, by_direction=False)
         routes = TimedRoutes.single_links(topology.num_links)
         start = forward_backward(
-            transfers, routes, priority, PASSES, least=length, patience=FRUITLESS_PASSES
+            transfers, routes, priority, TUNING.passes, least=length, patience=2
         ).reshape(link.shape)
         end = int((start + ticks)[link >= 0].max())
         return _Tried(pieces, start, lasting.tick, lasting.tick * end, count)

@@ -37,25 +37,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyomo.environ as pyo
 
-from tutti.models.allreduce.certificate import (
-    PROGRAM,
-    Effort,
-    Optimum,
-    proven_optimum,
-    tightest,
-    whole_solutions,
-)
+from tutti.models.allreduce.certificate import PROGRAM, Optimum, proven_optimum, tightest, whole_solutions
 from tutti.models.allreduce.cuts import BROADCAST, REDUCE, Arcs, Cuts
 from tutti.models.allreduce.vertex import basic_solution
-from tutti.models.solvers import CompiledModel, SolverResult, compile_model, solve
+from tutti.models.solvers import CompiledModel, Effort, SolverResult, compile_model, solve
+from tutti.models.solvers.options import LEAST_SECONDS
 from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.exact import Int64Array
 from tutti.topologies.graphs.shortest_paths import Route
 from tutti.topologies.kernels import now
 from tutti.topologies.topology import Topology
-
-NOISE = 20
-"""Without an exact vertex, a cut of 2^-NOISE of the largest weight is a solver's rounding: left out."""
 
 
 def allreduce_model(topology: Topology) -> pyo.ConcreteModel:
@@ -212,7 +203,7 @@ def model_optimum(topology: Topology, solver: str, options: Any, time_limit: flo
     compiled = compile_model(model)
     build_s = now() - begin
     if time_limit is not None:
-        left = max(time_limit - build_s, 1e-3)
+        left = max(time_limit - build_s, LEAST_SECONDS)
         options = replace(options, time_limit=min(left, options.time_limit or left))
     result = solve(compiled, solver, options)
     if result.values is None or result.duals is None:
@@ -220,8 +211,8 @@ def model_optimum(topology: Topology, solver: str, options: Any, time_limit: flo
             f"allreduce_lp on {topology.name}: {result.solver} stopped with '{result.termination}' before "
             "anything was proven; raise its limits"
         )
-    solver_name = f"{result.solver} {result.version}"
-    effort = Effort(PROGRAM, 1, build_s, result.solve_s, result.columns, result.rows, solver_name)
+    effort = Effort(PROGRAM)
+    effort.add(result, build_s)
     read = _Reading.of(topology, model, compiled)
     exact = _exact_optimum(topology, read, result, effort)
     if exact is not None:
@@ -229,7 +220,8 @@ def model_optimum(topology: Topology, solver: str, options: Any, time_limit: flo
     values, duals = np.maximum(result.values[read.columns], 0.0), result.duals[read.rows]
     signed = np.maximum(np.where(np.arange(len(duals)) < topology.num_links, duals, -duals), 0.0)
     rounded = whole_solutions(values, signed)
-    return tightest(topology, (_proven(topology, x, y, effort, NOISE) for x, y in rounded))
+    # Here 2^-20 of the largest weight is a solver's rounding.
+    return tightest(topology, (_proven(topology, x, y, effort, noise=20) for x, y in rounded))
 
 
 class _Reading(NamedTuple):
@@ -271,17 +263,15 @@ def _exact_optimum(
     topology: Topology, read: _Reading, result: SolverResult, effort: Effort
 ) -> Optimum | None:
     """Return what the exact vertex proves; None without a basis, or if its rationals are too long."""
-    from scipy.sparse import csr_array
-
-    model, basis = result.model, result.outcome.basis
-    if model is None or basis is None:
+    model = result.model
+    if model is None:
         return None
-    matrix = csr_array((model.value, model.index, model.starts), shape=(model.num_rows, model.num_columns))
     right = np.zeros(model.num_rows, dtype=np.int64)
     numerators = topology.bandwidth.numerators
     right[read.rows[: topology.num_links]] = numerators // np.gcd.reduce(numerators)
-    found = basic_solution(matrix, basis, right.tolist(), (model.cost > 0).astype(int).tolist())
-    if found is None or min(found[0][0]) < 0:
+    cost = (model.cost > 0).astype(int).tolist()
+    found = basic_solution(model.matrix(), result.outcome.basis, right.tolist(), cost)
+    if found is None:
         return None
     (x, _), (y, _) = found
     sign = [1 if place < topology.num_links else -1 for place in range(len(read.rows))]

@@ -21,7 +21,6 @@ import numpy as np
 from tutti.models.allreduce.certificate import (
     FINE,
     PROGRAM,
-    Effort,
     Optimum,
     Shares,
     WeightedCut,
@@ -34,20 +33,14 @@ from tutti.models.allreduce.certificate import (
 )
 from tutti.models.allreduce.cuts import Arcs, Cuts, Master, broken_cuts, grown, master, routes_over_switches
 from tutti.models.allreduce.vertex import basic_solution
-from tutti.models.solvers import SolverResult, Start, find_backend, solve
-from tutti.models.solvers.options import Feature
+from tutti.models.solvers import Effort, SolverResult, Start, find_backend, solve
+from tutti.models.solvers.options import LEAST_SECONDS, Feature
+from tutti.models.solvers.outcome import TOLERANCE
 from tutti.models.solvers.registry import refuse_too_large
 from tutti.topologies.errors import InputError, NoSchedule, Unsupported
 from tutti.topologies.exact import FloatArray
 from tutti.topologies.kernels import now
 from tutti.topologies.topology import Topology
-
-SECONDS, VARIABLES = 0.3, 5_000
-"""Seconds to build and solve the model of so many variables on one core; they grow with the cube.
-
-Measured, CPU s: 1.7 for 5,776 variables (``gen_kautz:4,24``), 6.1 for 10,264 (``gen_kautz:4,32``), 12.7 for
-16,360 (``gen_kautz:4,40``), 17.5 for 13,284 (``torus:6x6``), 39 for 24,451 (``torus:7x7``), 104 for 23,080
-(``gen_kautz:4,48``): the estimate is that of the quickest network, so that it refuses what has no chance."""
 
 WAYS = ("auto", "model", "cuts")
 
@@ -55,15 +48,6 @@ MOST_VARIABLES = 5_000
 """The largest model that ``auto`` takes. To build it, solve it by HiGHS and prove the answer takes 1.1 s of
 processor time with 4,976 variables (`mesh:4x6`), 0.6 s with 4,180 (`torus:4x5`), 0.3 s with 4,336
 (`mi250:1`), and 2.0 s with 5,435 (`mesh:5x5`)."""
-
-MOST_ROUNDS = 1000
-"""Programs that are solved; then what is proven is returned."""
-
-MODEL_SHARE = 0.5
-"""Fraction of the time limit that ``auto`` gives the model. A larger value leaves less time for the cuts if
-the model fails."""
-TOLERANCE = 1e-7
-"""Relative: what a cut or a route must be short of to be added."""
 
 
 def allreduce_optimum(
@@ -114,7 +98,7 @@ def allreduce_optimum(
     begin = time.monotonic()
     if by == "auto" and num_variables(topology) <= MOST_VARIABLES:
         with suppress(NoSchedule, Unsupported):
-            found = _optimum_by_model(topology, solver, chosen, time_limit and time_limit * MODEL_SHARE)
+            found = _optimum_by_model(topology, solver, chosen, time_limit and time_limit / 2)
             if found.exact:
                 return found
     arcs, cuts = Arcs.of(topology), Cuts.of(topology, parts)
@@ -137,11 +121,17 @@ def num_variables(topology: Topology) -> int:
 
 
 def _optimum_by_model(topology: Topology, solver: str, options: Any, time_limit: float | None) -> Optimum:
-    """Return the optimum that the Pyomo model has, unless it is too large for its time."""
+    """Return the optimum that the Pyomo model has, unless it is too large for its time.
+
+    Seconds to build and solve it on one core grow with the cube of its variables. Measured, CPU s: 1.7 for
+    5,776 variables (``gen_kautz:4,24``), 6.1 for 10,264 (``gen_kautz:4,32``), 12.7 for 16,360
+    (``gen_kautz:4,40``), 17.5 for 13,284 (``torus:6x6``), 39 for 24,451 (``torus:7x7``), 104 for 23,080
+    (``gen_kautz:4,48``). The estimate is that of the quickest network: it refuses what has no chance.
+    """
     from tutti.models.allreduce.model import model_optimum  # Pyomo is slow to import
 
     variables = num_variables(topology)
-    seconds = SECONDS * (variables / VARIABLES) ** 3
+    seconds = 0.3 * (variables / 5_000) ** 3
     refuse_too_large(f"allreduce_lp on {topology.name}: {PROGRAM}", variables, time_limit, seconds)
     return model_optimum(topology, solver, options, time_limit)
 
@@ -149,11 +139,10 @@ def _optimum_by_model(topology: Topology, solver: str, options: Any, time_limit:
 def _optimum_by_cuts(search: _Search) -> Optimum:
     while True:
         ended = search.solve()
-        last = ended or search.effort.rounds >= MOST_ROUNDS
-        if not last and search.extend():
+        if not ended and search.extend():
             continue
         found = search.proven()
-        if found.exact or last or not search.learn(found.shares):
+        if found.exact or ended or not search.learn(found.shares):
             return found
 
 
@@ -184,9 +173,7 @@ class _Search:
             start = Start(basis=grown(self.result.outcome.basis, program.model))
         self.effort.build_s += now() - begin
         result = solve(program.model, self.solver, self._limited(), start=start)
-        self.effort.rounds += 1
-        self.effort.solve_s += result.solve_s
-        self.effort.solver = f"{result.solver} {result.version}"
+        self.effort.add(result)
         if result.values is None or result.duals is None:
             if self.result is None:
                 raise NoSchedule(
@@ -194,7 +181,6 @@ class _Search:
                     f"'{result.termination}' before anything was proven; raise its limits"
                 )
             return True
-        self.effort.variables, self.effort.constraints = result.columns, result.rows
         self.program, self.result = program, result
         return False
 
@@ -202,7 +188,7 @@ class _Search:
         """Return the options with what is left of the time."""
         if self.time_limit is None:
             return self.options
-        left = max(self.time_limit - (time.monotonic() - self.begin), 1e-3)
+        left = max(self.time_limit - (time.monotonic() - self.begin), LEAST_SECONDS)
         own = self.options.time_limit
         return replace(self.options, time_limit=left if own is None else min(own, left))
 
@@ -258,13 +244,13 @@ class _Search:
     def _vertex(self) -> Optimum | None:
         """Return what the exact vertex proves; None without a basis, or if its rationals are too long."""
         program, result = self.program, self.result
-        if program is None or result is None or result.outcome.basis is None:
+        if program is None or result is None:
             return None
         cost = (program.model.cost > 0).astype(int).tolist()
         right = np.zeros(program.model.num_rows, dtype=np.int64)
         right[: self.topology.num_links] = program.bandwidth
         exact = basic_solution(program.matrix, result.outcome.basis, right.tolist(), cost)
-        if exact is None or min(exact[0][0]) < 0:
+        if exact is None:
             return None
         (x, _), (y, _) = exact
         columns = self.topology.num_ranks + 2 * len(self.arcs)

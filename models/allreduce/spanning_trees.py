@@ -45,16 +45,15 @@ from tutti.topologies.trees.switch_removal_heuristic import spread_switches
 from tutti.topologies.trees.tree_counts import tree_capacities
 
 MOST_EXACT = 3 * 10**8
-"""Nodes squared times trees that are packed exactly unasked; a 40x40 mesh has 2 x 10^8 and takes 12 s."""
+"""Nodes squared times trees up to which trees are packed exactly unasked. A 40x40 mesh has 2 x 10^8 and takes
+12 s; with a larger value more networks take longer, and have an exact packing."""
 
 EPSILON = Fraction(1, 100)
 """How near to the bound larger packings are, unasked."""
 
 MOST_ENTRIES = 1 << 27
-"""Trees times nodes of the largest packing; greedy trees that are not near by then do not come near soon."""
-
-_ROUNDING = 1e-12
-"""Of loads over capacities, which are summed in doubles."""
+"""Trees times nodes of the largest packing: 0.5 GB. Greedy trees that are not near by then do not come near
+soon."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -352,7 +351,7 @@ def greedy_trees(graph: Graph, bound: Fraction, epsilon: Fraction) -> Forest:
     3
     """
     n, most = graph.num_nodes, MOST_ENTRIES // graph.num_nodes
-    target = float(bound * (1 + epsilon)) * (1 - _ROUNDING)
+    target = float(bound * (1 + epsilon)) * (1 - 1e-12)  # loads are summed in doubles
     rng = np.random.default_rng(0)
     load = np.zeros(len(graph.capacity))
     trees: list[Int32Array] = []

@@ -49,13 +49,8 @@ from tutti.topologies.trees.packing import pack_counts
 from tutti.topologies.trees.packing_heuristic import grow_trees
 
 FEW = 1000
-"""Trees, where none are asked for and the optimum is not known exactly or needs too many."""
-
-SEARCHED = 2**12
-"""Trees times ranks up to which low trees are searched for: about a second."""
-
-MOST_RANKS = 128
-"""Ranks up to which ForestColl's trees are made besides: a few seconds."""
+"""Trees, where no number is asked for and the optimum is not known exactly or needs too many. With a larger
+value the congestion is nearer to the optimum, and α counts for more."""
 
 _MOST = INT64_MAX >> 8
 """Capacities and trees together; the packing's max-flows need the spare bits."""
@@ -175,7 +170,7 @@ def _network(arcs: Arcs, capacity: Int64Array, *, turned: bool = False) -> Logic
 def _forest(network: LogicalNetwork, plan: TreePlan) -> Forest:
     """Return the lower of the trees that a search finds, if it does, and those of the exact algorithm."""
     exact = pack_counts(network, plan.roots)
-    few = int(plan.roots.sum()) * network.num_ranks <= SEARCHED
+    few = int(plan.roots.sum()) * network.num_ranks <= 2**12  # about a second
     k = int(np.gcd.reduce(plan.roots))
     found = grow_trees(network, k, plan.roots.tolist()) if few else None
     return min((forest for forest in (found, exact) if forest is not None), key=_height)
@@ -248,7 +243,7 @@ def _others(problem: Problem) -> Iterator[Schedule]:
     """Yield other methods' schedules of this problem: trees, over switches that only forward."""
     problem, rng = Problem(problem.topology, problem.collective), np.random.default_rng(0)
     others: list[tuple[Method, Any]] = [(ALLREDUCE_TREES, AllreduceTreesOptions(timed=False))]
-    if problem.topology.num_ranks <= MOST_RANKS:
+    if problem.topology.num_ranks <= 128:  # a few seconds
         others.append((FORESTCOLL, ForestcollOptions(multicast=False, search="newton")))
     for method, options in others:
         with suppress(Unsupported, InputError, NoSchedule):

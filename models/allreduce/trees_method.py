@@ -16,6 +16,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
+from tutti.models.allreduce.certificate import CLOSE
 from tutti.models.allreduce.grids import cube_of, grid_packing
 from tutti.models.allreduce.spanning_trees import Packing, TreeNetwork, pack, spine_packing, tree_network
 from tutti.models.allreduce.trees_timed import can_be_timed, rounds_are_worth_it, timed_schedule
@@ -34,8 +35,6 @@ from tutti.topologies.options import Number, Options
 from tutti.topologies.topology import Topology
 from tutti.topologies.trees.forest import LogicalNetwork, largest_height, mean_height
 
-CLOSE = 1e-3
-"""A flow so near to its congestion, relatively, is not tried to be shortened."""
 LEAST_EPSILON = Fraction(1, 10**6)
 """Greedy trees come no nearer in floating point, in any time worth waiting."""
 

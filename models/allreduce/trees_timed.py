@@ -15,7 +15,7 @@ in time.
 
 Where every link sends leaves' data long enough (`grids`), no link is idle if messages are so small that a
 piece is back before that ends. That takes a number of rounds that depends on the trees' heights alone, about
-`ROUNDS_A_HOP` for each hop up and down, and the time is bound + α times that number.
+`Tuning.rounds_a_hop` for each hop up and down, and the time is bound + α times that number.
 
 The pieces of all trees take turns. A piece has its moment at the root, at even distances; a transfer at depth
 h is due h hops before it upwards, and after it downwards, and that is its priority in the list schedule,
@@ -49,27 +49,38 @@ from tutti.topologies.exact import INT64_MAX, Int32Array, Int64Array
 from tutti.topologies.topology import Topology
 from tutti.topologies.trees.forest import Forest, depths, largest_height, mean_height
 
-MOST_TRANSFERS = 2**21
-"""Pieces times ranks of the largest list schedule that is tried, a few seconds' worth."""
 
-PASSES = 2
-"""How often a schedule is made forwards and backwards."""
-MOST_TOGETHER = 4
-"""Pieces in a message."""
-MOST_IN_SEVERAL = 2**19
-"""Pieces times ranks up to which messages of two pieces and more are tried."""
-ROUNDS_A_HOP = 10
-"""About so many rounds for each hop of a tree, up and down, and few links are idle (measured: 8 to 11)."""
-MOST_A_TREE = 6
-"""Pieces of an alike tree's part, where it has several hundred like it."""
-LEAST_ROUNDS_GAIN = 4
-"""The bound is at least so many times what these rounds cost, for them to be worth trying."""
-MOST_COMPARED = 2**15
-"""Guessed pieces times ranks up to which links that are alike are tried without rounds too."""
-_STEPS = 24
-"""Steps from the guess, at most: factors of the square root, or fourth root, of 2."""
-_MOMENTS = 2**20
-"""Parts of a whole schedule in which pieces are due."""
+class Tuning(NamedTuple):
+    """The numbers that steer the search for a schedule."""
+
+    transfers: int
+    """Most pieces times ranks of a list schedule that is tried: a few seconds' worth."""
+    in_several: int
+    """Pieces times ranks up to which messages of two pieces and more are tried."""
+    compared: int
+    """Guessed pieces times ranks up to which links that are alike are tried without rounds too."""
+    passes: int
+    """Times that a schedule is made forwards and backwards."""
+    together: int
+    """Most pieces in a message."""
+    rounds_a_hop: int
+    """Rounds for each hop of a tree, up and down, at which few links are idle (measured: 8 to 11)."""
+    each_tree: int
+    """Most pieces of a tree's part, where several hundred trees are alike."""
+    gain: int
+    """How many times what these rounds cost the bound must be, for rounds to be tried."""
+
+
+TUNING = Tuning(
+    transfers=2**21,
+    in_several=2**19,
+    compared=2**15,
+    passes=2,
+    together=4,
+    rounds_a_hop=10,
+    each_tree=6,
+    gain=4,
+)
 
 
 class _Parts(NamedTuple):
@@ -89,7 +100,7 @@ class _Parts(NamedTuple):
     @property
     def scarce(self) -> bool:
         """Whether there cannot be as many pieces as alike trees."""
-        return self.num_trees > MOST_TRANSFERS // self.problem.topology.num_ranks
+        return self.num_trees > TUNING.transfers // self.problem.topology.num_ranks
 
     @property
     def alike(self) -> bool:
@@ -134,14 +145,14 @@ def can_be_timed(topology: Topology) -> bool:
 
 def rounds_are_worth_it(problem: Problem, packing: Packing) -> bool:
     """Whether so large messages that α hardly counts are still enough of them to keep all links busy."""
-    topology, rounds = problem.topology, 2 * ROUNDS_A_HOP * mean_height(packing.forest)
+    topology, rounds = problem.topology, 2 * TUNING.rounds_a_hop * mean_height(packing.forest)
     if not _alike(topology):
         return False
-    pieces = MOST_IN_SEVERAL // topology.num_ranks
+    pieces = TUNING.in_several // topology.num_ranks
     seconds = _size(problem) / topology.bandwidth[0]
     return (
         pieces * packing.ratio > 2 * rounds
-        and seconds * packing.ratio > LEAST_ROUNDS_GAIN * rounds * topology.alpha[0]
+        and seconds * packing.ratio > TUNING.gain * rounds * topology.alpha[0]
     )
 
 
@@ -189,7 +200,7 @@ def _parts(problem: Problem, packing: Packing) -> _Parts | None:
     topology, forest = problem.topology, packing.forest
     total = sum(forest.weight.tolist())
     units = math.lcm(problem.collective.items.share.reduced.denominator, total)
-    most = MOST_TRANSFERS // topology.num_ranks
+    most = TUNING.transfers // topology.num_ranks
     if units > INT64_MAX // ((most + 1) * FINE) or len(forest) > most:
         return None
     return _Parts(problem, forest, packing.ratio, _pairs(topology, forest), units)
@@ -212,7 +223,7 @@ def _good_number(problem: Problem, network: TreeNetwork, packing: Packing) -> fl
     seconds = float(_size(problem) / network.unit) / float(np.median(network.graph.capacity))
     share = float(packing.ratio) * float(np.median(network.graph.capacity))
     hops = 2 * largest_height(packing.forest)
-    return math.sqrt(hops * seconds / (alpha * share)) if alpha > 0 else float(MOST_TRANSFERS)
+    return math.sqrt(hops * seconds / (alpha * share)) if alpha > 0 else float(TUNING.transfers)
 
 
 def _size(problem: Problem) -> Fraction:
@@ -224,12 +235,12 @@ def _shortest(parts: _Parts, guess: float) -> _Tried:
     if not parts.alike:
         return _walk(parts, guess, _attempt(parts, guess, 0))
     made = _walk(parts, guess, _attempt(parts, guess, 1))
-    for together in range(2, MOST_TOGETHER + 1):
+    for together in range(2, TUNING.together + 1):
         count, before = made.tried
-        if count // before * together * parts.problem.topology.num_ranks > MOST_IN_SEVERAL:
+        if count // before * together * parts.problem.topology.num_ranks > TUNING.in_several:
             break
         made = _walk(parts, count / before * together, made, together)
-    if guess * parts.problem.topology.num_ranks > MOST_COMPARED and guess >= parts.num_trees:
+    if guess * parts.problem.topology.num_ranks > TUNING.compared and guess >= parts.num_trees:
         return made
     return min(made, _walk(parts, guess, _attempt(parts, guess, 0)), key=lambda either: either.seconds)
 
@@ -238,7 +249,7 @@ def _in_large_messages(parts: _Parts) -> _Tried:
     """Search how many pieces go together, from a good number on, first more of them and then fewer."""
     choices = _full_rounds(parts)
     rounds = sorted(choices)
-    good = 2 * ROUNDS_A_HOP * mean_height(parts.forest)
+    good = 2 * TUNING.rounds_a_hop * mean_height(parts.forest)
     first = min(range(len(rounds)), key=lambda place: abs(rounds[place] - good))
     best = _attempt(parts, *choices[rounds[first]])
     for others in (rounds[:first][::-1], rounds[first + 1 :]):
@@ -251,7 +262,7 @@ def _in_large_messages(parts: _Parts) -> _Tried:
 def _full_rounds(parts: _Parts) -> dict[int, tuple[int, int]]:
     """Return for numbers of rounds, all messages full, how many pieces are needed, and together."""
     trees, ranks = parts.num_trees, parts.problem.topology.num_ranks
-    most = max(1, min(MOST_A_TREE, MOST_IN_SEVERAL // (ranks * trees)))
+    most = max(1, min(TUNING.each_tree, TUNING.in_several // (ranks * trees)))
     found = {}
     for times in range((most + 1) // 2, most + 1):
         share = math.ceil(trees * times * parts.ratio)
@@ -268,7 +279,7 @@ def _walk(parts: _Parts, guess: float, best: _Tried, together: int | None = None
     """
     each = best.tried[1] if together is None else together
     step = 2 ** (1 / 4 if each > 1 else 1 / 2)
-    for powers in (range(_STEPS), range(-1, -_STEPS, -1)):
+    for powers in (range(24), range(-1, -24, -1)):
         numbers = dict.fromkeys(_number(parts, guess * step**power, each) for power in powers)
         best = improved(
             best,
@@ -297,7 +308,7 @@ def _least(parts: _Parts, count: int, together: int) -> Fraction:
 
 def _number(parts: _Parts, guess: float, together: int) -> int:
     """Return a possible number of pieces; for rounds a multiple of the trees, if it can be, so all alike."""
-    trees, most = parts.num_trees, MOST_TRANSFERS // parts.problem.topology.num_ranks
+    trees, most = parts.num_trees, TUNING.transfers // parts.problem.topology.num_ranks
     if together and round(guess / trees) and trees <= most:
         return trees * min(round(guess / trees), most // trees)
     return round(min(max(guess, len(parts.forest)), most))
@@ -314,8 +325,8 @@ def _cut(parts: _Parts, count: int) -> Pieces:
 
 
 def _moments(pieces: Pieces) -> Int64Array:
-    """Return when each piece is at its root, in `_MOMENTS` of the whole, at even distances."""
-    return (2 * pieces.place + 1) * _MOMENTS // (2 * np.bincount(pieces.part)[pieces.part])
+    """Return when each piece is at its root, in `FINE` of the whole, at even distances."""
+    return (2 * pieces.place + 1) * FINE // (2 * np.bincount(pieces.part)[pieces.part])
 
 
 def _one_by_one(parts: _Parts, pieces: Pieces) -> _Tried:
@@ -330,7 +341,7 @@ def _one_by_one(parts: _Parts, pieces: Pieces) -> _Tried:
     priority = _priority(parts, pieces, int(busy.max()), int(ticks[moves].mean()))
     transfers = tree_transfers(parts.trees, pieces.part, ticks, by_direction=True)
     routes = TimedRoutes.single_links(topology.num_links)
-    start = forward_backward(transfers, routes, priority.reshape(-1), PASSES).reshape(links.shape)
+    start = forward_backward(transfers, routes, priority.reshape(-1), TUNING.passes).reshape(links.shape)
     end = int((start + ticks)[moves].max())
     return _Tried(pieces, start, lasting.tick, lasting.tick * end, (len(pieces.part), 0))
 
@@ -345,7 +356,7 @@ def _in_rounds(parts: _Parts, pieces: Pieces, together: int) -> _Tried:
     transfers = tree_transfers(parts.trees, pieces.part, amounts, by_direction=True)
     routes = TimedRoutes.single_links(topology.num_links, alpha=1, seconds=0)
     room = together * int(amount.max())
-    rounds = forward_backward(transfers, routes, priority.reshape(-1), PASSES, room=room)
+    rounds = forward_backward(transfers, routes, priority.reshape(-1), TUNING.passes, room=room)
     sending = messages_of_rounds(transfers.route, rounds, topology.num_links)
     load = np.add.reduceat(transfers.amount[sending.transfer], sending.first[:-1])
     loads, which = np.unique(load, return_inverse=True)
@@ -383,11 +394,11 @@ def messages_of_rounds(link: Int32Array, rounds: Int64Array, num_links: int) -> 
 
 
 def _priority(parts: _Parts, pieces: Pieces, length: int, hop: int) -> Int64Array:
-    """Return when transfers are due, where all takes `length` and a hop takes `hop`, in `_MOMENTS`."""
-    check_reach(float(length) * _MOMENTS, float(hop) * _MOMENTS * parts.problem.topology.num_ranks)
+    """Return when transfers are due, where all takes `length` and a hop takes `hop`, in `FINE`."""
+    check_reach(float(length) * FINE, float(hop) * FINE * parts.problem.topology.num_ranks)
     moment = _moments(pieces) * length
     depth = np.stack([depths(parent) for parent in parts.forest.parent])[pieces.part]
-    early = depth * hop * _MOMENTS
+    early = depth * hop * FINE
     return np.stack([moment[:, None] - early, moment[:, None] + early])
 
 

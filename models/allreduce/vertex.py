@@ -21,20 +21,14 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 _STEP = 30
-"""Bits of each refinement; a factorization good to 2^-_STEP always makes progress."""
-
-_ROUGH = 2**_STEP
-"""A residual of this size, in units of the last digit, shows a factorization too rough to make progress."""
-
-_MOST_BITS = 960
-"""After that the rationals are taken to be too long to be of use."""
+"""Bits of each refinement. With a larger value fewer factorizations are good enough to make progress."""
 
 Ratios = tuple[list[int], int]
 """Numerators, and their denominator."""
 
 
 def basic_solution(
-    matrix: csr_array, basis: Basis, right: Sequence[int], cost: Sequence[int]
+    matrix: csr_array, basis: Basis | None, right: Sequence[int], cost: Sequence[int]
 ) -> tuple[Ratios, Ratios] | None:
     """Return the basic solution of maximize cost x, A x <= right, x >= 0: columns and row duals, exact.
 
@@ -54,6 +48,8 @@ def basic_solution(
     """
     from scipy.sparse import csr_array
 
+    if basis is None:
+        return None
     columns = np.flatnonzero(np.asarray(basis.columns) == Place.BASIC).tolist()
     rows = np.flatnonzero(np.asarray(basis.rows) != Place.BASIC).tolist()
     if len(columns) != len(rows) or not len(rows):
@@ -61,7 +57,7 @@ def basic_solution(
     square = csr_array(matrix[rows][:, columns])
     x = solve_exactly(square, [right[row] for row in rows])
     y = solve_exactly(csr_array(square.T), [cost[column] for column in columns]) if x else None
-    if x is None or y is None:
+    if x is None or y is None or min(x[0]) < 0:
         return None
     return _spread(x, columns, matrix.shape[1]), _spread(y, rows, matrix.shape[0])
 
@@ -92,23 +88,17 @@ def solve_exactly(square: csr_array, right: Sequence[int]) -> Ratios | None:
     whole = _Whole(square)
     digits = np.array([0] * len(right), dtype=object)
     goal = np.array([int(value) for value in right], dtype=object)
-    bits = 0
-    while bits < _MOST_BITS:
-        rest = (goal << bits) - whole.times(digits)
-        if bits and max(abs(value) for value in rest) > _ROUGH:
+    for steps in range(1, 33):  # longer rationals are of no use
+        rest = (goal << (steps - 1) * _STEP) - whole.times(digits)
+        if steps > 1 and max(abs(value) for value in rest) > 2**_STEP:  # the factorization is too rough
             return None
-        digits = (digits << _STEP) + _rounded(factors.solve(rest.astype(float)))
-        bits += _STEP
-        if bits in (60, 120, 240, 480, _MOST_BITS):
-            found = _rationals(digits.tolist(), bits)
+        more = (factors.solve(rest.astype(float)) * 2.0**_STEP).tolist()
+        digits = (digits << _STEP) + np.array([round(value) for value in more], dtype=object)
+        if steps in (2, 4, 8, 16, 32):
+            found = _rationals(digits.tolist(), steps * _STEP)
             if found and (whole.times(np.array(found[0], dtype=object)) == goal * found[1]).all():
                 return found
     return None
-
-
-def _rounded(values: Any) -> Any:
-    """Return values times 2^_STEP as whole Python numbers."""
-    return np.array([round(value) for value in (values * 2.0**_STEP).tolist()], dtype=object)
 
 
 class _Whole:

@@ -13,6 +13,8 @@ from tutti.topologies.options import SECONDS, Number, Options, Whole
 Positive = Annotated[float | None, Number(above=0)]
 Threads = Annotated[int, Whole(1)]
 Seed = Annotated[int, Whole(0)]
+LEAST_SECONDS = 0.01
+"""Least time limit of a solve. With a larger value a search whose time is nearly over exceeds it by more."""
 
 
 class Feature(StrEnum):

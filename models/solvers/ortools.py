@@ -75,6 +75,8 @@ CPSAT_LINE = re.compile(
     r"^#(?:\d+|Bound|Done)\s+([\d.]+)s (?:.*?best:(\S+)\s+next:\[([^\]]*)\])?", re.MULTILINE
 )
 SCIP_HEAD = "dualbound"
+MOST_WHOLE = 2**40
+"""Largest whole number in a program for CP-SAT. With a larger value its sums may exceed 64 bits."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,10 @@ from tutti.topologies.exact import FloatArray
 ROUNDING = 1e-6
 """How far a solver's floats may be from the numbers that they stand for, absolutely or relatively. With a
 larger value more floats count as exact."""
+TOLERANCE = 1e-7
+"""By how much solvers' values may break a row, which is what they take unless asked otherwise."""
+SAME = 1e-9
+"""Relative difference of floats that count as equal: what doubles lose in sums is far less."""
 
 
 class Place(IntEnum):

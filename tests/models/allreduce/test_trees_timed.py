@@ -92,5 +92,5 @@ def test_where_messages_have_no_place_in_time_it_is_a_flow(monkeypatch):
     assert allreduce(mesh, 10**6, timed=False).clock is Clock.FLOW
     assert allreduce(parse_topology("ring:5?links=3"), 10**6).clock is Clock.FLOW
     assert allreduce(parse_topology("mi250:2"), 10**6).clock is Clock.FLOW
-    monkeypatch.setattr(timed_module, "MOST_TRANSFERS", 30)
+    monkeypatch.setattr(timed_module, "TUNING", timed_module.TUNING._replace(transfers=30))
     assert allreduce(mesh, 10**6).clock is Clock.FLOW
