@@ -12,29 +12,21 @@ import numpy as np
 
 from tutti.models.all_to_all.certificate import lower_bound
 from tutti.models.all_to_all.demand import Demand
-from tutti.models.all_to_all.optimum import best_lengths, capped, uncapped_lengths
+from tutti.models.all_to_all.optimum import QUICK_VARIABLES, best_lengths, capped, uncapped_lengths
 from tutti.models.all_to_all.orbits import quick_lengths, solve_by_orbits
 from tutti.models.bounds.bound import ASKED_SECONDS, SECONDS_PER_BYTE, Bound
+from tutti.models.solvers.outcome import ROUNDING
 from tutti.schedules.collective import EVERYONE, Collective
 from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.exact import BoolArray, Int64Array, json_number
 from tutti.topologies.graphs.shortest_paths import length_distances
 from tutti.topologies.topology import Topology
 
-BOUND_VARIABLES = 20_000
-"""Of the largest reduced program that is solved for a bound without many symmetries: about a second."""
-
-KEPT_DEMANDS = 8
-"""Demands whose lengths are kept: one is asked at many sizes, and for many methods."""
-
-NO_BOTTLENECK = 1e-6
-"""Relative to the longest: a shorter link is no bottleneck."""
-
 
 def mcf_bound(
     topology: Topology,
     collective: Collective,
-    most_variables: int = BOUND_VARIABLES,
+    most_variables: int = QUICK_VARIABLES,
     *,
     asked: bool = False,
     time_limit: float | None = None,
@@ -96,9 +88,12 @@ class _DemandKey:
         return topology.bandwidth.denominator, demand.denominator, *(array.tobytes() for array in arrays)
 
 
-@lru_cache(maxsize=KEPT_DEMANDS)
+@lru_cache(maxsize=8)
 def _lengths(problem: _DemandKey, most_variables: int, asked: bool, time_limit: float | None) -> Int64Array:
-    """Return the best lengths known: by orbits, which is faster than the model, or simple ones."""
+    """Return the best lengths known: by orbits, which is faster than the model, or simple ones.
+
+    The last ones are kept: a demand is asked for at many sizes, and for many methods.
+    """
     demand = capped(problem.demand)
     found = None
     with suppress(NoSchedule):  # nothing was proven in time: simple lengths must do
@@ -118,7 +113,7 @@ def bound_of(demand: Demand, lengths: Int64Array) -> Bound:
     numerators = topology.bandwidth.numerators.tolist()
     offered = sum(b * length for b, length in zip(numerators, lengths.tolist(), strict=True))
     capacity = Fraction(offered, topology.bandwidth.denominator)
-    long = np.flatnonzero(lengths > lengths.max() * NO_BOTTLENECK)
+    long = np.flatnonzero(lengths > lengths.max() * ROUNDING)
     certificate: dict[str, Any] = {
         "lengths": lengths.tolist(),
         "distance": json_number(value * capacity),

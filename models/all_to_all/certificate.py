@@ -29,9 +29,6 @@ from tutti.topologies.exact import INT64_MAX, Int64Array, frozen
 from tutti.topologies.graphs.shortest_paths import length_distances
 from tutti.topologies.topology import Topology
 
-SOURCES_AT_ONCE = 256
-"""Rows of distances held at a time."""
-
 
 class FlowError(TuttiError):
     """A flow that does not deliver its demands."""
@@ -55,7 +52,7 @@ def lower_bound(topology: Topology, demand: Demand, lengths: Int64Array) -> Frac
     checked = _checked_lengths(topology, lengths)
     moved = sum(
         _weighted_distances(demand, length_distances(topology, checked, rows), rows)
-        for rows in np.array_split(demand.sources, -(-len(demand.sources) // SOURCES_AT_ONCE))
+        for rows in np.array_split(demand.sources, -(-len(demand.sources) // 256))
     )
     band = topology.bandwidth
     capacity = sum(int(b) * int(length) for b, length in zip(band.numerators, checked, strict=True))

@@ -24,12 +24,10 @@ import numpy as np
 from tutti.models.all_to_all.certificate import Interval, SourceFlow
 from tutti.models.all_to_all.reduction import ReducedProblem
 from tutti.models.all_to_all.rounding import rational_lengths, rounded_shares
+from tutti.models.solvers.outcome import SAME
 from tutti.topologies.errors import NoSchedule, TuttiError
 from tutti.topologies.exact import FloatArray, Int64Array
 from tutti.topologies.kernels import now
-
-SMOOTHING = 0.5
-"""How much of the best lengths so far stays in the next ones (Wentges), which then jump about less."""
 
 
 @dataclass
@@ -47,12 +45,12 @@ class ColumnGeneration:
     """
 
     problem: ReducedProblem
-    tolerance: float = 1e-9
+    tolerance: float = SAME
     time_limit: float | None = None
     lower: Fraction = Fraction(0)
     upper: Fraction | None = None
     lengths: Int64Array = field(init=False)
-    rounds: int = 0
+    rounds: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         """Begin with links as long as they are slow."""
@@ -83,8 +81,9 @@ class ColumnGeneration:
             duals = self._solve()
             if self._done():
                 break
+            # Half of the best lengths so far stays in the next ones (Wentges), which jump about less.
             best = self.lengths / (self.lengths.astype(np.float64) @ self.problem.capacity)
-            if not self._price(SMOOTHING * best + (1 - SMOOTHING) * duals) and not self._price(duals):
+            if not self._price((best + duals) / 2) and not self._price(duals):
                 break
         if self.upper is None:
             raise NoSchedule(

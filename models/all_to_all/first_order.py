@@ -33,15 +33,23 @@ from tutti.topologies.graphs.shortest_paths import Adjacency, ShortestTree, shor
 from tutti.topologies.kernels import kernel, now
 from tutti.topologies.topology import Topology
 
-FIRST_CHECK = 200
-"""Iterations before the first proofs; each next check is a fourth as many later again."""
 
-PRIMAL_WEIGHT = 0.15
-"""The first ratio of dual to primal moves, with loads near 1 a link and lengths near 1."""
+class Tuning(NamedTuple):
+    """The numbers that steer the method; restarts have Lu and Yang's 0.2, 0.8 (both squared) and 0.36."""
 
-SUFFICIENT, NECESSARY, ARTIFICIAL = 0.04, 0.64, 0.36
-"""Restart when the squared residual falls to this, or to that and rises again, or so long into the run: the
-squares of Lu and Yang's 0.2 and 0.8, and their 0.36."""
+    first_check: int
+    """Iterations before the first proofs; each next check comes a fourth as many later again."""
+    primal_weight: float
+    """First ratio of dual to primal moves, with loads near 1 a link and lengths near 1."""
+    sufficient: float
+    """Fraction of the first residual at which to restart."""
+    necessary: float
+    """Fraction of the first residual at which to restart when it rises again."""
+    artificial: float
+    """Fraction of all iterations after which to restart in any case."""
+
+
+TUNING = Tuning(first_check=200, primal_weight=0.15, sufficient=0.04, necessary=0.64, artificial=0.36)
 
 
 class SaddlePoint(NamedTuple):
@@ -112,7 +120,7 @@ class PrimalDual:
         self._anchor = self._now.copy()
         self._degrees = (topology.in_degrees + topology.out_degrees).astype(np.float64)
         self._shared = np.bincount(problem.orbit) * float(self._commodities.weights.sum())
-        self._weight, self._since, self._first, self._last = PRIMAL_WEIGHT, 0, 0.0, np.inf
+        self._weight, self._since, self._first, self._last = TUNING.primal_weight, 0, 0.0, np.inf
 
     def run(self, tolerance: float, time_limit: float | None = None) -> Interval:
         """Iterate until the proven relative gap is at most `tolerance`, or the seconds are over.
@@ -123,7 +131,7 @@ class PrimalDual:
             If the time is over before the first iteration.
         """
         end = now() + (np.inf if time_limit is None else time_limit)
-        check = FIRST_CHECK
+        check = TUNING.first_check
         while now() < end:
             self._iterate()
             if self.iterations >= check:
@@ -187,9 +195,9 @@ class PrimalDual:
         if self._since == 1:
             self._first, self._last = residual, np.inf
             return
-        stalled = residual <= NECESSARY * self._first and residual > self._last
-        long = self._since >= max(ARTIFICIAL * self.iterations, 50)
-        if residual <= SUFFICIENT * self._first or stalled or long:
+        stalled = residual <= TUNING.necessary * self._first and residual > self._last
+        long = self._since >= max(TUNING.artificial * self.iterations, 50)
+        if residual <= TUNING.sufficient * self._first or stalled or long:
             self._reweigh()
             self._anchor = self._now.copy()
             self._since = 0

@@ -19,6 +19,7 @@ from tutti.models.all_to_all.certificate import Interval, lower_bound, upper_bou
 from tutti.models.all_to_all.demand import Demand
 from tutti.models.all_to_all.optimum import (
     GAP,
+    QUICK_VARIABLES,
     Optimum,
     capped,
     num_variables,
@@ -30,7 +31,7 @@ from tutti.models.all_to_all.orbits import paths_by_orbits
 from tutti.models.all_to_all.paths import PathFlow, path_schedule
 from tutti.models.solvers import Feature, find_backend, known_solvers
 from tutti.models.solvers.highs import METHODS
-from tutti.models.solvers.registry import refuse_too_large
+from tutti.models.solvers.registry import MOST_VARIABLES, refuse_too_large
 from tutti.schedules.capabilities import Capabilities
 from tutti.schedules.collective import Kind
 from tutti.schedules.method import Method, Problem
@@ -44,25 +45,8 @@ KINDS = (Kind.ALL_TO_ALL, Kind.SCATTER, Kind.GATHER)
 
 BY = ("auto", "model", "lp", "orbits")
 
-MODEL_VARIABLES = 20_000
-"""Of the largest model that ``by = "auto"`` takes: built, compiled and solved in about a second.
-
-CPU seconds on one core: 0.9 for gen_kautz:4,64 (16,129 variables), 0.6 for dgx_a100:8 (16,385), 0.2 for
-complete:27 (18,955), 1.3 for random_regular:4,70 (19,601), 2.1 for mesh:8x9 (18,289); 2.9 for hypercube:6
-(24,577). Importing Pyomo takes 0.4 more, once.
-"""
-
-MOST_VARIABLES = 5_000_000
-"""Of the linear program, by whatever way; about 1 GB a million."""
-
 MOST_HOPS = 2**18
-"""Rows of a paced schedule; a datum is cut in fewer parts for that."""
-
-ORBITS_GAP = 1e-4
-"""Where the orbits' method stops, if no tolerance is given."""
-
-LEAST_TOLERANCE, MOST_TOLERANCE = 1e-10, 0.1
-"""Solvers take none that is finer; a coarser one says nothing."""
+"""Most rows of a paced schedule. With a smaller value data are cut in fewer parts, less evenly."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +84,7 @@ class McfOptions(Options):
 
     solver: str = "highs"
     algorithm: str | None = None
-    tolerance: Annotated[float | None, Number(least=LEAST_TOLERANCE, most=MOST_TOLERANCE)] = None
+    tolerance: Annotated[float | None, Number(least=1e-10, most=0.1)] = None
     time_limit: Annotated[float | None, Number(above=0)] = None
     by: Annotated[str, Choice(BY)] = "auto"
     step_schedule: bool = False
@@ -210,14 +194,14 @@ def _solved(demand: Demand, options: McfOptions) -> Optimum:
     asked = (options.solver, options.algorithm, options.tolerance, options.time_limit)
     if options.by_model:
         return solve_by_model(demand, *asked)
-    if options.by_model is False or num_variables(demand) > MODEL_VARIABLES:
-        return _by_orbits(demand, options.tolerance or ORBITS_GAP, options.time_limit)
+    if options.by_model is False or num_variables(demand) > QUICK_VARIABLES:
+        return _by_orbits(demand, options.tolerance or float(GAP), options.time_limit)
     begin = now()
     found = solve_by_model(demand, *asked)
     left = None if options.time_limit is None else options.time_limit - (now() - begin)
     if found.interval.gap > GAP and (left is None or left > 0):
         with suppress(TuttiError):
-            other = _by_orbits(demand, ORBITS_GAP, left)
+            other = _by_orbits(demand, float(GAP), left)
             found = min(found, other, key=lambda optimum: optimum.interval.gap)
     return found
 

@@ -49,6 +49,8 @@ from tutti.models.all_to_all.reduction import (
 )
 from tutti.models.all_to_all.rounding import rounded_shares
 from tutti.models.solvers import CompiledModel, HighsOptions, solve
+from tutti.models.solvers.options import LEAST_SECONDS
+from tutti.models.solvers.outcome import SAME
 from tutti.topologies.exact import FloatArray, Int32Array, Int64Array, frozen, offsets_of
 from tutti.topologies.graphs.symmetry import Group, orbits_of
 from tutti.topologies.kernels import now
@@ -56,31 +58,16 @@ from tutti.topologies.kernels import now
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-LEAST_SECONDS = 0.1
-"""Least time limit of a solve, in seconds. With a larger value a short limit may be exceeded by more."""
 MOST_ORBITS = 64
 """Link orbits up to which columns are generated; with more, the master takes longer than the other method."""
 
-SMALL_MASTER = 4096
-"""Sources times link orbits up to which columns take less than a second, however many the orbits are."""
-
-COLUMNS_GAP, FIRST_ORDER_GAP = 1e-9, 1e-5
-"""Where a search for a bound stops: columns soon reach the optimum, the first-order method takes longer."""
-
 SHORT_SEARCH = 10**8
-"""Links that a search for automorphisms may look at where only a bound is wanted."""
+"""Links that a search for automorphisms may look at where only a bound is wanted. With a larger value large
+networks have better bounds, and take longer."""
 
 BLOCK = 4000
-"""Paths of one program of shares, about; with more, the others' loads are fixed while a block is solved."""
-
-MOST_PATHS = 200_000
-"""Paths of the largest flow whose shares are solved for: seconds."""
-
-MOST_SINGLE, SINGLE_BLOCK = 40_000, 8000
-"""Paths of all sources together whose shares are solved for, in larger blocks: up to two seconds."""
-
-NOTHING_LOST = 1e-9
-"""Relative: what rounding may add to a time that is not known to be the optimum."""
+"""Paths of one program of shares, about; with more, the others' loads are fixed while a block is solved. With
+a larger value fewer demands are split, and a program takes longer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,10 +168,10 @@ def _paths(solved: OrbitOptimum) -> PathFlow | None:
     if not images.multiply:
         return fewer
     single = images.of_each(paths)
-    if len(single) <= MOST_SINGLE:
+    if len(single) <= 10 * BLOCK:  # up to two seconds
         identity = Images.of(reduce_by(solved.problem.group.limited(1), solved.problem.whole))
         if identity is not None:
-            single = fewer_paths(identity, single, exact=solved.interval.exact, block=SINGLE_BLOCK)
+            single = fewer_paths(identity, single, exact=solved.interval.exact, block=2 * BLOCK)
     return min(fewer, single, key=len)
 
 
@@ -207,10 +194,11 @@ def quick_lengths(demand: Demand, most_variables: int, time_limit: float | None 
     """
     begin, group = now(), symmetries(demand, SHORT_SEARCH)
     problem = reduce_by(group, demand)
-    if problem.num_orbits <= MOST_ORBITS or len(problem.sources) * problem.num_orbits <= SMALL_MASTER:
-        return _solved(problem, begin, COLUMNS_GAP, time_limit, "columns").lengths
+    # Columns soon reach the optimum, where orbits are few or the master takes less than a second.
+    if problem.num_orbits <= MOST_ORBITS or len(problem.sources) * problem.num_orbits <= MOST_ORBITS**2:
+        return _solved(problem, begin, SAME, time_limit, "columns").lengths
     if len(problem.sources) * demand.topology.num_links <= most_variables:
-        return _solved(problem, begin, FIRST_ORDER_GAP, time_limit, "first_order").lengths
+        return _solved(problem, begin, 1e-5, time_limit, "first_order").lengths
     return None
 
 
@@ -372,12 +360,12 @@ def fewer_paths(images: Images, paths: PathFlow, *, exact: bool, block: int = BL
         Of how many paths, about, the shares are solved for at a time.
     """
     pair = _pairs(paths)
-    if len(paths) > MOST_PATHS or len(paths) == pair[-1] + 1:
+    if len(paths) > 50 * BLOCK or len(paths) == pair[-1] + 1:
         return paths
     now = images.congestion(paths)
     for parts, denominator in rounded_shares(_basic_shares(images, paths, pair, block), pair):
         found = _with_shares(paths, pair, np.array(parts, dtype=np.int64), denominator)
-        most = now if exact else now * (1 + NOTHING_LOST)
+        most = now if exact else now * (1 + SAME)
         if len(found) < len(paths) and images.congestion(found) <= most:
             return found
     return paths

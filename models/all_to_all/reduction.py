@@ -24,7 +24,7 @@ import numpy as np
 
 from tutti.models.all_to_all.certificate import SourceFlow
 from tutti.models.all_to_all.demand import Demand
-from tutti.models.all_to_all.rounding import cancel_cycles
+from tutti.models.all_to_all.rounding import FINE_LENGTH, cancel_cycles
 from tutti.topologies.exact import INT64_MAX, FloatArray, Int32Array, Int64Array, frozen
 from tutti.topologies.graphs.shortest_paths import Adjacency, ShortestTree, shortest_tree
 from tutti.topologies.graphs.symmetry import DEFAULT_EFFORT, Group, automorphisms, twin_permutation
@@ -32,10 +32,8 @@ from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Topology
 
 MOST_ELEMENTS = 4096
-"""The largest group that is listed: seconds, at a thousand ranks."""
-
-GREATEST_LENGTH = 2**30
-"""Of integer lengths: as fine as doubles' rounding errors in a solver's duals."""
+"""Elements of the largest group that is listed: seconds, at a thousand ranks. With a larger value more
+networks are solved on orbits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +92,7 @@ class ReducedProblem:
     def greatest_length(self) -> int:
         """Integer lengths up to this keep every cost of `shortest_loads` within 64 bits."""
         largest = int(self.demand.sum(axis=1).max()) * self.topology.num_nodes
-        return min(GREATEST_LENGTH, INT64_MAX // (2 * largest))
+        return min(FINE_LENGTH, INT64_MAX // (2 * largest))
 
     def integer_lengths(self, lengths: FloatArray) -> Int64Array:
         """Return lengths (orbits,) as integers up to `greatest_length`."""

@@ -29,6 +29,7 @@ from tutti.models.all_to_all.orbits import SHORT_SEARCH
 from tutti.models.all_to_all.reduction import ReducedProblem, reduce_by, symmetries
 from tutti.models.bounds.bound import SECONDS, Bound
 from tutti.models.solvers import CompiledModel, HighsOptions, solve
+from tutti.models.solvers.outcome import SAME
 from tutti.models.solvers.rows import NONE, Rows, normalized
 from tutti.models.solvers.secant import secant
 from tutti.schedules.collective import EVERYONE, Collective, Items
@@ -40,23 +41,12 @@ from tutti.topologies.topology import Topology
 MOST_ROWS = 20_000
 """Sources times links times distances: about a second a program."""
 
-MOST_DISTANCES = 5
-"""More make no bound larger by 1 %."""
-
-MOST_PROGRAMS, CLOSE = 8, 2e-4
-"""When secants end: after so many, or with times so near to each other (relatively)."""
-
 WORTHWHILE = 1e-4
-"""A bound must be larger than the others by more than this, relatively, or it is not searched for."""
+"""Relative increase over the other bounds below which this one is not searched for; secants end at twice
+that. With a larger value bounds are found sooner, and fewer."""
 
 GREATEST_PRICE = 2**40
 """Of integer prices: as fine as doubles' rounding errors in a solver's answer."""
-
-FLOAT_SLACK = 1e-9
-"""Of times, relatively: sums of doubles err by far less."""
-
-DOUBLE_BITS = 50
-"""Halvings of an interval of times."""
 
 
 def unicast_price_bound(
@@ -94,7 +84,7 @@ def unicast_price_bound(
     found = relaying and relaying.search()
     if not relaying or not found:
         return None
-    time = Fraction(found.time * (1 - FLOAT_SLACK)) * least
+    time = Fraction(found.time * (1 - SAME)) * least
     if time <= least:
         return None
     certificate = {
@@ -154,7 +144,8 @@ class _Relaying:
     def of(cls, problem: ReducedProblem, size: Fraction, least: Fraction) -> _Relaying | None:
         """Return it with as many distances as there is room for, or None for less than two."""
         topology, alpha = problem.topology, problem.topology.alpha
-        count = min(MOST_DISTANCES, MOST_ROWS // (len(problem.sources) * topology.num_links))
+        # More than 5 distances make no bound larger by 1 %.
+        count = min(5, MOST_ROWS // (len(problem.sources) * topology.num_links))
         away = alpha_distances(topology, problem.sources)
         least_alpha = alpha.numerators.min()
         known = np.unique(np.append(away[away > 0], [0, least_alpha]))[:count]
@@ -181,7 +172,7 @@ class _Relaying:
         times = [1 + WORTHWHILE]
         reciprocals: list[float] = []
         prices: list[Int64Array | None] = []
-        while len(reciprocals) < MOST_PROGRAMS and (len(times) < 2 or _apart(*times[-2:]) > CLOSE):
+        while len(reciprocals) < 8 and (len(times) < 2 or _apart(*times[-2:]) > 2 * WORTHWHILE):
             reciprocal, found = self._solved(times[-1])
             reciprocals.append(reciprocal)
             prices.append(found)
@@ -246,7 +237,7 @@ class _Relaying:
         there = self.distance[self.distance <= time]
         moments = np.unique([*there, *(time - there)])
         come, left = (
-            np.searchsorted(self.distance, side + FLOAT_SLACK, side="right") - 1
+            np.searchsorted(self.distance, side + SAME, side="right") - 1
             for side in (moments, time - moments)
         )
         begin, end = int(np.searchsorted(come, 1)), int(np.count_nonzero(left)) - 1
@@ -268,7 +259,7 @@ class _Relaying:
         low, high = 0.0, 1.0
         while self._earned(prices, high) < cost:
             low, high = high, 2 * high
-        for _ in range(DOUBLE_BITS):
+        for _ in range(50):  # nearly all bits of a double
             middle = (low + high) / 2
             low, high = (middle, high) if self._earned(prices, middle) < cost else (low, middle)
         return low

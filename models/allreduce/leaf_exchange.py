@@ -21,7 +21,7 @@ from tutti.topologies.kernels import kernel
 from tutti.topologies.trees.tree_local_search import UInt64Array, draw
 
 HIGHER = 4
-"""Hops by which trees may become higher. With a larger value more links have leaves, and α counts for more."""
+"""Hops by which trees may become higher. With a larger value more links have leaves, and α matters more."""
 
 
 class Tuning(NamedTuple):

@@ -50,8 +50,6 @@ from tutti.topologies.trees.switch_removal_heuristic import spread_switches
 from tutti.topologies.trees.tree_counts import tree_capacities
 
 KINDS = (Kind.ALLGATHER, Kind.REDUCE_SCATTER, Kind.ALLREDUCE, Kind.BROADCAST, Kind.REDUCE)
-_SMALL = 1 << 15
-"""Roots times nodes times links below which the exact algorithms take tenths of a second."""
 AUTO, BINARY, NEWTON = "auto", "binary", "newton"
 SEARCHES = {BINARY: binary_search_cut, NEWTON: bottleneck_cut}
 ALGORITHM_1 = {"program": "maximum flows of Algorithm 1", "solver": "ortools"}
@@ -264,7 +262,7 @@ def _trees(
     """
     topology = demand.topology
     roots = demand.num_roots
-    small = roots * topology.num_nodes * topology.num_links <= _SMALL
+    small = roots * topology.num_nodes * topology.num_links <= 2**15  # tenths of a second
     found = []
     if fast and not (small and roots == 1):
         found.append(_packed(demand, capacity, k, True, watch))

@@ -19,10 +19,8 @@ from tutti.topologies.errors import InputError
 from tutti.topologies.exact import FloatArray, Int32Array, Int64Array, frozen
 from tutti.topologies.kernels import kernel
 
-_MOST_CUTS = 62
-"""Switches of one route that can be cut at, those of more hops being merely passed: bits of a mask."""
 _ONCE, _OFTEN, _HELD = 1, 2, 4
-_NONE = -1
+"""Bits of what a switch does with a chunk: it passes it once, passes it more often, holds it."""
 
 
 def multicast(schedule: Schedule) -> Schedule:
@@ -49,7 +47,7 @@ def multicast(schedule: Schedule) -> Schedule:
     topology = schedule.topology
     if not topology.multicast:
         return schedule
-    able = np.full(topology.num_nodes, _NONE, dtype=np.int32)
+    able = np.full(topology.num_nodes, -1, dtype=np.int32)
     able[sorted(topology.multicast)] = np.arange(len(topology.multicast))
     stops = _stops(schedule.route_table, topology.source, able)
     count = np.ones(len(schedule), dtype=np.int32) if schedule.count is None else schedule.count
@@ -127,8 +125,8 @@ def _keep_last(offsets: Int64Array, stops: Int32Array) -> None:
         begin, end = offsets[route], offsets[route + 1]
         for at in range(begin, end):
             for later in range(at + 1, end):
-                if stops[later] == stops[at] or at - begin > _MOST_CUTS:
-                    stops[at] = _NONE
+                if stops[later] == stops[at] or at - begin > 62:  # bits of a mask of where to cut
+                    stops[at] = -1
 
 
 @kernel
@@ -143,7 +141,7 @@ def _note_passing(
     """Note for each switch and chunk whether it passes once or more often."""
     for row in range(len(route)):
         for at in range(offsets[route[row]], offsets[route[row] + 1]):
-            if stops[at] != _NONE:
+            if stops[at] >= 0:
                 for cell in range(chunk[row], chunk[row] + count[row]):
                     state[stops[at], cell] = _ONCE if state[stops[at], cell] == 0 else _OFTEN
 
@@ -192,7 +190,7 @@ def _start_and_cuts(begin: int, end: int, stops: Int32Array, state: Any, cell: i
     start, cuts = 0, 0
     for at in range(end - begin):
         stop = stops[begin + at]
-        if stop == _NONE:
+        if stop < 0:
             continue
         if state[stop, cell] & _HELD:
             start, cuts = at, 0

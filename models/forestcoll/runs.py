@@ -13,11 +13,6 @@ import numpy as np
 from tutti.topologies.exact import Int32Array, Int64Array
 from tutti.topologies.kernels import kernel
 
-_MOST_ENTRIES = 1 << 12
-"""Trees of a root times ranks: larger items have runs of one depth only."""
-
-_NONE = -1
-
 
 @kernel
 def runs(parent: Int32Array, depth: Int64Array) -> Int64Array:
@@ -33,14 +28,14 @@ def runs(parent: Int32Array, depth: Int64Array) -> Int64Array:
     ndarray
         int64, shape (trees, ranks); -1 where there is no parent.
     """
-    first = np.full(parent.shape, _NONE, np.int64)
+    first = np.full(parent.shape, -1, np.int64)
     for tree in range(len(parent)):
         for head in range(parent.shape[1]):
             if parent[tree, head] >= 0:
                 same = tree > 0 and parent[tree, head] == parent[tree - 1, head]
                 alike = same and depth[tree, head] == depth[tree - 1, head]
                 first[tree, head] = first[tree - 1, head] if alike else tree
-    if parent.size <= _MOST_ENTRIES:
+    if parent.size <= 2**12:  # else runs of one depth must do
         _join(parent, first, depth)
     return first
 
@@ -79,7 +74,7 @@ def levels(parent: Int32Array, first: Int64Array) -> Int64Array:
 @kernel
 def _join(parent: Int32Array, first: Int64Array, depth: Int64Array) -> None:
     """Merge runs of one edge that follow each other, as the module says."""
-    mark = np.full(parent.shape, _NONE, np.int64)
+    mark = np.full(parent.shape, -1, np.int64)
     stack = np.empty((2, parent.size), np.int64)
     stamp = 0
     for tree in range(1, len(parent)):

@@ -27,10 +27,6 @@ from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Topology
 from tutti.topologies.trees.forest import Forest, LogicalNetwork
 
-MOST_TRANSFERS = 2**31 - 1
-"""Row numbers are int32."""
-_FINE = -1
-
 
 class _Trees(NamedTuple):
     """A forest as the kernel takes it: the trees of item i are first[i] to first[i + 1] - 1.
@@ -87,8 +83,8 @@ def forest_schedule(
     _check_size(topology, trees, network, units)
     size = sum(units.tolist())
     chunk, count, arc, item, length, fault = _lay(trees, units, _pairs(network))
-    if fault[0] != _FINE:
-        tail, head = (topology.labels[_member(what, rank)] for rank in fault)
+    if fault[0] >= 0:
+        tail, head = (topology.labels[what.members[0][rank]] for rank in fault)
         raise InputError(f"the trees need more capacity from {tail} to {head} than the network has")
     return Schedule(
         topology=topology,
@@ -100,10 +96,6 @@ def forest_schedule(
         count=None if (count == 1).all() else count,
         routes=Routes(network.offsets, network.links),
     )
-
-
-def _member(what: Collective, position: int) -> int:
-    return what.members[0][position]
 
 
 def _trees(what: Collective, network: LogicalNetwork, forest: Forest, k: int) -> tuple[_Trees, Int64Array]:
@@ -154,7 +146,8 @@ def _nearest_parents(network: LogicalNetwork, root: int) -> Int32Array:
 def _check_size(topology: Topology, trees: _Trees, network: LogicalNetwork, units: Int64Array) -> None:
     """Refuse what does not fit: every edge is a transfer, and every arc is filled up by one at most."""
     edges = len(trees.root) * (network.num_ranks - 1) + len(network.tails)
-    if edges > MOST_TRANSFERS or max(units.tolist()) > MOST_TRANSFERS or sum(units.tolist()) > INT64_MAX:
+    most = np.iinfo(np.int32).max  # rows and chunks have numbers of 32 bits
+    if edges > most or max(units.tolist()) > most or sum(units.tolist()) > INT64_MAX:
         raise NoSchedule(
             f"forestcoll on {topology.name}: {len(trees.root)} different trees, of {max(units.tolist())} "
             "chunks a shard, are too many for a table; fix the number of trees, such as --option trees=4"
@@ -211,7 +204,7 @@ def _lay(trees: _Trees, units: Int64Array, pairs: _Pairs) -> tuple[Any, Any, Any
 @kernel
 def _roomiest(pairs: _Pairs, pair: int) -> int:
     """Return the place of the arc of a pair with the most room, the first of several; -1 if there is none."""
-    best = _FINE
+    best = -1
     for place in range(pairs.first[pair], pairs.first[pair + 1]):
         if best < 0 or pairs.room[place] > pairs.room[best]:
             best = place

@@ -48,8 +48,6 @@ KINDS = (Kind.ALLGATHER, Kind.BROADCAST, Kind.SCATTER, Kind.GATHER, Kind.ALL_TO_
 AUTO = "auto"
 PROGRAMS = ("constraint program of messages over one link each", "constraint program of messages over routes")
 """What is optimal in a row, without and with messages that cut through ranks or switches."""
-MOST_PLACES = 2000
-"""Chunks times links: beyond, the program is not tiny any more."""
 
 
 @dataclass(frozen=True)
@@ -248,11 +246,11 @@ def _check_tiny(problem: Problem, options: OptimumOptions) -> None:
             f"optimum: the start {options.start} needs a network without switches; {problem.topology.name} "
             f"has {problem.topology.num_switches}"
         )
-    places = len(instance.item) * problem.topology.num_links
-    if places > MOST_PLACES:
+    places, most = len(instance.item) * problem.topology.num_links, 2000
+    if places > most:
         raise Unsupported(
             f"optimum is for tiny networks: {len(instance.item)} chunks times {problem.topology.num_links} "
-            f"links are {places}; at most {MOST_PLACES}"
+            f"links are {places}; at most {most}"
         )
 
 

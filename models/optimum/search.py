@@ -17,16 +17,11 @@ from typing import NamedTuple
 import numpy as np
 
 from tutti.models.optimum.instance import TickRow, TimedInstance
+from tutti.models.solvers.options import LEAST_SECONDS
+from tutti.models.solvers.ortools import MOST_WHOLE
 from tutti.models.solvers.outcome import least_whole
 from tutti.topologies.errors import NoSchedule
 from tutti.topologies.exact import BoolArray, Int64Array
-
-MOST_TICKS = 2**40
-"""CP-SAT adds in 64 bits; longer horizons are refused."""
-LEAST_SECONDS = 0.01
-"""Of CP-SAT where the start and the model took all the time."""
-TRIES = 200
-"""Of the greedy first schedule, at most."""
 
 
 class FirstSchedule(NamedTuple):
@@ -48,7 +43,7 @@ class TickLimits:
     ----------
     seconds
         The time of first schedules, model and CP-SAT together.
-    threads, seed
+    seed
         CP-SAT's.
     cuts
         Whether the project's lower bounds are constraints, and not only the longest route.
@@ -57,7 +52,6 @@ class TickLimits:
     """
 
     seconds: float
-    threads: int = 1
     seed: int = 0
     cuts: bool = True
     gap: float = 0.0
@@ -107,9 +101,9 @@ def least_time(
     from tutti.models.optimum.program import TickProgram
 
     begin, name = time.perf_counter(), timed.instance.topology.name
-    if timed.horizon > MOST_TICKS:
+    if timed.horizon > MOST_WHOLE:
         raise NoSchedule(
-            f"optimum on {name}: α and chunk times have no common tick above 1/{MOST_TICKS} of the whole; "
+            f"optimum on {name}: α and chunk times have no common tick above 1/{MOST_WHOLE} of the whole; "
             "choose a size whose chunks take times with fewer digits"
         )
     least = timed.least if limits.cuts else timed.farthest
@@ -119,7 +113,7 @@ def least_time(
     program = TickProgram(timed, timed.horizon if known is None else known.ticks - 1, least)
     solver = cp_model.CpSolver()
     solver.parameters.max_time_in_seconds = max(limits.seconds - (time.perf_counter() - begin), LEAST_SECONDS)
-    solver.parameters.num_workers = limits.threads
+    solver.parameters.num_workers = 1
     solver.parameters.random_seed = limits.seed
     solver.parameters.relative_gap_limit = limits.gap
     status = solver.solve(program.model)
@@ -152,7 +146,7 @@ def best_known(
     return known
 
 
-def best_greedy(timed: TimedInstance, seed: int = 0, tries: int = TRIES) -> FirstSchedule:
+def best_greedy(timed: TimedInstance, seed: int = 0, tries: int = 200) -> FirstSchedule:
     """Return the shortest schedule of so many tries."""
     rng = np.random.default_rng(seed)
     best = FirstSchedule([], timed.horizon)

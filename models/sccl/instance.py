@@ -18,7 +18,7 @@ from tutti.topologies.graphs.shortest_paths import hop_distances
 from tutti.topologies.topology import Topology
 
 MOST_CHUNKS = 2**20
-"""Of all items together: each is a variable a link and more."""
+"""Most chunks of all items together: each is a variable a link and more."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,8 @@ BACKENDS = {
 """Every known solver, installed or not; a new one is a module like `pdlp` and its place here."""
 
 VARIABLES_A_SECOND = 20_000
-"""Of linear program (A.1) in Pyomo, built, compiled and solved on one core."""
+"""Of a program in Pyomo that is built, compiled and solved on one core, such as (A.1). With a larger value
+more models are begun that take longer than their time limit."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def find_backend(solver: str, needs: Iterable[Feature] = ()) -> Backend:
 
 
 MOST_VARIABLES = 5_000_000
-"""Of a model without a time limit: in Pyomo each takes some kilobytes."""
+"""Most variables of a model without a time limit: each takes from 0.2 to some kilobytes."""
 
 
 def seconds_for(variables: int) -> float:

@@ -15,9 +15,6 @@ from tutti.models.taccl.solving import NEVER, Deadline
 from tutti.topologies.exact import BoolArray, FloatArray
 from tutti.topologies.graphs.shortest_paths import nearest_first
 
-ROUNDING = 1e-12
-"""Relative error of numbers that are equal."""
-
 
 class PortCost(NamedTuple):
     """For how long a chunk on a link holds a port of its route.
@@ -67,7 +64,7 @@ class Costs:
     def alike(self) -> bool:
         """Whether all transfers take and hold the same: then every time is a whole number of them."""
         holds = [hold for port in self.ports for hold in port.values()]
-        return bool(np.allclose([*self.latency, *holds], 1.0, rtol=ROUNDING, atol=0.0))
+        return bool(np.allclose([*self.latency, *holds], 1.0, rtol=1e-12, atol=0.0))
 
     @cached_property
     def uses(self) -> list[dict[int, PortCost]]:
@@ -130,7 +127,7 @@ class Costs:
         for rank, into in enumerate(logical.in_links):
             rate = sum(1 / max(hold for _, hold in self.ports_of[k]) for k in into)
             times.append(int(missing[rank]) / rate if missing[rank] else 0.0)
-        return float(np.ceil(max(times) - ROUNDING)) if self.alike else max(times)
+        return float(np.ceil(max(times) - 1e-12)) if self.alike else max(times)
 
     @cached_property
     def tail(self) -> FloatArray:

@@ -41,15 +41,6 @@ from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, IntArray
 from tutti.topologies.graphs.symmetry import Group, automorphisms
 from tutti.topologies.topology import Topology
 
-MOST_ELEMENTS = 512
-"""Of a larger group of automorphisms only generators are looked at."""
-MOST_TRIED = 64
-"""How many elements are tried as further generators."""
-EFFORT = 10**7
-"""Links that the search for automorphisms may look at (measured: under a second)."""
-MOST_FIXED = 1
-"""Ranks that an element other than the identity may fix."""
-
 
 class Paths(StrEnum):
     """Which ranks a chunk may pass."""
@@ -349,7 +340,7 @@ def found_symmetry(topology: Topology) -> list[Int64Array]:
 
     It has as many elements as there are ranks at most: more would forbid more schedules and save little.
     """
-    group = automorphisms(topology, EFFORT)
+    group = automorphisms(topology, 10**7)  # under a second
     kept, size = Group(topology, group.nodes[:0], group.links[:0]), 1
     for nodes, links in _candidates(group):
         if size >= topology.num_ranks:
@@ -364,14 +355,14 @@ def found_symmetry(topology: Topology) -> list[Int64Array]:
 def _candidates(group: Group) -> Iterator[tuple[Int32Array, Int32Array]]:
     """Yield generators, then other elements where the group is small; first those that fix fewest ranks."""
     found = [(group.nodes, group.links)]
-    elements = group.elements(MOST_ELEMENTS)
+    elements = group.elements(512)
     if elements is not None:
         found.append(elements)
     for nodes, links in found:
         if len(nodes):
             fixed = _fixed(nodes, group.topology.num_ranks)
-            for i in np.argsort(fixed, kind="stable")[:MOST_TRIED].tolist():
-                if fixed[i] <= MOST_FIXED:
+            for i in np.argsort(fixed, kind="stable")[:64].tolist():
+                if fixed[i] <= 1:
                     yield nodes[i : i + 1], links[i : i + 1]
 
 
@@ -381,7 +372,7 @@ def _order(group: Group) -> int:
     elements = group.elements(ranks)
     if elements is None:
         return 0
-    return len(elements[0]) if (_fixed(elements[0][1:], ranks) <= MOST_FIXED).all() else 0
+    return len(elements[0]) if (_fixed(elements[0][1:], ranks) <= 1).all() else 0
 
 
 def _fixed(nodes: Int32Array, ranks: int) -> Int64Array:

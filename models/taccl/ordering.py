@@ -27,8 +27,6 @@ from tutti.topologies.kernels import kernel
 
 NOISE = (0.25, 1.0, 4.0)
 """Spread of disturbances, in lengths of a transfer; taken in turn."""
-NOWHERE = -1
-"""The place of a transfer that may be added to what is there at any time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,9 +132,9 @@ def arrays_of(transfers: Transfers, *, backwards: bool = False) -> TransferArray
 
 
 def _places(transfers: Transfers) -> Int64Array:
-    """Return a number for each pair of rank and chunk that transfers add to; none if they may at once."""
+    """Return a number for each pair of rank and chunk that transfers add to; -1 if they may at any time."""
     if not transfers.reduces or transfers.together:
-        return np.full(len(transfers), NOWHERE, np.int64)
+        return np.full(len(transfers), -1, np.int64)
     ranks = transfers.logical.topology.num_ranks
     keys = [transfers.chunk[transfer] * ranks + transfers.at(transfer) for transfer in range(len(transfers))]
     return np.unique(keys, return_inverse=True)[1].reshape(-1).astype(np.int64)
@@ -160,7 +158,7 @@ def timed(transfers: Transfers, messages: Sequence[tuple[int, ...]]) -> TimedMes
         lasts = transfers.message(transfers.link[message[0]], len(message))
         now = max(ready[transfer] for transfer in message)
         now = max([now, *(ports.get(port, 0) - enter for port, enter, _ in lasts.uses)])
-        adds = [place[transfer] for transfer in message if place[transfer] != NOWHERE]
+        adds = [place[transfer] for transfer in message if place[transfer] >= 0]
         now = max([now, *(places.get(where, 0) - lasts.received_from for where in adds)])
         end = now + lasts.arrival
         ports |= {port: now + enter + hold for port, enter, hold in lasts.uses}
@@ -183,7 +181,7 @@ class TransferArrays(NamedTuple):
     kind
         int64 (transfers,): rows of the tables below.
     place
-        int64 (transfers,): where each is added to what is there; `NOWHERE` if nothing else may be added
+        int64 (transfers,): where each is added to what is there; -1 if nothing else may be added
         meanwhile.
     arrival
         int64 (kinds,): ticks from the start until the data is there.
@@ -219,7 +217,7 @@ def _soonest(
     for use in range(arrays.first[kind], arrays.first[kind + 1]):
         lead = arrival - arrays.enter[use] - arrays.hold[use] if backwards else arrays.enter[use]
         now = max(now, ports[arrays.port[use]] - lead)
-    if arrays.place[transfer] != NOWHERE:
+    if arrays.place[transfer] >= 0:
         received = 0 if backwards else arrays.enter[arrays.first[kind + 1] - 1]
         now = max(now, places[arrays.place[transfer]] - received)
     return now
@@ -235,7 +233,7 @@ def _take(
     for use in range(arrays.first[kind], arrays.first[kind + 1]):
         lead = arrival - arrays.enter[use] - arrays.hold[use] if backwards else arrays.enter[use]
         ports[arrays.port[use]] = now + lead + arrays.hold[use]
-    if arrays.place[transfer] != NOWHERE:
+    if arrays.place[transfer] >= 0:
         spent = arrays.enter[arrays.first[kind + 1] - 1] if backwards else 0
         places[arrays.place[transfer]] = now + arrival - spent
     return now + arrival

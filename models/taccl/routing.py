@@ -21,6 +21,7 @@ from tutti.models.taccl.routing_model import WEIGHT, Orbits, RoutingModel
 from tutti.models.taccl.sketch import Policy
 from tutti.models.taccl.solving import (
     NEVER,
+    SHARES,
     Deadline,
     StageLimits,
     added,
@@ -34,13 +35,6 @@ from tutti.topologies.errors import NoSchedule
 from tutti.topologies.exact import BoolArray, FloatArray, Int64Array
 from tutti.topologies.graphs.shortest_paths import nearest_first
 from tutti.topologies.kernels import now
-
-ROUNDS = 3
-"""How often each chunk is routed again."""
-GREEDY = 1 / 4
-"""Of the time left that the greedy routing gets to become better."""
-ENOUGH = 0.05
-"""Relative gap at which a search for another routing stops."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +71,7 @@ def route(demand: Demand, limits: StageLimits) -> Routing:
     limits.deadline.check(demand.logical.name)
     begin = now()
     costs = Costs(demand, limits.deadline)
-    first = greedy_routing(costs, limits.deadline.share(GREEDY))
+    first = greedy_routing(costs, limits.deadline.share(SHARES.greedy))
     if first is None:
         most = float(costs.lat.max()) * len(demand) * demand.logical.topology.num_ranks
         unknown = RoutingModel.within(costs, most, limits.deadline)
@@ -182,7 +176,7 @@ def reroute(found: Routing, limits: StageLimits, rng: np.random.Generator) -> Ro
     result = solve(
         compiled,
         limits.solver,
-        mip_options(replace(limits, gap=ENOUGH)),
+        mip_options(replace(limits, gap=0.05)),
     )
     if result.values is None:
         return None
@@ -221,7 +215,7 @@ def greedy_routing(costs: Costs, deadline: Deadline = NEVER) -> GreedyRouting | 
     sent = np.zeros((len(demand), count), np.bool_)
     load = np.zeros(len(costs.ports))
     images = _images(costs)
-    for turn in range(1 + ROUNDS):
+    for turn in range(4):  # each chunk is routed again three times
         for copies in images:
             if turn and deadline.over:
                 break

@@ -51,7 +51,6 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
 }
 """The keys of each table."""
 
-_PAIR = 2
 _BARE_SIZE = re.compile(r"[0-9.]+[KMG]")
 """Listing 1 writes 1M for 1 MB."""
 
@@ -249,13 +248,13 @@ class _Reader:
         key, value = "internode_sketch.chunk_to_relay_map", table.get("chunk_to_relay_map")
         if value is None:
             return None
-        if not isinstance(value, list) or len(value) != _PAIR:
+        if not isinstance(value, list) or len(value) != 2:
             raise self.wrong(key, value, "[r1, r2]")
         return self.count(value[0], key, 1), self.count(value[1], key, 0)
 
     def symmetry(self, value: Any) -> tuple[tuple[int, int], ...]:
         key = "symmetry_offsets"
-        if not isinstance(value, list) or any(not isinstance(p, list) or len(p) != _PAIR for p in value):
+        if not isinstance(value, list) or any(not isinstance(p, list) or len(p) != 2 for p in value):
             raise self.wrong(key, value, "a list of [offset, group size]")
         return tuple((self.count(o, key, 1), self.count(g, key, 2)) for o, g in value)
 

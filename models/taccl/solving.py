@@ -9,19 +9,39 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 from tutti.models.solvers import Feature, SolverResult, find_backend
+from tutti.models.solvers.options import LEAST_SECONDS
 from tutti.topologies.errors import NoSchedule
 
-SLACK = 1e-4
-"""More than rounding, and less than solvers' gaps."""
-GRID_STEPS = 100
-"""Of a solver on a grid: roundings on the way up to a time, at most."""
-LEAST_SECONDS = 1e-9
-"""Of a solver whose time is over: its limit must be positive."""
-GRACE = 2.0
-"""Seconds that a first routing gets where fewer are given."""
+
+class TimeShares(NamedTuple):
+    """How time and effort are shared out; each is a fraction of the time that is left when it is asked for.
+
+    The fractions are such that all rows of Table 2 of the paper have a routing and an order within 60 s
+    (docs/taccl.md).
+    """
+
+    half: float
+    """What a reduction gets before a spreading, and a symmetric routing before a plain one."""
+    planning: float
+    """What routing and ordering get, if contiguity is to be decided."""
+    first: float
+    """What a routing gets if others may follow."""
+    retry: float
+    """What each of these gets."""
+    greedy: float
+    """What the greedy routing gets to become better."""
+    effort: int
+    """Most transfers that are ordered in disturbed orders, all tries together."""
+    tries: int
+    """Most disturbed orders. With a larger value more schedules meet their routing's time, and later."""
+
+
+SHARES = TimeShares(
+    half=1 / 2, planning=2 / 3, first=3 / 4, retry=1 / 4, greedy=1 / 4, effort=400_000, tries=200
+)
 UNSOLVED = "none: no time for a program"
 """Stands for the solver where the greedy routing and the heuristic order are the answer."""
 
@@ -43,11 +63,11 @@ class Deadline:
 
     @classmethod
     def after(cls, seconds: float | None) -> Deadline:
-        """Return the moment in so many seconds; None for never."""
+        """Return the moment in so many seconds; None for never. A first routing has two seconds at least."""
         if seconds is None:
             return cls()
         now = monotonic()
-        return cls(now + seconds, now + max(seconds, GRACE))
+        return cls(now + seconds, now + max(seconds, 2.0))
 
     @property
     def left(self) -> float:
@@ -90,14 +110,11 @@ class StageLimits:
         When the whole stage, model and solver, should be over.
     gap
         Relative gap at which it may stop.
-    seed
-        The solver's.
     """
 
     solver: str = "highs"
     deadline: Deadline = field(default_factory=Deadline)
     gap: float = 1e-4
-    seed: int = 0
 
 
 def mip_options(limits: StageLimits) -> Any:
@@ -114,7 +131,7 @@ def mip_options(limits: StageLimits) -> Any:
     options: Any = backend.options
     left = limits.deadline.left
     seconds = None if math.isinf(left) else max(left, LEAST_SECONDS)
-    return options(time_limit=seconds, relative_gap=limits.gap, seed=limits.seed)
+    return options(time_limit=seconds, relative_gap=limits.gap)
 
 
 def slack(limits: StageLimits) -> float:
@@ -123,7 +140,7 @@ def slack(limits: StageLimits) -> float:
     A solver on a grid rounds each time on the way up to it.
     """
     grid = getattr(mip_options(limits), "grid", None)
-    return SLACK if grid is None else GRID_STEPS / grid
+    return 1e-4 if grid is None else 100 / grid  # more than rounding, and less than solvers' gaps
 
 
 def takes_start(limits: StageLimits) -> bool:

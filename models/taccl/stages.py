@@ -37,7 +37,7 @@ from tutti.models.taccl.options import TacclOptions
 from tutti.models.taccl.ordering import TimedMessages, ordered, timed
 from tutti.models.taccl.routing import Routing, reroute, route
 from tutti.models.taccl.scheduling import exactly_scheduled
-from tutti.models.taccl.solving import Deadline, StageLimits, joined
+from tutti.models.taccl.solving import SHARES, Deadline, StageLimits, joined
 from tutti.models.taccl.transfers import Transfers
 from tutti.schedules.collective import Kind
 from tutti.schedules.method import Problem
@@ -50,39 +50,8 @@ from tutti.topologies.transforms import transpose
 
 ROUNDING = Fraction(1, 10**9)
 """By how much a solver's time may be below an exact one, relatively."""
-US = 1e6
 
 
-@dataclass(frozen=True)
-class TimeShares:
-    """How time and effort are shared out; each is a part of the time that is left when it is asked for.
-
-    The parts are such that all rows of Table 2 of the paper have a routing and an order within 60 s
-    (docs/taccl.md).
-
-    Parameters
-    ----------
-    half
-        What a reduction gets before a spreading, and a symmetric routing before a plain one.
-    planning
-        What routing and ordering get, if contiguity is to be decided.
-    first, retry
-        What a routing gets if others may follow, and what each of these gets.
-    effort
-        Transfers that are ordered in disturbed orders at most, all tries together.
-    tries
-        Disturbed orders at most.
-    """
-
-    half: float = 1 / 2
-    planning: float = 2 / 3
-    first: float = 3 / 4
-    retry: float = 1 / 4
-    effort: int = 400_000
-    tries: int = 200
-
-
-SHARES = TimeShares()
 TransfersOf = Callable[[Demand, BoolArray], Transfers]
 
 
@@ -208,9 +177,9 @@ def scheduled(
     whole = joined(plan.routing.stats, stats)
     seconds = float(times.end * times.transfers.tick)
     whole |= {
-        "routing_us": plan.routing.time * US,
-        "routing_bound_us": plan.routing.bound * US,
-        "scheduled_us": seconds * US,
+        "routing_us": plan.routing.time * 1e6,
+        "routing_bound_us": plan.routing.bound * 1e6,
+        "scheduled_us": seconds * 1e6,
     }
     return TimedRouting(plan.routing, times), whole
 

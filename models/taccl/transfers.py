@@ -24,11 +24,6 @@ from tutti.models.taccl.demand import Demand
 from tutti.models.taccl.logical import LogicalTopology
 from tutti.topologies.exact import BoolArray, common_divisor
 
-MOST_TICKS = 2**53
-"""What a float holds exactly, as solvers are given ticks."""
-RESOLUTION = 10**6
-"""Where no tick divides all times, the shortest has so many."""
-
 
 class Contiguity(StrEnum):
     """Which links may send several chunks as one message."""
@@ -192,7 +187,7 @@ class Transfers:
 
     @cached_property
     def tick(self) -> Fraction:
-        """Seconds; all times are multiples of it, or so many that rounding hardly matters."""
+        """Seconds; all times are multiples of it, or it is so short that rounding hardly matters."""
         where = self.logical.topology
         held = {
             (where.alpha[port], self.bytes / where.bandwidth[port] / len(link.lanes))
@@ -202,7 +197,8 @@ class Transfers:
         seconds = [value for pair in held for value in pair if value]
         tick = common_divisor(seconds)
         horizon = max(alpha + busy for alpha, busy in held) * len(where.source) * max(1, len(self))
-        return tick if horizon / tick <= MOST_TICKS else max(min(seconds) / RESOLUTION, horizon / MOST_TICKS)
+        most = 2**53  # what a float holds exactly, as solvers are given ticks
+        return tick if horizon / tick <= most else max(min(seconds) / 10**6, horizon / most)
 
     @cached_property
     def _messages(self) -> dict[tuple[int, int], MessageTicks]:

@@ -41,9 +41,6 @@ from tutti.topologies.errors import InputError, Unsupported
 from tutti.topologies.exact import Int64Array
 from tutti.topologies.topology import Topology
 
-MOST_ROUTES = 2**14
-"""Through switches: 128 ranks on one switch have 16,256."""
-
 FAR = 2**40
 """An epoch that never comes."""
 FASTEST, SLOWEST, BEST = "fastest", "slowest", "best"
@@ -81,12 +78,13 @@ def routes_of(topology: Topology) -> NetworkRoutes:
     Raises
     ------
     Unsupported
-        If there are more than `MOST_ROUTES` through switches.
+        If there are more than 2^14 through switches: 128 ranks on one have 16,256.
     """
     ends = list(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
     stops = set(range(topology.num_ranks)) | topology.multicast
     found: list[tuple[int, ...]] = [(link,) for link, (a, b) in enumerate(ends) if a in stops and b in stops]
-    most = len(found) + MOST_ROUTES
+    most = 2**14
+    limit = len(found) + most
     if topology.num_switches:
         out: list[list[int]] = [[] for _ in range(topology.num_nodes)]
         for link, (a, _) in enumerate(ends):
@@ -94,10 +92,8 @@ def routes_of(topology: Topology) -> NetworkRoutes:
         for rank in range(topology.num_ranks):
             for links in _through_switches(topology.num_ranks, ends, out, rank):
                 found.append(links)
-                if len(found) > most:
-                    raise Unsupported(
-                        f"teccl: {topology.name} has over {MOST_ROUTES} routes through switches"
-                    )
+                if len(found) > limit:
+                    raise Unsupported(f"teccl: {topology.name} has over {most} routes through switches")
     return NetworkRoutes(tuple(found), tuple((ends[links[0]][0], ends[links[-1]][1]) for links in found))
 
 

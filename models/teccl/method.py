@@ -14,6 +14,7 @@ from tutti.models.bfb import METHOD as BFB
 from tutti.models.forestcoll import METHOD as FORESTCOLL
 from tutti.models.sccl.instance import Instance
 from tutti.models.solvers import Feature, find_backend
+from tutti.models.solvers.options import LEAST_SECONDS
 from tutti.models.teccl.epochs import BEST, FASTEST, SLOWEST, Epochs, finish_of, routes_of
 from tutti.models.teccl.starts import NO_START, StartSchedule, check_start
 from tutti.schedules.capabilities import Capabilities
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 KINDS = (*BY_ALLGATHER, Kind.BROADCAST, Kind.REDUCE, Kind.SCATTER, Kind.GATHER, Kind.ALL_TO_ALL)
 DEFAULT_SIZE = Fraction(2**20)
 """M where none is given and none matters: between like links every transfer takes an epoch."""
-SHARES = 4
-"""Of the time that is left, no length of epochs gets less than one in so many."""
 NAMED = (FASTEST, SLOWEST, BEST)
 FINISH, REWARD = "finish", "reward"
 UPWARD, ONCE = "upward", "once"
@@ -266,9 +265,9 @@ def _of_all_lengths(
     for place, epochs in enumerate(lengths):
         if best is not None and epochs.least * epochs.epoch >= _end(best):
             break
-        left = (until - now()) / min(len(lengths) - place, SHARES)
+        left = (until - now()) / min(len(lengths) - place, 4)  # a quarter of the time left, at least
         try:
-            limited = replace(limits, seconds=max(left, 0.01))
+            limited = replace(limits, seconds=max(left, LEAST_SECONDS))
             found = schedule_of(epochs, _found(epochs, options, limited, known))
         except NoSchedule:
             continue
@@ -290,7 +289,6 @@ def schedule_of(epochs: Epochs, found: EpochSchedule) -> Schedule:
     instance = epochs.instance
     route, number, start = np.array(found.transfers, dtype=np.int64).reshape(-1, 3).T
     place = (number % instance.chunks).astype(np.int32)  # the chunks of an item stand together
-    cost = found.cost
     return Schedule(
         topology=instance.topology,
         collective=instance.collective,
@@ -303,11 +301,7 @@ def schedule_of(epochs: Epochs, found: EpochSchedule) -> Schedule:
         tick=epochs.epoch,
         size=epochs.size,
         stats={
-            "build_s": cost.build_s,
-            "solve_s": cost.solve_s,
-            "variables": cost.variables,
-            "constraints": cost.constraints,
-            "solver": cost.solver,
+            **found.cost.columns,
             "solver_gap": (found.finish - found.proven) / max(found.finish, 1),
             "epochs": found.finish,
             **found.stats,

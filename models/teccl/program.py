@@ -53,9 +53,6 @@ import pyomo.environ as pyo
 from tutti.models.teccl.epochs import FAR, Epochs, Transfer
 from tutti.topologies.exact import BoolArray, FloatArray, Int64Array
 
-TERMS = 10
-"""Terms of capacity rows that take as long to write as a transfer."""
-
 
 @dataclass(frozen=True, eq=False)
 class EpochState:
@@ -142,11 +139,9 @@ class EpochProgram:
 
     @cached_property
     def size(self) -> int:
-        """How many transfers there are, without listing them; what holds links for long counts for more."""
+        """How many transfers there are, without listing them; ten terms of capacity rows count as one."""
         holds = [sum(held.until - held.enters for held in links) for links in self.epochs.holds]
-        return sum(
-            len(starts) * (TERMS + min(holds[e], len(starts))) // TERMS for e, _, starts in self._starts()
-        )
+        return sum(len(starts) * (10 + min(holds[e], len(starts))) // 10 for e, _, starts in self._starts())
 
     @cached_property
     def transfers(self) -> list[tuple[int, int, int]]:

@@ -25,6 +25,7 @@ from typing import Any
 import pyomo.environ as pyo
 
 from tutti.models.solvers import (
+    Effort,
     Feature,
     SolutionStatus,
     SolverResult,
@@ -34,27 +35,19 @@ from tutti.models.solvers import (
     find_backend,
     solve,
 )
+from tutti.models.solvers.options import LEAST_SECONDS
 from tutti.models.solvers.outcome import least_whole
+from tutti.models.solvers.registry import VARIABLES_A_SECOND
 from tutti.models.teccl.epochs import Epochs, Transfer, by_epoch, finish_of, needed
 from tutti.models.teccl.program import EpochProgram, EpochState
 from tutti.models.teccl.starts import shortest
 from tutti.topologies.errors import NoSchedule
 from tutti.topologies.kernels import now
 
-GAP_DIGITS = 12
-"""A reward is a sum of floats: beyond these digits is rounding."""
 MOST_TRANSFERS = 10**6
-"""A program of more would take gigabytes."""
-TRANSFERS_A_SECOND = 20_000
-"""Of which a program is built (measured: 26,000 to 28,000 on tori): what would take longer than there is
-time is not begun."""
+"""Transfers of the largest program: more would take gigabytes."""
 NOT_NEEDED = "none: the start meets the bound"
 """Stands for the solver where nothing had to be solved."""
-
-CLOSER = 0.5
-"""Weight of being nearer, of a whole demand met in the round's last epoch."""
-ENOUGH = 0.02
-"""Gap at which a round's reward is good enough: the last percent costs most and says little of the finish."""
 
 
 @dataclass(frozen=True)
@@ -77,12 +70,12 @@ class EpochLimits:
         Whether the project's lower bounds are used.
     """
 
-    solver: str = "highs"
-    seconds: float = 60.0
-    gap: float = 0.0
-    seed: int = 0
-    buffers: bool = True
-    cuts: bool = True
+    solver: str
+    seconds: float
+    gap: float
+    seed: int
+    buffers: bool
+    cuts: bool
 
     def least(self, epochs: Epochs) -> int:
         """Return the epochs to begin with: as many as the bounds say, or the longest route."""
@@ -100,7 +93,9 @@ class EpochLimits:
     def options(self, seconds: float, gap: float | None = None) -> Any:
         """Return a back-end's options."""
         backend: Any = find_backend(self.solver, {Feature.MILP})
-        return backend.options(time_limit=max(seconds, 0.01), seed=self.seed, relative_gap=gap or None)
+        return backend.options(
+            time_limit=max(seconds, LEAST_SECONDS), seed=self.seed, relative_gap=gap or None
+        )
 
 
 @dataclass(frozen=True)
@@ -134,25 +129,6 @@ class Goal:
 ANY = Goal()
 
 
-@dataclass
-class SolveCost:
-    """What all solves took together, and how large the largest was."""
-
-    build_s: float = 0.0
-    solve_s: float = 0.0
-    variables: int = 0
-    constraints: int = 0
-    solver: str = NOT_NEEDED
-
-    def add(self, result: SolverResult, build_s: float) -> None:
-        """Count one more."""
-        self.build_s += build_s + result.compile_s
-        self.solve_s += result.solve_s
-        self.variables = max(self.variables, result.columns)
-        self.constraints = max(self.constraints, result.rows)
-        self.solver = f"{result.solver} {result.version}"
-
-
 @dataclass(frozen=True)
 class EpochSchedule:
     """A schedule in epochs.
@@ -174,7 +150,7 @@ class EpochSchedule:
     transfers: list[Transfer]
     finish: int
     proven: int
-    cost: SolveCost
+    cost: Effort
     stats: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -201,7 +177,7 @@ def earliest_finish(
     NoSchedule
         If there is none in so many epochs, or none was found in time.
     """
-    cost, begin = SolveCost(), now()
+    cost, begin = Effort(solver=NOT_NEEDED), now()
     proven = limits.least(epochs)
     finish = int(proven / (1 - limits.gap))
     finish = min(finish, most) if most else finish
@@ -234,7 +210,7 @@ def least_finish(
 
     Parameters and errors are those of `earliest_finish`.
     """
-    cost, least = SolveCost(), limits.least(epochs)
+    cost, least = Effort(solver=NOT_NEEDED), limits.least(epochs)
     if start is not None and limits.enough(finish_of(epochs, start), least):
         return _found(epochs, start, least, cost)
     horizon = finish_of(epochs, shortest(epochs) if start is None else start)
@@ -265,7 +241,7 @@ def most_reward(
     NoSchedule
         If there is none in so many epochs, or none was found in time.
     """
-    cost = SolveCost()
+    cost = Effort(solver=NOT_NEEDED)
     if horizon < limits.least(epochs):
         least = limits.least(epochs)
         raise none(epochs, f"there is none in {horizon} epochs, at least {least} are needed")
@@ -276,16 +252,16 @@ def most_reward(
     if result.status is SolutionStatus.NONE:
         raise none(epochs, f"found none in {limits.seconds:g} s; give it more time")
     found = _found(epochs, needed(epochs, transfers_of(program, result)), limits.least(epochs), cost)
-    return replace(found, stats={"solver_gap": round(result.gap or 0.0, GAP_DIGITS)})
+    return replace(found, stats={"solver_gap": round(result.gap or 0.0, 12)})
 
 
-def _found(epochs: Epochs, transfers: list[Transfer], proven: int, cost: SolveCost) -> EpochSchedule:
+def _found(epochs: Epochs, transfers: list[Transfer], proven: int, cost: Effort) -> EpochSchedule:
     ended = finish_of(epochs, transfers)
     return EpochSchedule(transfers, ended, min(proven, ended), cost)
 
 
 def solved(
-    program: EpochProgram, limits: EpochLimits, seconds: float, cost: SolveCost, goal: Goal = ANY
+    program: EpochProgram, limits: EpochLimits, seconds: float, cost: Effort, goal: Goal = ANY
 ) -> SolverResult:
     """Return the answer to a program.
 
@@ -320,13 +296,15 @@ def solved(
     built = now() - begin
     options = limits.options(seconds - built, None if goal == ANY else limits.gap)
     result = solve(model, limits.solver, options, start=start)
-    cost.add(result, built)
+    largest = max(cost.variables, result.columns), max(cost.constraints, result.rows)
+    cost.add(result, built + result.compile_s)
+    cost.variables, cost.constraints = largest
     return result
 
 
 def _most_transfers(seconds: float) -> int:
     """Return of how many transfers a program may be, if it is to be built in so many seconds."""
-    return min(MOST_TRANSFERS, max(TRANSFERS_A_SECOND, int(seconds * TRANSFERS_A_SECOND)))
+    return min(MOST_TRANSFERS, int(max(seconds, 1.0) * VARIABLES_A_SECOND))  # measured: 26,000 on tori
 
 
 def transfers_of(program: EpochProgram, result: SolverResult) -> list[Transfer]:
@@ -357,7 +335,7 @@ def by_rounds(epochs: Epochs, limits: EpochLimits, window: int) -> EpochSchedule
         If a round brings nothing closer in its time.
     """
     window = max(window, *epochs.lasts)
-    cost, until = SolveCost(), now() + limits.seconds
+    cost, until = Effort(solver=NOT_NEEDED), now() + limits.seconds
     state, passed, sent = EpochState.start(epochs), 0, list[Transfer]()
     while True:
         farthest = _epochs_left(epochs, state)
@@ -399,7 +377,7 @@ def _epochs_left(epochs: Epochs, state: EpochState) -> int:
     return max((int(program.earliest[c, n]) for c, n in program.missing), default=0)
 
 
-def _last(task: _Round, cost: SolveCost) -> list[Transfer] | None:
+def _last(task: _Round, cost: Effort) -> list[Transfer] | None:
     """Return transfers that meet all demands within the window as early as can be; None if there are none."""
     horizon, best = task.window, None
     until = now() + task.seconds
@@ -413,9 +391,12 @@ def _last(task: _Round, cost: SolveCost) -> list[Transfer] | None:
     return best
 
 
-def _nearer(task: _Round, cost: SolveCost) -> list[Transfer]:
-    """Return the transfers of most reward."""
+def _nearer(task: _Round, cost: Effort) -> list[Transfer]:
+    """Return the transfers of most reward, but for 2 %, which take longest and say little of the finish.
+
+    To be nearer weighs half as much as a whole demand that is met in the round's last epoch.
+    """
     program = EpochProgram(task.epochs, task.state, task.window, whole=False, buffers=task.limits.buffers)
-    near = replace(task.limits, gap=max(task.limits.gap, ENOUGH))
-    result = solved(program, near, task.seconds, cost, Goal(closer=CLOSER))
+    near = replace(task.limits, gap=max(task.limits.gap, 0.02))
+    result = solved(program, near, task.seconds, cost, Goal(closer=0.5))
     return [] if result.status is SolutionStatus.NONE else transfers_of(program, result)

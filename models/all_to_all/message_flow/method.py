@@ -16,10 +16,11 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from tutti.models.all_to_all.message_flow.paths import LITTLE, paths
+from tutti.models.all_to_all.message_flow.paths import paths
 from tutti.models.all_to_all.message_flow.program import FlowProgram, Order, Timed
 from tutti.models.all_to_all.message_flow.search import searched
 from tutti.models.all_to_all.rounding import rounded_shares
+from tutti.models.solvers.outcome import SAME, TOLERANCE
 from tutti.schedules.capabilities import Capabilities, Groups, Switches
 from tutti.schedules.collective import Kind
 from tutti.schedules.method import Method, Problem
@@ -34,14 +35,8 @@ from tutti.topologies.options import Duration, Options, Whole
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import parse_time
 
-MOST_PAIRS, MOST_COLUMNS = 2**22, 2**17
-"""Of a rank and a link, times symmetries; and of a program of steps: seconds each."""
-DRAWN = 2**10
-"""Times that fewer symmetries are drawn."""
-MORE = 0, 1, 2
-"""So many steps more than the network is wide, and so many more of them in the first and last messages."""
-SAME = 1e-9
-"""Moments this close (relatively) are one."""
+MOST_PAIRS = 2**22
+"""Most pairs of a rank and a link, times symmetries: seconds' worth."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +102,7 @@ def _fewer(
     """Return a subgroup of an index, by chance."""
     if index == 1:
         return alike
-    for _ in range(DRAWN):
+    for _ in range(2**10):
         fewer = drawn_subgroup(topology, alike, rng)
         if len(fewer[0]) * index == len(alike[0]):
             return fewer
@@ -124,8 +119,8 @@ def _symmetries(topology: Topology) -> tuple[Int32Array, Int32Array]:
 
 
 def _steps(program: FlowProgram) -> Iterator[list[int]]:
-    """Yield orders in steps: from as many as the network is wide on."""
-    ways = product(MORE, (0, None, *MORE[1:]))
+    """Yield orders in steps: up to 2 more than the network is wide, and in first and last messages."""
+    ways = product((0, 1, 2), (0, None, 1, 2))
     orders = (tuple(program.in_steps(program.width + longer, more)) for longer, more in ways)
     yield from map(list, dict.fromkeys(orders))
 
@@ -159,7 +154,7 @@ def _schedule(problem: Problem, program: FlowProgram, events: list[int], timed: 
     source, target, share = (np.array(column) for column in list(zip(*found, strict=True))[:3])
     pairs, pair = np.unique(source * ranks + target, return_inverse=True)
     given = np.bincount(pair, share)
-    if len(pairs) < len(program.sources) * (ranks - 1) or (given < 1 - np.sqrt(LITTLE)).any():
+    if len(pairs) < len(program.sources) * (ranks - 1) or (given < 1 - np.sqrt(TOLERANCE)).any():
         return None  # the program was not solved well enough
     rounded, whole = next(rounded_shares(share / given[pair], pair))
     kept, parts = np.flatnonzero(rounded), np.array(rounded)
@@ -217,7 +212,7 @@ def check(problem: Problem, options: MessageFlowOptions) -> None:
         raise METHOD.unsupported("needs equal shards from each rank to each")
     program = _program(problem, options, np.random.default_rng(0))
     pairs = topology.num_ranks * topology.num_links * len(program.nodes)
-    if pairs > MOST_PAIRS or program.columns(program.width) > MOST_COLUMNS:
+    if pairs > MOST_PAIRS or program.columns(program.width) > 2**17:
         raise METHOD.unsupported(f"would solve too large a linear program on {topology.name}")
 
 

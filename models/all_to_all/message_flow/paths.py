@@ -8,11 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tutti.models.all_to_all.message_flow.program import FlowProgram, Order, Timed
+from tutti.models.solvers.outcome import TOLERANCE
 from tutti.topologies.exact import FloatArray
-
-LITTLE = 1e-7
-"""Of a shard: rounding."""
-
 
 Hop = tuple[int, int]
 """A message and a link."""
@@ -57,7 +54,7 @@ def paths(program: FlowProgram, order: Order, timed: Timed, source: int) -> Iter
     flow_left = _Flow(order.start.tolist(), order.end.tolist(), latest, left, into, topology.source.tolist())
     for target in range(topology.num_ranks):
         needed = float(target != source)
-        while needed > LITTLE:
+        while needed > TOLERANCE:
             hops = _back(flow_left, source, target)
             if not hops:
                 break
@@ -80,7 +77,7 @@ def _back(flow: _Flow, source: int, node: int) -> list[Hop]:
             if flow.end[message] < until
             for link in flow.into[node]
         )
-        hop = next((hop for hop in came if flow.left[hop] > LITTLE), None)
+        hop = next((hop for hop in came if flow.left[hop] > TOLERANCE), None)
         if hop is None:
             return []
         hops.append(hop)

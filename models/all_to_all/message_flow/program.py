@@ -25,15 +25,11 @@ from typing import NamedTuple
 import numpy as np
 
 from tutti.models.solvers import CompiledModel, HighsOptions, SolutionStatus, solve
+from tutti.models.solvers.options import LEAST_SECONDS
 from tutti.topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
 from tutti.topologies.graphs.shortest_paths import hop_distances
 from tutti.topologies.graphs.symmetry import orbits_of
 from tutti.topologies.topology import Topology
-
-LEAST_SECONDS = 1e-3
-"""For a program."""
-MANY_COLUMNS = 2**13
-"""From which on a program is solved from inside: that is faster then."""
 
 
 class Order(NamedTuple):
@@ -248,7 +244,7 @@ class FlowProgram:
         model = self._model(order)
         limit = max(seconds, LEAST_SECONDS)
         options = HighsOptions(method="simplex", time_limit=limit)
-        if len(model.cost) > MANY_COLUMNS:
+        if len(model.cost) > 2**13:  # from inside it is faster then
             options = HighsOptions(method="ipm", crossover=few, time_limit=limit)
         result = solve(model, "highs", options)
         if result.status is not SolutionStatus.OPTIMAL or result.values is None:

@@ -7,30 +7,37 @@ class of links does as another does. Kirkpatrick, Gelatt, Vecchi, doi 10.1126/sc
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from tutti.models.all_to_all.message_flow.program import FlowProgram, Order, Timed
+from tutti.models.solvers.outcome import SAME
 from tutti.topologies.exact import Int64Array
 from tutti.topologies.kernels import now
 from tutti.topologies.progress import tell
 from tutti.topologies.units import duration
 
-HEAT = 2e-4
-"""Of the time: so much longer it may get at first, with a probability of 1 / e."""
-MOVED, DROPPED, ADDED = 0.75, 0.85, 0.93
-"""Up to which of all chances events are moved, a message is dropped, one is added; else a class is copied."""
-ALIKE = 0.7
-"""The most chance of these. Where links are of several kinds by `FlowProgram.apart`, it is one in as many;
-else first or last messages are joined or cut."""
-TOGETHER, MIRRORED = 0.5, 0.5
-"""The chances that first or last data are cut otherwise of all classes whose data come and go on equally far,
-and last or first data of those whose data come as far as these go on."""
+
+class Chances(NamedTuple):
+    """With what probabilities orders are changed, and kept."""
+
+    heat: float
+    """Relative increase of the time that is kept at first with a probability of 1 / e."""
+    moved: float
+    """That events are moved, if the order changes anywhere."""
+    dropped: float
+    """That events are moved or a message is dropped."""
+    added: float
+    """That this happens or a message is added; else a class copies another."""
+    anywhere: float
+    """That the order changes anywhere, at most: one in as many as links are of kinds by `FlowProgram.apart`.
+    Otherwise first or last messages are joined or cut."""
+
+
+CHANCES = Chances(heat=2e-4, moved=0.75, dropped=0.85, added=0.93, anywhere=0.7)
 MANY, FAR = (1, 1, 2, 3, 5), (1, 1, 2, 3, 4, 6, 8, 12)
 """Of events that move, how many, and how far."""
-SLACK = 1e-9
-"""Of times, relatively."""
-MICRO = 1e6
 
 Found = tuple[list[int], Timed]
 """An order of events and its solution."""
@@ -86,12 +93,12 @@ def _annealed(program: FlowProgram, start: Found, until: float, rng: np.random.G
         solved = program.solved(events, left, few=False) if events else None
         if solved is None:
             continue
-        heat = HEAT * _end(best) * left / (until - began)
+        heat = CHANCES.heat * _end(best) * left / (until - began)
         if rng.random() < np.exp(min(0.0, (_end(current) - solved.time[-1]) / heat)):
             current = _sorted(events, solved), solved
-        if solved.time[-1] < _end(best) * (1 - SLACK):
+        if solved.time[-1] < _end(best) * (1 - SAME):
             best = events, solved
-            tell(f"windowed_mcf: {duration(_end(best) * MICRO)}")
+            tell(f"windowed_mcf: {duration(_end(best) * 1e6)}")
     return best
 
 
@@ -106,21 +113,21 @@ def _sorted(events: list[int], solved: Timed) -> list[int]:
 def _changed(events: list[int], apart: Int64Array, rng: np.random.Generator) -> list[int]:
     """Return the events in another order, with messages more or less, or a class that copies another."""
     found, chance, kinds = list(events), rng.random(), apart.shape[1]
-    if rng.random() > min(ALIKE, 1 / np.unique(apart, axis=1).shape[1]):
+    if rng.random() > min(CHANCES.anywhere, 1 / np.unique(apart, axis=1).shape[1]):
         _cut_otherwise(found, apart, rng)
         return found
-    if chance < MOVED:
+    if chance < CHANCES.moved:
         for _ in range(rng.choice(MANY)):
             place = int(rng.integers(len(found)))
             kind = found.pop(place)
             found.insert(max(0, place + int(rng.choice((-1, 1)) * rng.choice(FAR))), kind)
-    elif chance < DROPPED:
+    elif chance < CHANCES.dropped:
         kind = found[rng.integers(len(found))]
         places = [place for place, other in enumerate(found) if other == kind]
         first = int(rng.integers(len(places) - 1))
         for place in reversed(places[first : first + 2]):
             del found[place]
-    elif chance < ADDED:
+    elif chance < CHANCES.added:
         kind = int(rng.integers(kinds))
         for _ in range(2):
             found.insert(int(rng.integers(len(found) + 1)), kind)
@@ -133,12 +140,16 @@ def _changed(events: list[int], apart: Int64Array, rng: np.random.Generator) -> 
 
 
 def _cut_otherwise(events: list[int], apart: Int64Array, rng: np.random.Generator) -> None:
-    """Join the first two messages of some classes, or the last two, or cut the first or the last."""
+    """Join the first two messages of some classes, or the last two, or cut the first or the last.
+
+    Half of the time these are all classes whose data come and go on equally far, and half of the time also
+    those whose data come as far as these go on, at their other end.
+    """
     kind, joins, where = int(rng.integers(apart.shape[1])), rng.random() < 1 / 2, rng.random()
     alike, mirrored = (
         np.flatnonzero((side == apart[:, [kind]]).all(axis=0)).tolist() for side in (apart, apart[::-1])
     )
-    ways = [alike if rng.random() < TOGETHER else [kind], mirrored if rng.random() < MIRRORED else []]
+    ways = [alike if rng.random() < 1 / 2 else [kind], mirrored if rng.random() < 1 / 2 else []]
     for way, kinds in zip(rng.permutation((1, -1)), ways, strict=True):
         for kind in kinds:
             places = [place for place, other in enumerate(events) if other == kind][::way]

@@ -18,26 +18,18 @@ from tutti.topologies.exact import FloatArray, Int64Array
 from tutti.topologies.graphs.symmetry import automorphisms
 from tutti.topologies.topology import Topology
 
-MOST_RANKS = 64
-MOST_ELEMENTS = 2048
-"""Of the automorphism group, to choose from."""
-MOST_CLOSURES = 256
-"""Elements that are tried as generators."""
-TRIES = 200
-"""Of a random matching."""
-
 
 def free_symmetries(topology: Topology) -> Int64Array:
     """Return a group of automorphisms of which only the identity leaves a rank in its place.
 
     Grown by one generator after the other, as far as that goes: int64, shape (elements, nodes).
     """
-    ranks, (every, _) = topology.num_ranks, automorphisms(topology).some_elements(MOST_ELEMENTS)
+    ranks, (every, _) = topology.num_ranks, automorphisms(topology).some_elements(2048)
     own = np.arange(topology.num_nodes, dtype=np.int64)
     best = own[None, :]
     generators: list[Int64Array] = []
     moving = every[(every[:, :ranks] != own[:ranks]).all(axis=1)].astype(np.int64)
-    for element in moving[:MOST_CLOSURES]:
+    for element in moving[:256]:
         if len(best) == ranks:
             break
         larger = _closure([*generators, element], ranks)
@@ -103,10 +95,8 @@ class EpochLinks:
     @classmethod
     def of(cls, topology: Topology) -> EpochLinks:
         """Return the lines of a network."""
-        if not 2 <= topology.num_ranks <= MOST_RANKS:
-            raise Unsupported(
-                f"trees in epochs: {topology.name} has {topology.num_ranks} ranks; 2 to {MOST_RANKS}"
-            )
+        if not 2 <= topology.num_ranks <= 64:
+            raise Unsupported(f"trees in epochs: {topology.name} has {topology.num_ranks} ranks; 2 to 64")
         links = links_between(topology)
         _check_ports(topology, links)
         symmetries, ranks = free_symmetries(topology), topology.num_ranks
@@ -144,7 +134,7 @@ class EpochLinks:
 
     def matching(self, rng: np.random.Generator) -> dict[tuple[int, int], int]:
         """Return for each port the rank that its switch joins it to, of several the farthest over links."""
-        found = [self._drawn(rng) for _ in range(TRIES)] if self.topology.num_switches else [{}]
+        found = [self._drawn(rng) for _ in range(200)] if self.topology.num_switches else [{}]
         return max((drawn for drawn in found if drawn is not None), key=self._pairs_apart, default={})
 
     def _pairs_apart(self, matching: dict[tuple[int, int], int]) -> int:

@@ -15,9 +15,6 @@ import numpy as np
 from tutti.topologies.exact import BoolArray, FloatArray, Int64Array
 from tutti.topologies.kernels import kernel
 
-LEAST_GAIN = 1e-12
-"""Of a move, relative to the branch's price: less is rounding."""
-
 
 @kernel
 def new_trees(
@@ -146,7 +143,7 @@ def _move(
 ) -> bool:
     """Give a branch its best parent and epoch; return whether it got cheaper."""
     least = prices[parent[rank], rank, epoch[rank]] + below[rank, epoch[rank]]
-    least -= LEAST_GAIN * abs(least)
+    least -= 1e-12 * abs(least)  # a smaller gain is rounding
     moved = False
     for other in near.sender[near.begin[rank] : near.begin[rank + 1]]:
         if inside[other]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.models.taccl.cases import demand
-from tutti.models.taccl.ordering import NOWHERE, arrays_of, choose, earliest, timed
+from tutti.models.taccl.ordering import arrays_of, choose, earliest, timed
 from tutti.models.taccl.routing import route
 from tutti.models.taccl.solving import Deadline, StageLimits
 from tutti.models.taccl.transfers import Transfers
@@ -25,7 +25,7 @@ def twin(transfers: Transfers, rank, backwards):
         last = message.uses[-1][1]
         leads = {p: message.arrival - e - h if backwards else e for p, e, h in message.uses}
         times = [ready[transfer], *(free.get(p, 0) - lead for p, lead in leads.items())]
-        if place[transfer] != NOWHERE:
+        if place[transfer] >= 0:
             times.append(places.get(place[transfer], 0) - (0 if backwards else last))
         return max(times), leads
 
