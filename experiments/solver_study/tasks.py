@@ -158,17 +158,16 @@ def _instance(model: str, topology: str) -> Instance:
 def _in_own_order(result: SolverResult, instance: Instance, order: int) -> SolverResult:
     """Return a permuted model's answer in the order of the model itself."""
     rows, columns = instance.compiled.orders(order)
-    outcome = result.outcome
-    outcome = replace(
-        outcome,
-        values=None if outcome.values is None else outcome.values[np.argsort(columns)],
-        duals=None if outcome.duals is None else outcome.duals[np.argsort(rows)],
+    return replace(
+        result,
+        values=None if result.values is None else result.values[np.argsort(columns)],
+        duals=None if result.duals is None else result.duals[np.argsort(rows)],
+        model=instance.compiled,
     )
-    return replace(result, outcome=outcome, model=instance.compiled)
 
 
 def _status(result: SolverResult) -> tuple[str, str]:
-    how = f" ({result.outcome.stopped})" if result.outcome.stopped else ""
+    how = f" ({result.stopped})" if result.stopped else ""
     if result.termination is Termination.OPTIMAL and result.status is SolutionStatus.OPTIMAL:
         return "ok", ""
     if result.termination is Termination.OPTIMAL:
@@ -187,7 +186,7 @@ def _measured(instance: Instance, result: SolverResult) -> dict[str, Any]:
         "variables": result.columns,
         "constraints": result.rows,
         "nonzeros": result.nonzeros,
-        "iterations": result.outcome.iterations,
+        "iterations": result.iterations,
         "build_s": instance.build_s,
         "solve_s": result.solve_s,
         "cpu_s": result.cpu_s,

@@ -15,7 +15,6 @@ Times are in seconds per byte of M.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -179,16 +178,11 @@ def upper_bound(flow: Flow) -> Fraction:
     flow.check()
     band = flow.demand.topology.bandwidth
     ratios = zip(flow.loads.tolist(), band.numerators.tolist(), strict=True)
-    worst = max(Fraction(load, bandwidth) for load, bandwidth in _candidates(ratios))
-    return worst * band.denominator / flow.denominator
-
-
-def _candidates(ratios: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the largest load for each bandwidth: few fractions to compare."""
-    largest: dict[int, int] = {}
+    largest: dict[int, int] = {}  # for each bandwidth: few fractions to compare
     for load, bandwidth in ratios:
         largest[bandwidth] = max(load, largest.get(bandwidth, 0))
-    return [(load, bandwidth) for bandwidth, load in largest.items()]
+    worst = max(Fraction(load, bandwidth) for bandwidth, load in largest.items())
+    return worst * band.denominator / flow.denominator
 
 
 @dataclass(frozen=True)

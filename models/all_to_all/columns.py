@@ -89,8 +89,10 @@ class ColumnGeneration:
             raise NoSchedule(
                 f"all-to-all on {self.problem.topology.name}: the time is over before a first flow"
             )
-        if self.lower < self.upper:
-            self._try_simple(duals)
+        if self.lower < self.upper:  # the simple ratios that the master's duals may stand for may prove more
+            for lengths in rational_lengths(duals)[:1]:
+                if lengths.max() <= self.problem.greatest_length:
+                    self._prove(lengths, self.problem.shortest_loads(lengths)[1])
         return Interval(self.lower, self.upper)
 
     def _done(self) -> bool:
@@ -106,12 +108,6 @@ class ColumnGeneration:
         self._prove(exact, costs)
         self.rounds += 1
         return sum(self._add(row, load, exact) for row, load in enumerate(loads))
-
-    def _try_simple(self, duals: FloatArray) -> None:
-        """Take the simple ratios that the master's duals may stand for, if they prove more."""
-        for lengths in rational_lengths(duals)[:1]:
-            if lengths.max() <= self.problem.greatest_length:
-                self._prove(lengths, self.problem.shortest_loads(lengths)[1])
 
     def _prove(self, lengths: Int64Array, costs: Int64Array) -> None:
         bound = self.problem.lower_bound(lengths, costs)

@@ -105,13 +105,9 @@ def _check(demand: Demand) -> None:
     if demand.denominator < 1:
         raise InputError(f"{where}: denominator {demand.denominator}; it must be positive")
     for s, t in np.argwhere(amounts < 0)[:1].tolist():
-        pair, value = _pair(topology, s, t), demand[s, t]
+        pair, value = f"{topology.labels[s]}->{topology.labels[t]}", demand[s, t]
         raise InputError(f"demand of {pair} on {topology.name} is {value}; it must be a number, at least 0")
     for s in np.flatnonzero(np.diagonal(amounts))[:1].tolist():
         raise InputError(f"{where}: rank {topology.labels[s]} has a demand on itself; it must be 0")
     if amounts.sum(dtype=np.float64) >= INT64_MAX / 2:
         raise InputError(f"{where}: their total over {demand.denominator} does not fit 64 bits")
-
-
-def _pair(topology: Topology, s: int, t: int) -> str:
-    return f"{topology.labels[s]}->{topology.labels[t]}"

@@ -150,7 +150,8 @@ class PrimalDual:
         bound = problem.lower_bound(lengths, problem.shortest_loads(lengths)[1])
         if bound > self.lower:
             self.lower, self.lengths = bound, lengths
-        flow = exact_flow(problem.represented, np.maximum(self._now.flows, 0) * self._of_largest)
+        of_largest = self._unit / float(problem.demand.max())  # flows are in units of the mean demand
+        flow = exact_flow(problem.represented, np.maximum(self._now.flows, 0) * of_largest)
         bound = problem.upper_bound(flow)
         if self.upper is None or bound < self.upper:
             self.upper, self.flow = bound, flow
@@ -168,11 +169,6 @@ class PrimalDual:
         if self.flow is None:
             raise NoSchedule(f"all-to-all on {self.problem.topology.name}: no flow was proven yet")
         return self.flow
-
-    @property
-    def _of_largest(self) -> float:
-        """Flows here are in units of the mean demand; `exact_flow` wants the largest."""
-        return self._unit / float(self.problem.demand.max())
 
     def _iterate(self) -> None:
         """Do an iteration, and restart from where it led when the residual asks for it."""

@@ -17,11 +17,22 @@ units of the largest demand over the largest bandwidth.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pyomo.environ as pyo
 
 from tutti.models.all_to_all.demand import Demand
+
+
+def incidence(nodes: int, ends: Iterable[tuple[int, int]]) -> tuple[list[list[int]], list[list[int]]]:
+    """Return the arcs out of, and into, each node, given the ends of all arcs."""
+    out_of: list[list[int]] = [[] for _ in range(nodes)]
+    into: list[list[int]] = [[] for _ in range(nodes)]
+    for e, (u, v) in enumerate(ends):
+        out_of[u].append(e)
+        into[v].append(e)
+    return out_of, into
 
 
 def flow_model(demand: Demand) -> pyo.ConcreteModel:
@@ -43,11 +54,8 @@ def flow_model(demand: Demand) -> pyo.ConcreteModel:
 
     b = (topology.bandwidth.floats / topology.bandwidth.floats.max()).tolist()
     d = demand.amounts / demand.amounts.max()
-    out_of: list[list[int]] = [[] for _ in m.nodes]
-    into: list[list[int]] = [[] for _ in m.nodes]
-    for e, (u, v) in enumerate(zip(topology.source.tolist(), topology.target.tolist(), strict=True)):
-        out_of[u].append(e)
-        into[v].append(e)
+    ends = zip(topology.source.tolist(), topology.target.tolist(), strict=True)
+    out_of, into = incidence(topology.num_nodes, ends)
 
     @m.Constraint(m.links)
     def load_within_capacity(m: Any, e: int) -> Any:

@@ -48,7 +48,7 @@ from tutti.models.all_to_all.reduction import (
     without_cycles,
 )
 from tutti.models.all_to_all.rounding import rounded_shares
-from tutti.models.solvers import CompiledModel, HighsOptions, solve
+from tutti.models.solvers import CompiledModel, Effort, HighsOptions, solve
 from tutti.models.solvers.options import LEAST_SECONDS
 from tutti.models.solvers.outcome import SAME
 from tutti.topologies.exact import FloatArray, Int32Array, Int64Array, frozen, offsets_of
@@ -215,17 +215,10 @@ def _solved(
         state = PrimalDual(problem)
         interval, rounds = state.run(tolerance, time_limit), state.iterations
         lengths, flow = state.lengths, state.best_flow
-    stats = {
-        "build_s": built - begin,
-        "solve_s": now() - built,
-        "variables": len(problem.sources) * problem.topology.num_links + 1,
-        "constraints": len(problem.sources) * problem.topology.num_nodes + problem.num_orbits,
-        "solver": method,
-        "solver_gap": float(interval.gap),
-        "sources": len(problem.sources),
-        "orbits": problem.num_orbits,
-        "rounds": rounds,
-    }
+    topology, sources, orbits = problem.topology, len(problem.sources), problem.num_orbits
+    sizes = sources * topology.num_links + 1, sources * topology.num_nodes + orbits
+    stats = Effort("", method, built - begin, now() - built, *sizes).columns
+    stats |= {"solver_gap": float(interval.gap), "sources": sources, "orbits": orbits, "rounds": rounds}
     whole = lengths[problem.orbit] // max(1, int(np.gcd.reduce(lengths)))
     return OrbitOptimum(problem, interval, whole, flow, stats)
 
@@ -359,7 +352,9 @@ def fewer_paths(images: Images, paths: PathFlow, *, exact: bool, block: int = BL
     block
         Of how many paths, about, the shares are solved for at a time.
     """
-    pair = _pairs(paths)
+    source, target = paths.source, paths.target
+    new = (source[1:] != source[:-1]) | (target[1:] != target[:-1])
+    pair = offsets_of(new.astype(np.int64))  # the number of each path's ends; those of a pair stand together
     if len(paths) > 50 * BLOCK or len(paths) == pair[-1] + 1:
         return paths
     now = images.congestion(paths)
@@ -369,13 +364,6 @@ def fewer_paths(images: Images, paths: PathFlow, *, exact: bool, block: int = BL
         if len(found) < len(paths) and images.congestion(found) <= most:
             return found
     return paths
-
-
-def _pairs(paths: PathFlow) -> Int64Array:
-    """Return the number, from 0, of each path's pair of ends; those of a pair stand together."""
-    source, target = paths.source, paths.target
-    new = (source[1:] != source[:-1]) | (target[1:] != target[:-1])
-    return offsets_of(new.astype(np.int64))
 
 
 def _with_shares(paths: PathFlow, pair: Int64Array, parts: Int64Array, denominator: int) -> PathFlow:

@@ -244,7 +244,9 @@ def path_schedule(paths: PathFlow, collective: Collective) -> Schedule:
         np.concatenate([paths.links, extra_links]),
     )
     moved = np.concatenate([np.arange(len(paths)), len(paths) + np.searchsorted(rest, away)])
-    turn = _sending_order(routes, items.start[item[moved]], items.end[item[moved]])
+    start, end = items.start[item[moved]], items.end[item[moved]]
+    # Links stay busy: long routes share links with more others, and pairs (s, t) of one s XOR t share no end.
+    turn = np.lexsort((start, start ^ end, -np.diff(routes.offsets)))
     return Schedule(
         topology=topology,
         collective=collective,
@@ -254,11 +256,3 @@ def path_schedule(paths: PathFlow, collective: Collective) -> Schedule:
         route=turn.astype(np.int32),
         routes=routes,
     )
-
-
-def _sending_order(routes: Routes, start: Int32Array, end: Int32Array) -> Int64Array:
-    """Return an order of transfers that keeps links busy: long routes first, then pairs that exchange.
-
-    A long route shares links with more others, and pairs (s, t) of one s XOR t share no end.
-    """
-    return np.lexsort((start, start ^ end, -np.diff(routes.offsets)))

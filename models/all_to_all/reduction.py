@@ -206,7 +206,9 @@ def averaged(
         share = flow.amounts[row] * (common // fixing[row])
         for moved in links[nodes[:, source] == source]:
             amounts[row, moved] += share
-    spread = _over_twins(amounts, twins) * (parallel // alike)
+    sums = np.zeros_like(amounts)  # what all links that are parallel and equal carry together
+    np.add.at(sums.T, twins, amounts.T)
+    spread = sums[:, twins] * (parallel // alike)
     return SourceFlow(problem.represented, spread, flow.denominator * common * parallel)
 
 
@@ -217,13 +219,6 @@ def without_cycles(flow: SourceFlow) -> SourceFlow:
     for row in amounts:
         cancel_cycles(graph, row, order)
     return SourceFlow(flow.demand, amounts, flow.denominator)
-
-
-def _over_twins(amounts: Int64Array, twins: Int32Array) -> Int64Array:
-    """Return, for each link, what all links parallel and equal to it carry together."""
-    sums = np.zeros_like(amounts)
-    np.add.at(sums.T, twins, amounts.T)
-    return sums[:, twins]
 
 
 @kernel

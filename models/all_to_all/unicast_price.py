@@ -172,13 +172,15 @@ class _Relaying:
         times = [1 + WORTHWHILE]
         reciprocals: list[float] = []
         prices: list[Int64Array | None] = []
-        while len(reciprocals) < 8 and (len(times) < 2 or _apart(*times[-2:]) > 2 * WORTHWHILE):
+        apart = np.inf
+        while len(reciprocals) < 8 and apart > 2 * WORTHWHILE:
             reciprocal, found = self._solved(times[-1])
             reciprocals.append(reciprocal)
             prices.append(found)
             if reciprocals[0] >= 1:
                 return None
             times.append(secant(times, reciprocals))
+            apart = abs(times[-2] - times[-1]) / times[-1]
         best = prices[int(np.argmin(np.abs(1 - np.array(reciprocals))))]
         return None if best is None else _Found(self._time(best), best)
 
@@ -289,7 +291,3 @@ class _Relaying:
             cost[:, heads] = np.minimum(cost[:, heads], through)
         moved = problem.weights[:, None] * problem.demand / problem.whole.denominator
         return float((moved * np.where(moved, cost[:, :, 0], 0)).sum())
-
-
-def _apart(time: float, other: float) -> float:
-    return abs(time - other) / other

@@ -127,7 +127,7 @@ def _matrix(first: csr_array, ranks: int, ratio: FloatArray) -> csr_array:
 
 def _exact(optimum: Optimum, program: _Program, result: SolverResult) -> Shares | None:
     """Return the shares that the solver's basis means; None if that is no vertex in whole numbers."""
-    exact = basic_solution(program.matrix, result.outcome.basis, program.right, program.cost.tolist())
+    exact = basic_solution(program.matrix, result.basis, program.right, program.cost.tolist())
     if exact is None:
         return None
     arcs = optimum.arcs

@@ -168,16 +168,13 @@ def _trees(size: int, dims: int) -> Int32Array | None:
     if dims == 1:
         parent = np.arange(size) + np.sign(size // 2 - np.arange(size))
         return np.where(np.arange(size) == size // 2, -1, parent).astype(np.int32)[None]
-    base, layers, middle = _trees(size, dims - 1), list(_layers(size)), _middle(size, dims - 1)
+    base, layers = _trees(size, dims - 1), list(_layers(size))
+    place = np.indices((size,) * (dims - 1)).reshape(dims - 1, -1)
+    central = (np.abs(2 * place - (size - 1)) <= max(size, 4) / 2).all(axis=0)  # in the middle half; of 3 all
+    middle = np.flatnonzero(central).tolist()
     if base is None or len(base) * len(layers) * len(middle) * size**dims > MOST_ENTRIES:
         return None
     return np.concatenate([_laid(base, line, layers) for line in middle])
-
-
-def _middle(size: int, dims: int) -> list[int]:
-    """Return the nodes of a grid that are in the middle half along every dimension; of 3 all are."""
-    place = np.indices((size,) * dims).reshape(dims, -1)
-    return np.flatnonzero((np.abs(2 * place - (size - 1)) <= max(size, 4) / 2).all(axis=0)).tolist()
 
 
 def _layers(size: int) -> Iterator[tuple[Int64Array, int]]:
@@ -269,7 +266,7 @@ def _times(kinds: _Kinds, orbits: _Orbits, share: tuple[Fraction, int], theta: f
     upper = np.concatenate([edges, np.full(len(least), np.inf), [total]])
     model = CompiledModel.of_matrix("grid", csr_array(matrix / 1.0), kinds.height / total, lower, upper)
     model = replace(model, integer=np.ones(model.num_columns, dtype=np.bool_))
-    values = solve(model, "highs", HighsOptions(relative_gap=0.02, time_limit=30.0)).outcome.values
+    values = solve(model, "highs", HighsOptions(relative_gap=0.02, time_limit=30.0)).values
     if values is None:
         return None
     times = np.rint(values).astype(np.int64)

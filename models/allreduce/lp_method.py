@@ -184,10 +184,6 @@ def _heights(up: HalfTrees, down: HalfTrees) -> dict[str, Any]:
     }
 
 
-def _exact_for(options: AllreduceLpOptions) -> str:
-    return "bytes over trees" + (", before rounding to few of them" if options.trees else "")
-
-
 METHOD = Method(
     name="allreduce_lp",
     kind="exact",
@@ -196,6 +192,6 @@ METHOD = Method(
     options=AllreduceLpOptions,
     capabilities=Capabilities((Kind.ALLREDUCE,), Groups.NONE),
     size_dependent=size_dependent,
-    exact_for=_exact_for,
+    exact_for=lambda options: "bytes over trees" + ", before rounding to few of them" * bool(options.trees),
     summary="in-trees and out-trees that are optimal together, by a linear program; any network",
 )

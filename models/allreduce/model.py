@@ -32,11 +32,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyomo.environ as pyo
 
+from tutti.models.all_to_all.model import incidence
 from tutti.models.allreduce.certificate import PROGRAM, Optimum, proven_optimum, tightest, whole_solutions
 from tutti.models.allreduce.cuts import BROADCAST, REDUCE, Arcs, Cuts
 from tutti.models.allreduce.vertex import basic_solution
@@ -93,7 +95,7 @@ def _add_flows(m: Any, pairs: list[tuple[int, int]]) -> None:
     m.f = pyo.Var(m.ranks, m.arcs, within=pyo.NonNegativeReals, doc="f^{s,t}_{(u,v)}")
     m.g_s = pyo.Var(m.ranks, m.ranks, within=pyo.NonNegativeReals, doc="f^{t,s}_{(v,s)}")
     m.g = pyo.Var(m.ranks, m.arcs, within=pyo.NonNegativeReals, doc="f^{t,s}_{(u,v)}")
-    out_of, into = _incidence(m.ranks, pairs)
+    out_of, into = incidence(len(m.ranks), pairs)
 
     @m.Constraint(m.ranks, m.ranks)
     def broadcast_flow_arrives(m: Any, t: int, v: int) -> Any:
@@ -149,7 +151,7 @@ def _add_indirection(m: Any, topology: Topology, pairs: list[tuple[int, int]]) -
     m.h = pyo.Var(m.ranks, m.links, within=pyo.NonNegativeReals, doc="the flow of α's b' on a link")
     number = {pair: arc for arc, pair in enumerate(pairs)}
     ends = list(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
-    out_of, into = _incidence(range(topology.num_nodes), ends)
+    out_of, into = incidence(topology.num_nodes, ends)
 
     @m.Constraint(m.arcs)
     def halves_share_the_pair(m: Any, e: int) -> Any:
@@ -169,16 +171,6 @@ def _add_indirection(m: Any, topology: Topology, pairs: list[tuple[int, int]]) -
     def flow_within_bandwidth(m: Any, e: int) -> Any:
         """The flows of all ranks share the link."""
         return sum(m.h[alpha, e] for alpha in m.ranks) <= b[e]
-
-
-def _incidence(nodes: Any, ends: list[tuple[int, int]]) -> tuple[list[list[int]], list[list[int]]]:
-    """Return the arcs out of, and into, each node."""
-    out_of: list[list[int]] = [[] for _ in nodes]
-    into: list[list[int]] = [[] for _ in nodes]
-    for e, (u, v) in enumerate(ends):
-        out_of[u].append(e)
-        into[v].append(e)
-    return out_of, into
 
 
 def model_optimum(topology: Topology, solver: str, options: Any, time_limit: float | None) -> Optimum:
@@ -270,7 +262,7 @@ def _exact_optimum(
     numerators = topology.bandwidth.numerators
     right[read.rows[: topology.num_links]] = numerators // np.gcd.reduce(numerators)
     cost = (model.cost > 0).astype(int).tolist()
-    found = basic_solution(model.matrix(), result.outcome.basis, right.tolist(), cost)
+    found = basic_solution(model.matrix(), result.basis, right.tolist(), cost)
     if found is None:
         return None
     (x, _), (y, _) = found
@@ -330,7 +322,9 @@ def _shares(topology: Topology, values: Sequence[int]) -> tuple[Arcs, list[int]]
             flow[alpha][path] -= part
             taken = min(wanted[BROADCAST], part), part - min(wanted[BROADCAST], part)
             wanted = [want - take for want, take in zip(wanted, taken, strict=True)]
-            for route in _between_ranks(topology, path):
+            # A set that the path leaves is left by one of its parts, each over switches alone.
+            ends = [place + 1 for place, link in enumerate(path) if topology.target[link] < ranks]
+            for route in (tuple(path[begin:end]) for begin, end in pairwise([0, *ends])):
                 arcs.add(route)
                 carried = capacity.setdefault(route, [0, 0])
                 carried[:] = [carry + take for carry, take in zip(carried, taken, strict=True)]
@@ -352,9 +346,3 @@ def _path(topology: Topology, left: Any, alpha: int, beta: int) -> list[int]:
         path.append(into[node])
         node = int(topology.source[into[node]])
     return path[::-1]
-
-
-def _between_ranks(topology: Topology, path: list[int]) -> list[tuple[int, ...]]:
-    """Return a path in parts, each over switches alone: a set that it leaves is left by one of them."""
-    ends = [place + 1 for place, link in enumerate(path) if topology.target[link] < topology.num_ranks]
-    return [tuple(path[begin:end]) for begin, end in zip([0, *ends[:-1]], ends, strict=True)]

@@ -169,8 +169,8 @@ class _Search:
         begin = now()
         program = master(self.arcs, self.cuts)
         start = None
-        if self.result is not None and self.result.outcome.basis is not None:
-            start = Start(basis=grown(self.result.outcome.basis, program.model))
+        if self.result is not None and self.result.basis is not None:
+            start = Start(basis=grown(self.result.basis, program.model))
         self.effort.build_s += now() - begin
         result = solve(program.model, self.solver, self._limited(), start=start)
         self.effort.add(result)
@@ -249,7 +249,7 @@ class _Search:
         cost = (program.model.cost > 0).astype(int).tolist()
         right = np.zeros(program.model.num_rows, dtype=np.int64)
         right[: self.topology.num_links] = program.bandwidth
-        exact = basic_solution(program.matrix, result.outcome.basis, right.tolist(), cost)
+        exact = basic_solution(program.matrix, result.basis, right.tolist(), cost)
         if exact is None:
             return None
         (x, _), (y, _) = exact

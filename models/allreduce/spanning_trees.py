@@ -94,21 +94,16 @@ def tree_network(topology: Topology) -> TreeNetwork | None:
     """
     arcs, unit = _direct(topology) if not topology.num_switches else _without_switches(topology)
     tails, heads, capacity = pair_capacities(arcs)
-    back = _reverse_capacities(arcs.num_ranks, tails, heads, capacity)
+    keys = tails.astype(np.int64) * arcs.num_ranks + heads  # sorted
+    turned = heads.astype(np.int64) * arcs.num_ranks + tails
+    place = np.minimum(np.searchsorted(keys, turned), len(keys) - 1)
+    back = np.where(keys[place] == turned, capacity[place], 0)
     graph = undirected(arcs.num_ranks, tails, heads, np.minimum(capacity, back))
     graph = graph._replace(capacity=graph.capacity // 2)
     if not connected(graph):
         return None
     even = bool((capacity == back).all()) and not topology.num_switches
     return TreeNetwork(graph, arcs, unit, even)
-
-
-def _reverse_capacities(ranks: int, tails: Int32Array, heads: Int32Array, capacity: Int64Array) -> Int64Array:
-    """Return for each pair (u, v) the capacity of (v, u); pairs stand sorted."""
-    keys = tails.astype(np.int64) * ranks + heads
-    turned = heads.astype(np.int64) * ranks + tails
-    place = np.minimum(np.searchsorted(keys, turned), len(keys) - 1)
-    return np.where(keys[place] == turned, capacity[place], 0)
 
 
 def _direct(topology: Topology) -> tuple[LogicalNetwork, Fraction]:

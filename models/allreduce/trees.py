@@ -105,7 +105,8 @@ def _fitting(half: Half, roots: Int64Array) -> Int64Array:
     for inside in np.concatenate([np.eye(source, dtype=bool), ~np.eye(source, dtype=bool)]):
         density = _raised(half, inside, int(roots[inside].sum()), density)
     while True:
-        capacity = _floors(half, density)
+        p, q = density.numerator, density.denominator
+        capacity = np.array([c * p // q for c in half.capacity.tolist()], dtype=np.int64)
         network = replace(half, capacity=capacity, roots=roots).network()
         network.absorb(source)
         for sink in range(source):
@@ -116,11 +117,6 @@ def _fitting(half: Half, roots: Int64Array) -> Int64Array:
             network.absorb(sink)
         else:
             return capacity
-
-
-def _floors(half: Half, density: Fraction) -> Int64Array:
-    p, q = density.numerator, density.denominator
-    return np.array([c * p // q for c in half.capacity.tolist()], dtype=np.int64)
 
 
 def _raised(half: Half, inside: BoolArray, needed: int, density: Fraction) -> Fraction:
@@ -173,11 +169,8 @@ def _forest(network: LogicalNetwork, plan: TreePlan) -> Forest:
     few = int(plan.roots.sum()) * network.num_ranks <= 2**12  # about a second
     k = int(np.gcd.reduce(plan.roots))
     found = grow_trees(network, k, plan.roots.tolist()) if few else None
-    return min((forest for forest in (found, exact) if forest is not None), key=_height)
-
-
-def _height(forest: Forest) -> tuple[int, Fraction, int]:
-    return largest_height(forest), mean_height(forest), len(forest)
+    forests = (forest for forest in (found, exact) if forest is not None)
+    return min(forests, key=lambda forest: (largest_height(forest), mean_height(forest), len(forest)))
 
 
 def allreduce_schedule(topology: Topology, what: Collective, up: HalfTrees, down: HalfTrees) -> Schedule:

@@ -16,6 +16,7 @@ One N takes O(N^2 + N d^2): no search and no flow. T_L is at most D.
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 
 import numpy as np
@@ -57,19 +58,11 @@ def kautz_peaks(degree: int, nodes: int) -> tuple[Fraction, ...]:
     """
     if not has_intervals(degree, nodes):
         raise InputError(f"gen_kautz:{degree},{nodes}: intervals need d of at least 2 and N of at least 3")
-    levels = _levels(degree, nodes)
+    levels = next(k for k in itertools.count() if degree**k >= nodes)
     alone, circle = _count(degree, nodes, levels)
     last = _busiest_arc(circle, degree**levels // nodes)
     peaks = [Fraction(count) for count in alone.max(axis=(1, 2)).tolist()]
     return tuple(filter(None, [*peaks[1:], Fraction(*last)]))
-
-
-def _levels(degree: int, nodes: int) -> int:
-    """Return D, the first k with d^k >= N."""
-    levels, width = 0, 1
-    while width < nodes:
-        levels, width = levels + 1, width * degree
-    return levels
 
 
 @kernel

@@ -114,7 +114,10 @@ def times(work: Frontiers, size: Fraction, chunks: int | None = None) -> Times:
     ['1', '2/3']
     """
     patterns, kinds = _by_links(work)
-    costs = _link_times(work.topology, size)
+    _, first = np.unique(link_kinds(work.topology), return_index=True)
+    examples = [work.topology.link(int(link)) for link in first]  # of each kind, with α and a shard of M/N
+    shard = size / work.topology.num_ranks
+    costs = [LinkTime(link.alpha, shard / link.bandwidth) for link in examples]
     solver = _Solver(patterns, kinds, costs, chunks)
     solved = [solver.solve(pattern) for pattern in range(len(kinds))]
     units = np.array([unit for _, unit in solved], dtype=np.int64)
@@ -150,13 +153,6 @@ def least_time_in_chunks(amount: int, links: Sequence[LinkTime], chunks: int) ->
         until = min(done)
         brought = [n + (end == until) for n, end in zip(brought, done, strict=True)]
     return until
-
-
-def _link_times(topology: Topology, size: Fraction) -> list[LinkTime]:
-    """Return what the links of each kind take for a shard of M/N."""
-    _, first = np.unique(link_kinds(topology), return_index=True)
-    examples = [topology.link(int(link)) for link in first]
-    return [LinkTime(link.alpha, size / topology.num_ranks / link.bandwidth) for link in examples]
 
 
 def _by_links(work: Frontiers) -> tuple[Patterns, Int64Array]:

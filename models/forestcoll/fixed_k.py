@@ -132,16 +132,11 @@ def _least_density(topology: Topology, trees: Int64Array, density: Fraction) -> 
         # As U grows capacities do, so sinks that passed are safe and join the sources.
         while network.grow(sink, total) < total:
             inside = network.cut()[:source]
-            density = bandwidth.least_density(
-                _exits(topology, inside), int(trees[inside[: len(trees)]].sum()), density
-            )
+            exits, needed = inside[topology.source] & ~inside[topology.target], trees[inside[: len(trees)]]
+            density = bandwidth.least_density(exits, int(needed.sum()), density)
             network.set_capacities(np.arange(topology.num_links), bandwidth.rounded(density))
         network.absorb(sink)
     return density
-
-
-def _exits(topology: Topology, inside: BoolArray) -> BoolArray:
-    return inside[topology.source] & ~inside[topology.target]
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ import numpy as np
 from tutti.schedules.cost import link_loads
 from tutti.schedules.schedule import Clock, Routes, Schedule
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import FloatArray, Int32Array, Int64Array, frozen
+from tutti.topologies.exact import FloatArray, Int32Array, Int64Array
 from tutti.topologies.kernels import kernel
 
 _ONCE, _OFTEN, _HELD = 1, 2, 4
@@ -49,7 +49,9 @@ def multicast(schedule: Schedule) -> Schedule:
         return schedule
     able = np.full(topology.num_nodes, -1, dtype=np.int32)
     able[sorted(topology.multicast)] = np.arange(len(topology.multicast))
-    stops = _stops(schedule.route_table, topology.source, able)
+    # For every link of every route the able switch that it leaves, or -1; of several visits only the last.
+    stops = able[topology.source[schedule.route_table.links]]
+    _keep_last(schedule.route_table.offsets, stops)
     count = np.ones(len(schedule), dtype=np.int32) if schedule.count is None else schedule.count
     rows, offsets = (schedule.chunk, count, schedule.route), schedule.route_table.offsets
     state = np.zeros((len(topology.multicast), len(schedule.chunks)), dtype=np.uint8)
@@ -107,16 +109,6 @@ class TrafficTotals:
             f"rank_ingress{suffix}": float(self.received.max()),
             f"link_traffic{suffix}": self.links,
         }
-
-
-def _stops(table: Routes, source: Int32Array, able: Int32Array) -> Int32Array:
-    """Return, for every link of every route, the able switch that it leaves, or -1.
-
-    The first link of a route leaves a rank. Of several visits to a switch only the last counts.
-    """
-    stops = able[source[table.links]]
-    _keep_last(table.offsets, stops)
-    return frozen(stops, np.int32)
 
 
 @kernel

@@ -21,7 +21,7 @@ from tutti.models.forestcoll.runs import levels, runs
 from tutti.schedules.collective import Collective, Kind
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
 from tutti.topologies.errors import InputError, NoSchedule
-from tutti.topologies.exact import INT64_MAX, Int32Array, Int64Array, frozen
+from tutti.topologies.exact import INT64_MAX, Int32Array, Int64Array, frozen, offsets_of
 from tutti.topologies.graphs.heaps import stable_pass
 from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Topology
@@ -82,7 +82,11 @@ def forest_schedule(
     trees, units = _trees(what, network, forest, k)
     _check_size(topology, trees, network, units)
     size = sum(units.tolist())
-    chunk, count, arc, item, length, fault = _lay(trees, units, _pairs(network))
+    pair = network.tails.astype(np.int64) * network.num_ranks + network.heads
+    arcs = np.argsort(pair, kind="stable").astype(np.int32)
+    first = offsets_of(np.bincount(pair, minlength=network.num_ranks**2))
+    pairs = _Pairs(first, arcs, network.capacity[arcs].copy())
+    chunk, count, arc, item, length, fault = _lay(trees, units, pairs)
     if fault[0] >= 0:
         tail, head = (topology.labels[what.members[0][rank]] for rank in fault)
         raise InputError(f"the trees need more capacity from {tail} to {head} than the network has")
@@ -152,14 +156,6 @@ def _check_size(topology: Topology, trees: _Trees, network: LogicalNetwork, unit
             f"forestcoll on {topology.name}: {len(trees.root)} different trees, of {max(units.tolist())} "
             "chunks a shard, are too many for a table; fix the number of trees, such as --option trees=4"
         )
-
-
-def _pairs(network: LogicalNetwork) -> _Pairs:
-    pair = network.tails.astype(np.int64) * network.num_ranks + network.heads
-    first = np.zeros(network.num_ranks**2 + 1, dtype=np.int64)
-    np.cumsum(np.bincount(pair, minlength=network.num_ranks**2), out=first[1:])
-    arc = np.argsort(pair, kind="stable").astype(np.int32)
-    return _Pairs(first, arc, network.capacity[arc].copy())
 
 
 @kernel

@@ -38,7 +38,6 @@ from tutti.schedules.retiming import ends, retimed
 from tutti.schedules.reversal import reverse
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
 from tutti.topologies.errors import InputError, NoSchedule, Unsupported
-from tutti.topologies.exact import Int64Array
 from tutti.topologies.options import Duration, Number, Options, Whole
 from tutti.topologies.transforms import transpose
 from tutti.topologies.units import parse_time
@@ -195,7 +194,7 @@ def _schedule(timed: TimedInstance, rows: Sequence[TickRow]) -> Schedule:
         collective=instance.collective,
         clock=Clock.TIME,
         chunks=Chunks.even(instance.collective, instance.chunks),
-        chunk=_places(instance)[list(number)].astype(np.int32),
+        chunk=instance.rows_of(np.array(number)),
         route=np.array([where[route] for route in used], dtype=np.int32),
         order=np.array(start, dtype=np.int64),
         routes=None if table.are_links else table,
@@ -214,10 +213,11 @@ def _by_epochs(timed: TimedInstance, options: OptimumOptions, seed: int) -> Firs
         schedule = TECCL.synthesize(problem, chosen, np.random.default_rng(seed))
     except NoSchedule:
         return None
-    number = {chunk: c for c, chunk in enumerate(_places(instance).tolist())}
+    rows = instance.rows_of(np.arange(len(instance.item)))
+    number = {chunk: c for c, chunk in enumerate(rows.tolist())}
     columns = (np.asarray(column).tolist() for column in (schedule.order, schedule.route, schedule.chunk))
-    rows = zip(*columns, strict=True)
-    return replayed(timed, (TickRow(start, (link,), number[chunk]) for start, link, chunk in rows))
+    transfers = zip(*columns, strict=True)
+    return replayed(timed, (TickRow(start, (link,), number[chunk]) for start, link, chunk in transfers))
 
 
 def _by_method(timed: TimedInstance, first: Method, seed: int) -> tuple[FirstSchedule | None, str]:
@@ -230,12 +230,6 @@ def _by_method(timed: TimedInstance, first: Method, seed: int) -> tuple[FirstSch
         return None, note
     found = replayed(timed, (TickRow(epoch, (link,), chunk) for link, chunk, epoch in transfers))
     return found, f"start {first.name}: {float(found.ticks * timed.tick) * 1e6:g} us"
-
-
-def _places(instance: Instance) -> Int64Array:
-    """Return the row of each of the instance's chunks in the schedule's table."""
-    count = instance.chunks
-    return instance.item.astype(np.int64) * count + np.arange(len(instance.item)) % count
 
 
 def _check_tiny(problem: Problem, options: OptimumOptions) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -10,15 +11,30 @@ from functools import cached_property
 import numpy as np
 
 from tutti.models.bounds import lower_bounds
-from tutti.schedules.collective import EVERYONE, Collective
+from tutti.schedules.collective import EVERYONE, Collective, Kind
+from tutti.schedules.compose import BY_ALLGATHER, from_allgather
+from tutti.schedules.method import Problem
 from tutti.schedules.pruning import useful_transfers
+from tutti.schedules.reversal import reverse
+from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import Unsupported
 from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, IntArray
 from tutti.topologies.graphs.shortest_paths import hop_distances
 from tutti.topologies.topology import Topology
+from tutti.topologies.transforms import transpose
 
 MOST_CHUNKS = 2**20
 """Most chunks of all items together: each is a variable a link and more."""
+
+
+def by_copies(problem: Problem, make: Callable[[Problem], Schedule]) -> Schedule:
+    """Return a schedule of any collective, given how to make one of a collective that does not combine."""
+    if problem.collective.kind in BY_ALLGATHER:
+        return from_allgather(problem, make)
+    if problem.collective.kind is not Kind.REDUCE:
+        return make(problem)
+    turned = Problem(transpose(problem.topology), problem.collective.reverse, problem.size)
+    return reverse(make(turned), problem.topology)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +84,10 @@ class Instance:
         """int32, shape (moved,): the items that must go anywhere, C times each."""
         moved = np.flatnonzero((self.holders ^ self.wanters).any(axis=1) & self.wanters.any(axis=1))
         return np.repeat(moved, self.chunks).astype(np.int32)
+
+    def rows_of(self, number: IntArray) -> Int32Array:
+        """Return the rows of these chunks in a schedule's table, where those of an item stand together."""
+        return (self.item[number] * self.chunks + number % self.chunks).astype(np.int32)
 
     @cached_property
     def holders(self) -> BoolArray:

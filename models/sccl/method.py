@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 
-from tutti.models.sccl.instance import Instance
+from tutti.models.sccl.instance import Instance, by_copies
 from tutti.models.solvers import Feature, find_backend
 from tutti.schedules.capabilities import Capabilities, Switches
 from tutti.schedules.collective import Kind
-from tutti.schedules.compose import BY_ALLGATHER, from_allgather
+from tutti.schedules.compose import BY_ALLGATHER
 from tutti.schedules.method import Method, Problem, chunks_a_shard
-from tutti.schedules.reversal import reverse
 from tutti.schedules.schedule import Chunks, Clock, Schedule, step_numbers
 from tutti.topologies.errors import InputError
 from tutti.topologies.options import Duration, Options, Whole
-from tutti.topologies.transforms import transpose
 from tutti.topologies.units import parse_time
 
 if TYPE_CHECKING:
@@ -86,13 +84,7 @@ def synthesize(problem: Problem, options: ScclOptions, rng: np.random.Generator)
     """
     METHOD.supports(problem, options)
     forward = partial(_forward, options=options, seed=int(rng.integers(2**31)))
-    kind = problem.collective.kind
-    if kind in BY_ALLGATHER:
-        return from_allgather(problem, forward)
-    if kind is Kind.REDUCE:
-        turned = Problem(transpose(problem.topology), problem.collective.reverse, problem.size)
-        return reverse(forward(turned), problem.topology)
-    return forward(problem)
+    return by_copies(problem, forward)
 
 
 def _forward(problem: Problem, options: ScclOptions, seed: int) -> Schedule:
@@ -124,13 +116,12 @@ def schedule_of(instance: Instance, answer: Answer) -> Schedule:
     """Return the transfers of an answer, in the step clock."""
     step, link, number = answer.rows
     what = instance.collective
-    place = number % instance.chunks  # the chunks of an item stand together
     return Schedule(
         topology=instance.topology,
         collective=what,
         clock=Clock.STEP,
         chunks=Chunks.even(what, instance.chunks),
-        chunk=instance.item[number] * instance.chunks + place.astype(np.int32),
+        chunk=instance.rows_of(number),
         route=link.astype(np.int32),
         order=step_numbers(step),
     )
@@ -141,10 +132,6 @@ def check(problem: Problem, options: ScclOptions) -> None:
     Instance(problem.topology, problem.collective, options.chunks)
 
 
-def _depends_on_size(problem: Problem, options: Any) -> bool:
-    return bool(options.steps == 0 and options.frontier)
-
-
 METHOD = Method(
     name="sccl",
     kind="exact",
@@ -152,7 +139,7 @@ METHOD = Method(
     options=ScclOptions,
     capabilities=Capabilities(KINDS, uneven_shards=False, switches=Switches.NONE, uneven_links=False),
     check=check,
-    size_dependent=_depends_on_size,
+    size_dependent=lambda problem, options: options.steps == 0 and options.frontier,
     seeded=True,
     exact_for=lambda options: f"rounds of {chunks_a_shard(options)}",
     summary="SCCL: the fewest rounds for given chunks and steps, by integer programming",

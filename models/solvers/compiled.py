@@ -152,17 +152,14 @@ class CompiledModel:
         rows, columns = self.orders(seed)
         matrix = self.matrix()[rows][:, columns]
         matrix.sort_indices()
+        by_row = {name: getattr(self, name)[rows] for name in ("row_lower", "row_upper")}
+        by_column = {name: getattr(self, name)[columns] for name in ("cost", "lower", "upper", "integer")}
         return replace(
             self,
-            cost=frozen(self.cost[columns], np.float64),
+            **{name: frozen(array, array.dtype) for name, array in {**by_row, **by_column}.items()},
             starts=frozen(matrix.indptr, np.int32),
             index=frozen(matrix.indices, np.int32),
             value=frozen(matrix.data, np.float64),
-            row_lower=frozen(self.row_lower[rows], np.float64),
-            row_upper=frozen(self.row_upper[rows], np.float64),
-            lower=frozen(self.lower[columns], np.float64),
-            upper=frozen(self.upper[columns], np.float64),
-            integer=frozen(self.integer[columns], np.bool_),
             variables=tuple(self.variables[column] for column in columns) if self.variables else (),
             constraints=tuple(self.constraints[row] for row in rows) if self.constraints else (),
         )

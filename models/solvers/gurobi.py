@@ -20,11 +20,9 @@ from tutti.models.solvers.outcome import (
     Outcome,
     Progress,
     SolutionStatus,
-    Start,
     Termination,
     Trace,
 )
-from tutti.topologies.exact import FloatArray
 from tutti.topologies.options import Choice
 
 METHODS = {"choose": -1, "primal": 0, "dual": 1, "ipm": 2, "pdlp": 6}
@@ -94,8 +92,8 @@ def run(model: CompiledModel, options: GurobiOptions, extras: Extras = NOTHING) 
             environment.setParam(name, value)
         with gurobipy.Model(model.name, env=environment) as native:
             columns, rows = _pass_model(gurobipy, native, model)
-            if extras.start is not None:
-                _pass_start(columns, model, extras.start)
+            if extras.start is not None and extras.start.values is not None:
+                setattr(columns, "Start" if model.integer.any() else "PStart", extras.start.values)
             if extras.trace is not None and model.integer.any():
                 native.optimize(_teller(gurobipy, extras.trace))
             else:
@@ -149,13 +147,6 @@ def _pass_model(gurobipy: Any, native: Any, model: CompiledModel) -> tuple[Any, 
     return columns, _Rows(above, below, at_least, at_most)
 
 
-def _pass_start(columns: Any, model: CompiledModel, start: Start) -> None:
-    if start.values is not None and model.integer.any():
-        columns.Start = start.values
-    elif start.values is not None:
-        columns.PStart = start.values
-
-
 def _teller(gurobipy: Any, trace: Trace) -> Any:
     codes = gurobipy.GRB.Callback
 
@@ -175,16 +166,12 @@ def _read(native: Any, columns: Any, rows: _Rows, model: CompiledModel) -> Outco
     status = SolutionStatus.OPTIMAL if optimal else SolutionStatus.FEASIBLE
     objective = float(native.ObjVal)
     bound = float(native.ObjBound) if whole else objective if optimal else None
-    duals = _duals(rows, model) if optimal and not whole else None
+    duals = None
+    if optimal and not whole:  # of a range's two sides one has 0
+        duals = np.zeros(model.num_rows)
+        duals[rows.at_least] += np.array(rows.above.Pi)
+        duals[rows.at_most] += np.array(rows.below.Pi)
     return Outcome(termination, status, objective, bound, np.array(columns.X), duals)
-
-
-def _duals(rows: _Rows, model: CompiledModel) -> FloatArray:
-    """Return one dual a row; of a range's two sides one is 0."""
-    duals = np.zeros(model.num_rows)
-    duals[rows.at_least] += np.array(rows.above.Pi)
-    duals[rows.at_most] += np.array(rows.below.Pi)
-    return duals
 
 
 GUROBI = Backend(

@@ -187,14 +187,12 @@ class Outcome:
     stopped: str = ""
 
 
-@dataclass(frozen=True, eq=False)
-class SolverResult:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SolverResult(Outcome):
     """A model's solution: the outcome, what it cost, and the way back to the model's components.
 
     Parameters
     ----------
-    outcome
-        What the back-end returned.
     model
         The matrices; None if the model was found infeasible while they were made.
     solver, version
@@ -207,7 +205,6 @@ class SolverResult:
         Seconds of processors, all threads; not known of a solver that was killed.
     """
 
-    outcome: Outcome
     model: CompiledModel | None
     solver: str
     version: str
@@ -215,36 +212,6 @@ class SolverResult:
     solve_s: float
     peak_rss_mb: float | None = None
     cpu_s: float | None = None
-
-    @property
-    def termination(self) -> Termination:
-        """Why the solver stopped."""
-        return self.outcome.termination
-
-    @property
-    def status(self) -> SolutionStatus:
-        """What the solver found."""
-        return self.outcome.status
-
-    @property
-    def objective(self) -> float | None:
-        """The value of the solution found."""
-        return self.outcome.objective
-
-    @property
-    def bound(self) -> float | None:
-        """What the optimum can't beat."""
-        return self.outcome.bound
-
-    @property
-    def values(self) -> FloatArray | None:
-        """One a column of `model`."""
-        return self.outcome.values
-
-    @property
-    def duals(self) -> FloatArray | None:
-        """One a row of `model`."""
-        return self.outcome.duals
 
     @property
     def gap(self) -> float | None:

@@ -53,13 +53,12 @@ class SolverInfo:
 
 def known_solvers() -> list[SolverInfo]:
     """Return all solvers with what they can do, by name, without importing any."""
-    return [_info(BACKENDS[name]) for name in sorted(BACKENDS)]
-
-
-def _info(backend: Backend) -> SolverInfo:
-    missing = tuple((extra.feature, extra.install) for extra in backend.missing)
-    here = backend.features - {feature for feature, _ in missing}
-    return SolverInfo(backend.name, backend.version, backend.installed, here, backend.install, missing)
+    infos = []
+    for name, backend in sorted(BACKENDS.items()):
+        missing = tuple((extra.feature, extra.install) for extra in backend.missing)
+        here = backend.features - {feature for feature, _ in missing}
+        infos.append(SolverInfo(name, backend.version, backend.installed, here, backend.install, missing))
+    return infos
 
 
 def find_backend(solver: str, needs: Iterable[Feature] = ()) -> Backend:

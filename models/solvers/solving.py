@@ -97,12 +97,28 @@ def solve(
     begin = time.perf_counter()
     compiled = _compiled(model) if given is None else given
     if compiled is None:
-        nothing = Outcome(Termination.INFEASIBLE, SolutionStatus.NONE)
-        return SolverResult(nothing, None, solver, backend.version, time.perf_counter() - begin, 0.0)
+        return SolverResult(
+            Termination.INFEASIBLE,
+            SolutionStatus.NONE,
+            model=None,
+            solver=solver,
+            version=backend.version,
+            compile_s=time.perf_counter() - begin,
+            solve_s=0.0,
+        )
     if start is not None:
         start.check(compiled.name, compiled.num_columns, compiled.num_rows)
-    outcome, wall, peak, cpu = _run(compiled, backend, chosen, Extras(start, trace))
-    return SolverResult(outcome, compiled, solver, backend.version, compiled.compile_s, wall, peak, cpu)
+    run = _run(compiled, backend, chosen, Extras(start, trace))
+    return SolverResult(
+        **vars(run.outcome),
+        model=compiled,
+        solver=solver,
+        version=backend.version,
+        compile_s=compiled.compile_s,
+        solve_s=run.seconds,
+        peak_rss_mb=run.peak_rss_mb,
+        cpu_s=run.cpu_s,
+    )
 
 
 def _compiled(model: Any) -> CompiledModel | None:
@@ -123,22 +139,13 @@ def _options(backend: Backend, options: Any) -> SolverOptions:
     return chosen
 
 
-def _run(
-    model: CompiledModel, backend: Backend, options: SolverOptions, extras: Extras
-) -> tuple[Outcome, float, float | None, float | None]:
-    """Return the outcome, seconds, peak memory in MB (of a process of its own), and processor seconds."""
+def _run(model: CompiledModel, backend: Backend, options: SolverOptions, extras: Extras) -> _Measured:
     if options.apart:
-        measured = _solve_apart(model, backend, options, extras)
-        return measured.outcome, measured.seconds, measured.peak_rss_mb, measured.cpu_s
+        return _solve_apart(model, backend, options, extras)
     backend.load()
     begin, cpu = time.perf_counter(), time.process_time()
     outcome = _outcome(backend, model, options, extras)
-    return outcome, time.perf_counter() - begin, None, time.process_time() - cpu
-
-
-def _own_file(backend: Backend) -> tuple[str, ...]:
-    code = getattr(inspect.unwrap(backend.run), "__code__", None)
-    return () if code is None else (code.co_filename,)
+    return _Measured(outcome, time.perf_counter() - begin, None, time.process_time() - cpu)
 
 
 def _outcome(backend: Backend, model: CompiledModel, options: SolverOptions, extras: Extras) -> Outcome:
@@ -157,14 +164,14 @@ class _Measured:
     seconds
         To hand the arrays over, solve and read the answer; of a solver that was killed, until then.
     peak_rss_mb
-        The most memory resident meanwhile, in MB, the helper's own included.
+        The most memory resident meanwhile, in MB, the helper's own included; None without a helper.
     cpu_s
         Seconds of processors; None of a solver that was killed.
     """
 
     outcome: Outcome
     seconds: float
-    peak_rss_mb: float
+    peak_rss_mb: float | None
     cpu_s: float | None = None
 
 
@@ -215,7 +222,7 @@ def _solve_apart(model: CompiledModel, backend: Backend, options: SolverOptions,
     if ended is None:
         ended = _ask(helper, call, seconds, options.memory_limit, extras.trace)
     measured = _measured(ended, options)
-    if ended.how is End.ANSWER and measured.peak_rss_mb < KEPT_MB:
+    if ended.how is End.ANSWER and (measured.peak_rss_mb or 0.0) < KEPT_MB:
         _idle.append(helper)
     else:
         helper.end()
@@ -251,9 +258,9 @@ def _measured(ended: Ended, options: SolverOptions) -> _Measured:
         killed = Outcome(exceeded, SolutionStatus.NONE, stopped="killed")
         return _Measured(killed, ended.seconds, ended.peak_mb)
     answer: _Measured = ended.answer
-    measured = replace(answer, peak_rss_mb=max(answer.peak_rss_mb, ended.peak_mb))
-    allowed = options.memory_limit
-    if allowed is None or measured.peak_rss_mb * MEGABYTE <= allowed:
+    peak, allowed = max(answer.peak_rss_mb or 0.0, ended.peak_mb), options.memory_limit
+    measured = replace(answer, peak_rss_mb=peak)
+    if allowed is None or peak * MEGABYTE <= allowed:
         return measured
     # more than was allowed, if only for a moment that nobody saw
     return replace(measured, outcome=Outcome(Termination.MEMORY_LIMIT, SolutionStatus.NONE))
@@ -298,7 +305,9 @@ def _blaming(backend: Backend) -> Iterator[None]:
     except TuttiError:
         raise
     except Exception as error:
-        raise TuttiError(f"solver {backend.name}: {raised(error, _own_file(backend))}") from error
+        code = getattr(inspect.unwrap(backend.run), "__code__", None)
+        own = () if code is None else (code.co_filename,)
+        raise TuttiError(f"solver {backend.name}: {raised(error, own)}") from error
 
 
 def _solve_here(call: _Solve, caller: Caller) -> _Measured:

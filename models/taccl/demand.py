@@ -237,7 +237,7 @@ def _check_reached(
 
 def image_of_chunks(demand: Demand, what: Collective, ranks: Int64Array) -> Int64Array | None:
     """Return where a permutation of the ranks takes each chunk; None if it is none of the collective."""
-    items, per_item = what.items, _per_item(demand)
+    items, per_item = what.items, int((demand.chunks.item == 0).sum())
     place = {pair: item for item, pair in enumerate(_names(items.owner, items.dest))}
     dest = np.where(items.dest >= 0, ranks[items.dest], -1)
     images = [place.get(pair, -1) for pair in _names(ranks[items.owner], dest)]
@@ -259,10 +259,6 @@ def _keeps(what: Collective, ranks: Int64Array) -> bool:
     images = {frozenset(ranks[list(members)].tolist()) for members in what.members}
     roots = {members[what.root] for members in what.members} if what.root is not None else set()
     return groups == images and {int(ranks[root]) for root in roots} == roots
-
-
-def _per_item(demand: Demand) -> int:
-    return int((demand.chunks.item == 0).sum())
 
 
 def with_symmetry(demand: Demand, what: Collective, permutations: Iterable[Int64Array]) -> Demand:

@@ -24,7 +24,7 @@ import numpy as np
 
 from tutti.models.taccl.sketch import Connection, Policy, Sketch
 from tutti.topologies.errors import InputError, Unsupported
-from tutti.topologies.exact import BoolArray, Int32Array, Int64Array
+from tutti.topologies.exact import BoolArray, Int64Array
 from tutti.topologies.graphs.shortest_paths import UNREACHABLE, Neighbours, hops_from_each
 from tutti.topologies.topology import Topology
 
@@ -97,24 +97,18 @@ class LogicalTopology:
     @cached_property
     def hops(self) -> Int64Array:
         """int64 (ranks, ranks): links from one rank to another; as many as ranks where out of reach."""
-        hops = hops_from_each(self._neighbours(), np.arange(self.topology.num_ranks))
-        return self._or_far(hops)
+        everywhere = np.ones(len(self.links), np.bool_)
+        return self._hops(np.arange(self.topology.num_ranks), everywhere, backwards=False)
 
-    def hops_from(
-        self, origin: int, within: BoolArray | None = None, *, backwards: bool = False
-    ) -> Int64Array:
-        """Return how many of the links `within` (all) each rank is away, or that it is away from a rank."""
-        return self._or_far(
-            hops_from_each(self._neighbours(within, backwards=backwards), np.array([origin]))
-        )[0]
+    def hops_from(self, origin: int, within: BoolArray, *, backwards: bool = False) -> Int64Array:
+        """Return how many of the links `within` each rank is away, or that it is away from a rank."""
+        return self._hops(np.array([origin]), within, backwards=backwards)[0]
 
-    def _neighbours(self, within: BoolArray | None = None, *, backwards: bool = False) -> Neighbours:
-        used = slice(None) if within is None else within
+    def _hops(self, origins: Int64Array, within: BoolArray, *, backwards: bool) -> Int64Array:
         tails, heads = (self.targets, self.sources) if backwards else (self.sources, self.targets)
-        return Neighbours.of(tails[used], heads[used], self.topology.num_ranks)
-
-    def _or_far(self, hops: Int32Array) -> Int64Array:
-        return np.where(hops == UNREACHABLE, self.topology.num_ranks, hops.astype(np.int64))
+        ranks = self.topology.num_ranks
+        hops = hops_from_each(Neighbours.of(tails[within], heads[within], ranks), origins)
+        return np.where(hops == UNREACHABLE, ranks, hops.astype(np.int64))
 
     @cached_property
     def sources(self) -> Int64Array:

@@ -58,7 +58,7 @@ They hold for every schedule, do not follow from the rest, and make the bound mu
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -394,10 +394,5 @@ def _into_hosts(demand: Demand) -> dict[tuple[int, int], list[int]]:
     return {
         (c, host): [k for k in into[host] if demand.allowed[c, k]]
         for c, ends in enumerate(demand.ends)
-        for host in _other_hosts(demand, c, ends)
+        for host in sorted({logical.host[r] for r in ends} - {logical.host[demand.start[c]]})
     }
-
-
-def _other_hosts(demand: Demand, c: int, ends: Iterable[int]) -> list[int]:
-    host = demand.logical.host
-    return sorted({host[r] for r in ends} - {host[demand.start[c]]})

@@ -68,7 +68,7 @@ import pyomo.environ as pyo
 from tutti.models.solvers import CompiledModel, SolverResult, Start, compile_model, solve
 from tutti.models.taccl.ordering import TimedMessages, timed
 from tutti.models.taccl.solving import StageLimits, mip_options, slack, stats_of, takes_start, unsolved
-from tutti.models.taccl.transfers import Contiguity, PortUse, Transfers
+from tutti.models.taccl.transfers import Contiguity, Transfers
 from tutti.topologies.kernels import now
 
 
@@ -188,7 +188,8 @@ class Order:
 
     def use(self, transfer: int, port: int) -> PortTime:
         """Return when a transfer enters a port, and for how long it holds it."""
-        one, two = (self._port_use(transfer, port, chunks) for chunks in (1, 2))
+        messages = (self.transfers.message(self.transfers.link[transfer], chunks) for chunks in (1, 2))
+        one, two = (next(use for use in message.uses if use.port == port) for message in messages)
         beta = (two.hold - one.hold) / self.unit
         return PortTime(one.enter / self.unit, one.hold / self.unit - beta, beta)
 
@@ -197,10 +198,6 @@ class Order:
         link = self.transfers.link[transfer]
         one, two = (self.transfers.message(link, chunks).arrival / self.unit for chunks in (1, 2))
         return Latency(2 * one - two, two - one)
-
-    def _port_use(self, transfer: int, port: int, chunks: int) -> PortUse:
-        message = self.transfers.message(self.transfers.link[transfer], chunks)
-        return next(use for use in message.uses if use.port == port)
 
 
 def _records(values: list[float], each: list[float]) -> Iterator[int]:

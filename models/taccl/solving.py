@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, NamedTuple
 
-from tutti.models.solvers import Feature, SolverResult, find_backend
+from tutti.models.solvers import Effort, Feature, SolverResult, find_backend
 from tutti.models.solvers.options import LEAST_SECONDS
 from tutti.topologies.errors import NoSchedule
 
@@ -150,20 +150,14 @@ def takes_start(limits: StageLimits) -> bool:
 
 def stats_of(result: SolverResult, build_s: float) -> dict[str, Any]:
     """Return the columns of a result row that a solve gives."""
-    return {
-        "build_s": build_s,
-        "solve_s": result.solve_s,
-        "variables": result.columns,
-        "constraints": result.rows,
-        "solver": f"{result.solver} {result.version}",
-        "solver_gap": result.gap,
-    }
+    effort = Effort()
+    effort.add(result, build_s)
+    return effort.columns | {"solver_gap": result.gap}
 
 
 def unsolved(build_s: float) -> dict[str, Any]:
     """Return those columns where the time was over before the solver could begin."""
-    sizes = {"variables": 0, "constraints": 0, "solver": UNSOLVED, "solver_gap": None}
-    return {"build_s": build_s, "solve_s": 0.0, **sizes}
+    return Effort(solver=UNSOLVED, build_s=build_s).columns | {"solver_gap": None}
 
 
 def added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:

@@ -277,7 +277,9 @@ def schedule_of(
     """
     transfers = times.transfers
     pieces = math.lcm(*(len(transfers.logical.links[link].lanes) for link in set(transfers.link)))
-    routes, first = _routes(transfers)
+    lanes_of = [link.lanes for link in transfers.logical.links]
+    routes = Routes.of([list(lane) for lanes in lanes_of for lane in lanes])
+    first = offsets_of([len(lanes) for lanes in lanes_of]).tolist()
     rows = [
         (
             start,
@@ -288,9 +290,7 @@ def schedule_of(
         )
         for message, start in zip(times.messages, times.start, strict=True)
         for transfer in message
-        for k, lanes in [
-            (transfers.link[transfer], len(transfers.logical.links[transfers.link[transfer]].lanes))
-        ]
+        for k, lanes in [(transfers.link[transfer], len(lanes_of[transfers.link[transfer]]))]
         for lane in range(lanes)
     ]
     order, chunk, counts, route, adds = (np.array(column) for column in zip(*rows, strict=True))
@@ -310,9 +310,3 @@ def schedule_of(
             size=problem.size,
         )
     )
-
-
-def _routes(transfers: Transfers) -> tuple[Routes, list[int]]:
-    """Return the routes of all lanes, and where those of each logical link begin."""
-    lanes = [list(lane) for link in transfers.logical.links for lane in link.lanes]
-    return Routes.of(lanes), offsets_of([len(link.lanes) for link in transfers.logical.links]).tolist()

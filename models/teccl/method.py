@@ -12,21 +12,19 @@ import numpy as np
 
 from tutti.models.bfb import METHOD as BFB
 from tutti.models.forestcoll import METHOD as FORESTCOLL
-from tutti.models.sccl.instance import Instance
+from tutti.models.sccl.instance import Instance, by_copies
 from tutti.models.solvers import Feature, find_backend
 from tutti.models.solvers.options import LEAST_SECONDS
 from tutti.models.teccl.epochs import BEST, FASTEST, SLOWEST, Epochs, finish_of, routes_of
 from tutti.models.teccl.starts import NO_START, StartSchedule, check_start
 from tutti.schedules.capabilities import Capabilities
 from tutti.schedules.collective import Kind
-from tutti.schedules.compose import BY_ALLGATHER, from_allgather
+from tutti.schedules.compose import BY_ALLGATHER
 from tutti.schedules.method import Method, Problem, chunks_a_shard
-from tutti.schedules.reversal import reverse
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
 from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.kernels import now
 from tutti.topologies.options import Choice, Duration, Number, Options, Whole
-from tutti.topologies.transforms import transpose
 from tutti.topologies.units import parse_time
 
 if TYPE_CHECKING:
@@ -100,17 +98,14 @@ class TecclOptions(Options):
     def __post_init__(self) -> None:
         """Check the values, those that go together, and that the solver can be had."""
         super().__post_init__()
-        self._check_window()
-        self._check_epoch()
-        find_backend(self.solver, {Feature.MILP})
-
-    def _check_window(self) -> None:
         if self.window and self.objective != FINISH:
             raise InputError(
                 "teccl option window goes with objective 'finish' only; its rounds have their own"
             )
         if self.window and (self.start != NO_START or self.search != UPWARD):
             raise InputError("teccl option window goes without start and search; its rounds have their own")
+        self._check_epoch()
+        find_backend(self.solver, {Feature.MILP})
 
     def _check_epoch(self) -> None:
         words = f"{', '.join(NAMED)} or a positive time"
@@ -184,12 +179,7 @@ def synthesize(
         raise InputError(f"teccl needs a size on {problem.topology.name}: its epochs depend on it")
     sized = Problem(problem.topology, problem.collective, problem.size or DEFAULT_SIZE)
     task = _Task(sized, options, int(rng.integers(2**31)), first)
-    if problem.collective.kind in BY_ALLGATHER:
-        return from_allgather(sized, partial(_half, task, []))
-    if problem.collective.kind is Kind.REDUCE:
-        turned = Problem(transpose(problem.topology), problem.collective.reverse, sized.size)
-        return reverse(task.forward(turned), problem.topology)
-    return task.forward(sized)
+    return by_copies(sized, partial(_half, task, []))
 
 
 def _half(task: _Task, halves: list[Schedule], problem: Problem) -> Schedule:
@@ -288,13 +278,12 @@ def schedule_of(epochs: Epochs, found: EpochSchedule) -> Schedule:
     """Return the transfers in the time clock, a tick being an epoch."""
     instance = epochs.instance
     route, number, start = np.array(found.transfers, dtype=np.int64).reshape(-1, 3).T
-    place = (number % instance.chunks).astype(np.int32)  # the chunks of an item stand together
     return Schedule(
         topology=instance.topology,
         collective=instance.collective,
         clock=Clock.TIME,
         chunks=Chunks.even(instance.collective, instance.chunks),
-        chunk=instance.item[number] * instance.chunks + place,
+        chunk=instance.rows_of(number),
         route=route.astype(np.int32),
         routes=None if epochs.routes.are_links else Routes.of(epochs.routes.links),
         order=start,

@@ -338,7 +338,8 @@ def by_rounds(epochs: Epochs, limits: EpochLimits, window: int) -> EpochSchedule
     cost, until = Effort(solver=NOT_NEEDED), now() + limits.seconds
     state, passed, sent = EpochState.start(epochs), 0, list[Transfer]()
     while True:
-        farthest = _epochs_left(epochs, state)
+        program = EpochProgram(epochs, state, 0)
+        farthest = max((int(program.earliest[c, n]) for c, n in program.missing), default=0)
         if farthest == 0:
             break
         task = _Round(
@@ -369,12 +370,6 @@ class _Round:
     state: EpochState
     window: int
     seconds: float
-
-
-def _epochs_left(epochs: Epochs, state: EpochState) -> int:
-    """Return the epochs that the farthest chunk still needs."""
-    program = EpochProgram(epochs, state, 0)
-    return max((int(program.earliest[c, n]) for c, n in program.missing), default=0)
 
 
 def _last(task: _Round, cost: Effort) -> list[Transfer] | None:

@@ -12,7 +12,7 @@ node that passes on a part got it in an earlier row, there is always such a rout
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -129,7 +129,9 @@ def in_epochs(epochs: Epochs, schedule: Schedule) -> list[Transfer]:
     """
     offers: dict[tuple[int, int], list[int]] = {}
     parts = _parts(epochs, schedule)
-    for path, first, count in _rows(schedule):
+    counts = np.ones(len(schedule), np.int32) if schedule.count is None else schedule.count
+    rows = zip(schedule.route.tolist(), schedule.chunk.tolist(), counts.tolist(), strict=True)
+    for path, first, count in rows:
         for route in parts[path]:
             for chunk in _overlapped(epochs, schedule, first, count):
                 known = offers.setdefault((chunk, epochs.ends[route][1]), [])
@@ -214,12 +216,6 @@ class _Room:
             if not later:
                 return now
             now = max(later)
-
-
-def _rows(schedule: Schedule) -> Iterator[tuple[int, int, int]]:
-    """Yield the route, first chunk and number of chunks of each row."""
-    counts = np.ones(len(schedule), np.int32) if schedule.count is None else schedule.count
-    yield from zip(schedule.route.tolist(), schedule.chunk.tolist(), counts.tolist(), strict=True)
 
 
 def _parts(epochs: Epochs, schedule: Schedule) -> list[list[int]]:

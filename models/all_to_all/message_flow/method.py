@@ -91,9 +91,13 @@ def improve(
 
 
 def _program(problem: Problem, options: MessageFlowOptions, rng: np.random.Generator) -> FlowProgram:
-    shard = float((problem.size or 1) * problem.collective.items.share[0])
-    alike = _symmetries(problem.topology)
-    return FlowProgram(problem.topology, *_fewer(problem.topology, alike, options.index, rng), shard)
+    """Return the program under a free group that takes each rank to each, or else under a large one."""
+    topology, shard = problem.topology, float((problem.size or 1) * problem.collective.items.share[0])
+    alike = free_group(topology)
+    if len(alike[0]) < topology.num_ranks:
+        most = max(1, MOST_PAIRS // (topology.num_ranks * topology.num_links))
+        alike = max(alike, automorphisms(topology).some_elements(most), key=lambda group: len(group[0]))
+    return FlowProgram(topology, *_fewer(topology, alike, options.index, rng), shard)
 
 
 def _fewer(
@@ -107,15 +111,6 @@ def _fewer(
         if len(fewer[0]) * index == len(alike[0]):
             return fewer
     raise InputError(f"windowed_mcf: index {index}; none was found of the {len(alike[0])} symmetries")
-
-
-def _symmetries(topology: Topology) -> tuple[Int32Array, Int32Array]:
-    """Return a free group that takes each rank to each: links are freest so. Else a large group."""
-    free = free_group(topology)
-    if len(free[0]) == topology.num_ranks:
-        return free
-    most = max(1, MOST_PAIRS // (topology.num_ranks * topology.num_links))
-    return max(free, automorphisms(topology).some_elements(most), key=lambda group: len(group[0]))
 
 
 def _steps(program: FlowProgram) -> Iterator[list[int]]:

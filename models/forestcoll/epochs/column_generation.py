@@ -193,7 +193,7 @@ class EpochProgram:
             "epochs", matrix, np.arange(matrix.shape[1]) < self.epochs, self.lower, self.upper
         )
         start = self._start(model)
-        outcome = solve(model, "highs", LATER if start else FIRST, start=start).outcome
+        outcome = solve(model, "highs", LATER if start else FIRST, start=start)
         if outcome.values is None or outcome.duals is None:
             raise NoSchedule(f"trees in epochs: highs stopped with '{outcome.termination}'")
         price, worth = np.maximum(outcome.duals[: -self.roots], 0.0), outcome.duals[-self.roots :]

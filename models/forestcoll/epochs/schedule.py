@@ -75,12 +75,11 @@ def planned_schedule(problem: Problem, seconds: float, rng: np.random.Generator)
 
 def _alike(one: Topology, other: Topology) -> bool:
     """Whether two networks have the same lines, so that one's plan is the other's."""
-    kinds = [{ends: _kinds(each, ids) for ends, ids in links_between(each).items()} for each in (one, other)]
+    kinds = []
+    for each in (one, other):
+        costs = list(zip(each.bandwidth, each.alpha, strict=True))
+        kinds.append({ends: [costs[link] for link in ids] for ends, ids in links_between(each).items()})
     return kinds[0] == kinds[1]
-
-
-def _kinds(network: Topology, links: list[int]) -> list[tuple[Fraction, Fraction]]:
-    return [(network.bandwidth[link], network.alpha[link]) for link in links]
 
 
 class Edges(NamedTuple):

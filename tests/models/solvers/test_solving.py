@@ -319,7 +319,7 @@ def test_a_solver_that_forgets_its_time_limit_is_killed(odd_solver):
     odd_solver(never_ends)
     result = solve(transport(3), "odd", HighsOptions(time_limit=0.2, own_process=True))
     assert (result.termination, result.status) == (Termination.TIME_LIMIT, SolutionStatus.NONE)
-    assert result.outcome.stopped == "killed"
+    assert result.stopped == "killed"
     assert 0.2 <= result.solve_s < 2
 
 
@@ -335,7 +335,7 @@ def test_a_crash_of_a_solver_is_an_outcome_and_the_next_solve_works(odd_solver):
     odd_solver(dies)
     result = solve(transport(3), "odd", HighsOptions(own_process=True))
     assert result.termination is Termination.ERROR
-    assert result.outcome.stopped == "crashed: SIGKILL"
+    assert result.stopped == "crashed: SIGKILL"
     assert solve(transport(3), "highs", HighsOptions(own_process=True)).termination is Termination.OPTIMAL
 
 
@@ -375,7 +375,7 @@ def test_values_to_start_from_save_work(solver, options):
     options = replace(options, presolve=False)
     cold = solve(model, solver, options)
     warm = solve(model, solver, options, start=Start(cold.values, cold.duals))
-    assert warm.outcome.iterations < cold.outcome.iterations
+    assert warm.iterations < cold.iterations
     assert warm.objective == pytest.approx(cold.objective, abs=1e-4)
 
 
@@ -427,4 +427,4 @@ def test_a_helper_that_dies_when_it_loads_its_solver_has_crashed(odd_solver, mon
     record = replace(registry.BACKENDS["odd"], rehearse=dies_at_once)
     monkeypatch.setitem(registry.BACKENDS, "odd", record)
     result = solve(transport(3), "odd", HighsOptions(own_process=True))
-    assert result.outcome.stopped == "crashed: SIGKILL"
+    assert result.stopped == "crashed: SIGKILL"
