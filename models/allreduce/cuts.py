@@ -36,7 +36,6 @@ import numpy as np
 
 from tutti.models.all_to_all.rounding import ALIKE
 from tutti.models.solvers.compiled import CompiledModel
-from tutti.models.solvers.outcome import Basis, Place
 from tutti.topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array
 from tutti.topologies.graphs.max_flow import DinicNetwork
 from tutti.topologies.graphs.shortest_paths import Length, Route, nearest_first
@@ -322,15 +321,6 @@ def master(arcs: Arcs, cuts: Cuts) -> Master:
         begin=begin,
     )
     return Master(model, matrix, scale, bandwidth)
-
-
-def grown(basis: Basis, model: CompiledModel) -> Basis:
-    """Return a basis of the program before it grew as one of it now: new columns at 0, new rows slack."""
-    columns = np.full(model.num_columns, Place.LOWER, np.int8)
-    columns[: len(basis.columns)] = basis.columns
-    rows = np.full(model.num_rows, Place.BASIC, np.int8)
-    rows[: len(basis.rows)] = basis.rows
-    return Basis(columns, rows)
 
 
 def _matrix(arcs: Arcs, cuts: Cuts) -> csr_array:

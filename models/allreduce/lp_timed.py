@@ -291,7 +291,9 @@ class _Segments:
 
     def tried(self, count: int, seed: int) -> _Tried:
         """Return a schedule of about so many pieces; the seed decides which segment's come first."""
-        pieces, topology = self._cut(count), self.problem.topology
+        topology, units = self.problem.topology, int(self.weight.sum())
+        units = math.lcm(self.problem.collective.items.share.reduced.denominator, units)
+        pieces = cut(self.weight, self._counts(count), units, FINE)
         amounts, which = np.unique(pieces.end - pieces.begin, return_inverse=True)
         lasting = link_ticks(topology, amounts, self.size / pieces.units)
         link = self._links(pieces)
@@ -313,12 +315,6 @@ class _Segments:
         """Return the link of each transfer, -1 at roots: int32 (pieces, 2 ranks)."""
         trees = self.trees
         return np.concatenate([trees.up_route[pieces.part], trees.down_route[pieces.part]], axis=1)
-
-    def _cut(self, count: int) -> Pieces:
-        """Cut each segment into pieces as even as can be, about `count` in all."""
-        denominator = self.problem.collective.items.share.reduced.denominator
-        units = math.lcm(denominator, int(self.weight.sum()))
-        return cut(self.weight, self._counts(count), units, FINE)
 
     def _moments(self, pieces: Pieces, seed: int) -> FloatArray:
         """Return when each piece is due at its root, of 1; segments take turns."""

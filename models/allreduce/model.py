@@ -31,7 +31,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -43,7 +42,6 @@ from tutti.models.allreduce.certificate import PROGRAM, Optimum, proven_optimum,
 from tutti.models.allreduce.cuts import BROADCAST, REDUCE, Arcs, Cuts
 from tutti.models.allreduce.vertex import basic_solution
 from tutti.models.solvers import CompiledModel, Effort, SolverResult, compile_model, solve
-from tutti.models.solvers.options import LEAST_SECONDS
 from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.exact import Int64Array
 from tutti.topologies.graphs.shortest_paths import Route
@@ -194,10 +192,8 @@ def model_optimum(topology: Topology, solver: str, options: Any, time_limit: flo
     model = allreduce_model(topology)
     compiled = compile_model(model)
     build_s = now() - begin
-    if time_limit is not None:
-        left = max(time_limit - build_s, LEAST_SECONDS)
-        options = replace(options, time_limit=min(left, options.time_limit or left))
-    result = solve(compiled, solver, options)
+    left = None if time_limit is None else time_limit - build_s
+    result = solve(compiled, solver, options.within(left))
     if result.values is None or result.duals is None:
         raise NoSchedule(
             f"allreduce_lp on {topology.name}: {result.solver} stopped with '{result.termination}' before "

@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -31,10 +31,10 @@ from tutti.models.allreduce.certificate import (
     tightest,
     whole_solutions,
 )
-from tutti.models.allreduce.cuts import Arcs, Cuts, Master, broken_cuts, grown, master, routes_over_switches
+from tutti.models.allreduce.cuts import Arcs, Cuts, Master, broken_cuts, master, routes_over_switches
 from tutti.models.allreduce.vertex import basic_solution
 from tutti.models.solvers import Effort, SolverResult, Start, find_backend, solve
-from tutti.models.solvers.options import LEAST_SECONDS, Feature
+from tutti.models.solvers.options import Feature
 from tutti.models.solvers.outcome import TOLERANCE
 from tutti.models.solvers.registry import refuse_too_large
 from tutti.topologies.errors import InputError, NoSchedule, Unsupported
@@ -170,9 +170,11 @@ class _Search:
         program = master(self.arcs, self.cuts)
         start = None
         if self.result is not None and self.result.basis is not None:
-            start = Start(basis=grown(self.result.basis, program.model))
+            start = Start(basis=self.result.basis.grown(program.model))
         self.effort.build_s += now() - begin
-        result = solve(program.model, self.solver, self._limited(), start=start)
+        limit = self.time_limit
+        left = None if limit is None else limit - (time.monotonic() - self.begin)
+        result = solve(program.model, self.solver, self.options.within(left), start=start)
         self.effort.add(result)
         if result.values is None or result.duals is None:
             if self.result is None:
@@ -183,14 +185,6 @@ class _Search:
             return True
         self.program, self.result = program, result
         return False
-
-    def _limited(self) -> Any:
-        """Return the options with what is left of the time."""
-        if self.time_limit is None:
-            return self.options
-        left = max(self.time_limit - (time.monotonic() - self.begin), LEAST_SECONDS)
-        own = self.options.time_limit
-        return replace(self.options, time_limit=left if own is None else min(own, left))
 
     def extend(self) -> bool:
         """Add the cuts and routes that the solution needs; return whether there were any."""

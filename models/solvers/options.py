@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
 from tutti.topologies.errors import InputError
 from tutti.topologies.options import SECONDS, Number, Options, Whole
@@ -83,6 +83,13 @@ class SolverOptions(Options):
         if self.log is not None and not Path(self.log).parent.is_dir():
             folder = Path(self.log).parent
             raise InputError(f"{self.OWNER} option log is '{self.log}'; there is no folder {folder}")
+
+    def within(self, seconds: float | None) -> Self:
+        """Return these options with no more time than is left; None: the time is not limited."""
+        if seconds is None:
+            return self
+        left = max(seconds, LEAST_SECONDS)
+        return replace(self, time_limit=left if self.time_limit is None else min(left, self.time_limit))
 
     @property
     def needs(self) -> frozenset[Feature]:

@@ -41,6 +41,14 @@ class Basis:
     columns: Any
     rows: Any
 
+    def grown(self, model: CompiledModel) -> Basis:
+        """Return this basis of a model before it grew as one of it now: new columns at 0, new rows slack."""
+        columns = np.full(model.num_columns, Place.LOWER, np.int8)
+        columns[: len(self.columns)] = self.columns
+        rows = np.full(model.num_rows, Place.BASIC, np.int8)
+        rows[: len(self.rows)] = self.rows
+        return Basis(columns, rows)
+
 
 @dataclass(frozen=True, eq=False)
 class Start:

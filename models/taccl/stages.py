@@ -112,7 +112,10 @@ class Planner:
             if not found:
                 raise
             return self.planned(plain, deadline)
-        if again and not deadline.over and not _receives_in_time(best):
+        costs = Costs(best.routing.demand)
+        received = costs.unit * costs.receiving * (1 + float(ROUNDING))  # no plan takes less
+        late = best.times.end * float(best.times.transfers.tick) > received
+        if again and late and not deadline.over:
             with suppress(NoSchedule):  # there is no time for it
                 best = min(best, self.planned(plain, deadline), key=lambda plan: plan.times.end)
         return best
@@ -141,13 +144,6 @@ class Planner:
         return TimedRouting(
             routing, ordered(transfers, _bound(routing, transfers), tries, self.rng, deadline)
         )
-
-
-def _receives_in_time(plan: TimedRouting) -> bool:
-    """Return whether a plan takes no longer than the ranks need to receive what they must."""
-    costs = Costs(plan.routing.demand)
-    end = plan.times.end * float(plan.times.transfers.tick)
-    return end <= costs.unit * costs.receiving * (1 + float(ROUNDING))
 
 
 def _bound(routing: Routing, transfers: Transfers) -> int:

@@ -8,15 +8,14 @@ send.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
-from tutti.models.all_to_all.message_flow.paths import paths
 from tutti.models.all_to_all.message_flow.program import FlowProgram, Order, Timed
 from tutti.models.all_to_all.message_flow.search import searched
 from tutti.models.all_to_all.rounding import rounded_shares
@@ -27,7 +26,7 @@ from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Chunks, Clock, Schedule, step_numbers
 from tutti.schedules.simulation.simulate import simulate, watch
 from tutti.topologies.errors import InputError, NoSchedule
-from tutti.topologies.exact import Int32Array, Int64Array, IntArray, offsets_of
+from tutti.topologies.exact import FloatArray, Int32Array, Int64Array, IntArray, offsets_of
 from tutti.topologies.graphs.free_action import free_group
 from tutti.topologies.graphs.symmetry import automorphisms, drawn_subgroup
 from tutti.topologies.kernels import now
@@ -60,6 +59,33 @@ class MessageFlowOptions(Options):
 
     time_limit: Annotated[str, Duration("20s")] = "10s"
     index: Annotated[int, Whole(1)] = 1
+
+
+Hop = tuple[int, int]
+"""A message and a link."""
+
+
+class Path(NamedTuple):
+    """The part of a pair's shard that takes some hops."""
+
+    source: int
+    target: int
+    share: float
+    hops: list[Hop]
+
+
+class _Flow(NamedTuple):
+    """What is left of a rank's data, parts of shards, shape (messages, links); and the links into nodes.
+
+    Messages have their start and end, as events; `latest` has them all, the last to end first.
+    """
+
+    start: list[int]
+    end: list[int]
+    latest: list[int]
+    left: FloatArray
+    into: list[list[int]]
+    tail: list[int]
 
 
 def synthesize(problem: Problem, options: MessageFlowOptions, rng: np.random.Generator) -> Schedule:
@@ -145,7 +171,7 @@ def _fastest(
 def _schedule(problem: Problem, program: FlowProgram, events: list[int], timed: Timed) -> Schedule | None:
     """Return the schedule of a solution: the paths of one rank of each orbit, and their images."""
     ranks, order = problem.topology.num_ranks, Order.of(events)
-    found = [path for source in program.sources for path in paths(program, order, timed, source)]
+    found = [path for source in program.sources for path in _paths(program, order, timed, source)]
     source, target, share = (np.array(column) for column in list(zip(*found, strict=True))[:3])
     pairs, pair = np.unique(source * ranks + target, return_inverse=True)
     given = np.bincount(pair, share)
@@ -172,6 +198,64 @@ def _schedule(problem: Problem, program: FlowProgram, events: list[int], timed: 
         route=program.links[element[copies], np.repeat(link, often)],
         order=step_numbers(np.repeat(message + 1, often)),
     )
+
+
+def _paths(program: FlowProgram, order: Order, timed: Timed, source: int) -> Iterator[Path]:
+    """Yield paths of all data of a rank.
+
+    They are found from their ends, at each node over what came last of what is left: so what leaves it
+    earlier still finds what came earlier.
+    """
+    topology = program.topology
+    left = np.zeros((len(order.kind), topology.num_links))
+    for message, (kind, flow) in enumerate(zip(order.kind.tolist(), timed.flow, strict=True)):
+        taken = np.flatnonzero((program.kind == kind) & (program.pair[source] >= 0))
+        left[message, taken] = flow[np.searchsorted(program.ends[kind].pairs, program.pair[source, taken])]
+    into = [np.flatnonzero(topology.target == node).tolist() for node in range(topology.num_nodes)]
+    latest = np.argsort(-order.end).tolist()
+    flow_left = _Flow(order.start.tolist(), order.end.tolist(), latest, left, into, topology.source.tolist())
+    for target in range(topology.num_ranks):
+        needed = float(target != source)
+        while needed > TOLERANCE:
+            hops = _back(flow_left, source, target)
+            if not hops:
+                break
+            way = tuple(np.array(hops).T)
+            share = min(needed, float(left[way].min()))
+            left[way] -= share
+            needed -= share
+            tails = [flow_left.tail[link] for _, link in hops]
+            yield Path(source, target, share, _straight(hops, tails, target))
+
+
+def _back(flow: _Flow, source: int, node: int) -> list[Hop]:
+    """Return messages and links of a path on which something is left; none if there is no path."""
+    hops: list[Hop] = []
+    until = 2 * len(flow.end)
+    while node != source:
+        came = (
+            (message, link)
+            for message in flow.latest
+            if flow.end[message] < until
+            for link in flow.into[node]
+        )
+        hop = next((hop for hop in came if flow.left[hop] > TOLERANCE), None)
+        if hop is None:
+            return []
+        hops.append(hop)
+        node, until = flow.tail[hop[1]], flow.start[hop[0]]
+    return hops[::-1]
+
+
+def _straight(hops: Sequence[Hop], tails: Sequence[int], target: int) -> list[Hop]:
+    """Return hops without those that lead back to where data were before: they wait there instead."""
+    end = tails.index(target) if target in tails else len(hops)
+    kept, place = list[Hop](), 0
+    while place < end:
+        place = max(later for later in range(place, end) if tails[later] == tails[place])
+        kept.append(hops[place])
+        place += 1
+    return kept
 
 
 def _chunks(problem: Problem, ends: IntArray, parts: Int64Array, whole: int) -> tuple[Chunks, Int32Array]:

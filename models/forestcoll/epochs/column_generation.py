@@ -192,7 +192,8 @@ class EpochProgram:
         model = CompiledModel.of_matrix(
             "epochs", matrix, np.arange(matrix.shape[1]) < self.epochs, self.lower, self.upper
         )
-        start = self._start(model)
+        basis = None if self.solved is None else self.solved.basis
+        start = None if basis is None else Start(basis=basis.grown(model))
         outcome = solve(model, "highs", LATER if start else FIRST, start=start)
         if outcome.values is None or outcome.duals is None:
             raise NoSchedule(f"trees in epochs: highs stopped with '{outcome.termination}'")
@@ -234,14 +235,6 @@ class EpochProgram:
         self.solved = solved._replace(
             weight=solved.weight[kept], reduced=solved.reduced[kept], basis=Basis(columns, solved.basis.rows)
         )
-
-    def _start(self, model: CompiledModel) -> Start | None:
-        """Return the last basis, new trees outside."""
-        if self.solved is None or self.solved.basis is None:
-            return None
-        columns = np.full(model.num_columns, Place.LOWER, np.int8)
-        columns[: len(self.solved.basis.columns)] = self.solved.basis.columns
-        return Start(basis=Basis(columns, self.solved.basis.rows))
 
     def _matrix(self) -> csr_array:
         from scipy.sparse import coo_array

@@ -9,8 +9,7 @@ from tests.sweep import for_each
 from tutti.heuristics.classic.direct import METHOD as DIRECT
 from tutti.heuristics.classic.stepwise import METHOD as STEPWISE
 from tutti.models.all_to_all.message_flow import METHOD
-from tutti.models.all_to_all.message_flow.method import _program, improve
-from tutti.models.all_to_all.message_flow.paths import _straight
+from tutti.models.all_to_all.message_flow.method import _program, _straight, improve
 from tutti.models.all_to_all.message_flow.program import FlowProgram, Order
 from tutti.models.all_to_all.message_flow.search import _changed, _sorted
 from tutti.models.bounds import best_bound
