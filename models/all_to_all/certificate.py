@@ -18,9 +18,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from tutti.models.all_to_all.demand import Demand
 from tutti.topologies.errors import InputError, TuttiError
@@ -177,12 +178,15 @@ def upper_bound(flow: Flow) -> Fraction:
     """
     flow.check()
     band = flow.demand.topology.bandwidth
-    ratios = zip(flow.loads.tolist(), band.numerators.tolist(), strict=True)
-    largest: dict[int, int] = {}  # for each bandwidth: few fractions to compare
-    for load, bandwidth in ratios:
-        largest[bandwidth] = max(load, largest.get(bandwidth, 0))
-    worst = max(Fraction(load, bandwidth) for bandwidth, load in largest.items())
-    return worst * band.denominator / flow.denominator
+    return largest_ratio(flow.loads, band.numerators) * band.denominator / flow.denominator
+
+
+def largest_ratio(loads: npt.NDArray[Any], capacities: npt.NDArray[Any]) -> Fraction:
+    """Return the largest load over capacity of links, or of orbits, exactly."""
+    largest: dict[int, int] = {}  # for each capacity: few fractions to compare
+    for load, capacity in zip(loads.tolist(), capacities.tolist(), strict=True):
+        largest[capacity] = max(load, largest.get(capacity, 0))
+    return max(Fraction(load, capacity) for capacity, load in largest.items())
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from tutti.models.all_to_all.certificate import Interval, SourceFlow
+from tutti.models.all_to_all.certificate import Interval, SourceFlow, largest_ratio
 from tutti.models.all_to_all.reduction import ReducedProblem
 from tutti.models.all_to_all.rounding import rational_lengths, rounded_shares
 from tutti.models.solvers.outcome import SAME
@@ -141,8 +141,7 @@ class ColumnGeneration:
         weights = self.problem.weights[[self._owners[i] for i in used]].astype(object)
         counts = np.array([shares[i] for i in used], dtype=object)
         loads = (counts * weights) @ np.array([self._loads[i] for i in used]).astype(object)
-        pairs = zip(loads.tolist(), self.problem.capacity.tolist(), strict=True)
-        return self.problem.unit * max(Fraction(load, capacity) for load, capacity in pairs)
+        return self.problem.unit * largest_ratio(loads, self.problem.capacity)
 
     def flow(self) -> SourceFlow:
         """Return the flow of the representatives that `upper` is of, its trees added up."""

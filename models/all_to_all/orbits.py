@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutti.models.all_to_all.certificate import Interval, SourceFlow, upper_bound
+from tutti.models.all_to_all.certificate import Interval, SourceFlow, largest_ratio, upper_bound
 from tutti.models.all_to_all.columns import ColumnGeneration
 from tutti.models.all_to_all.demand import Demand
 from tutti.models.all_to_all.first_order import PrimalDual
@@ -274,8 +274,7 @@ class Images:
         loads = np.zeros(len(self.capacity), dtype=object)
         carried = np.repeat((paths.amounts.astype(object) * weights), lengths)
         np.add.at(loads, self.orbit[paths.links], carried)
-        pairs = zip(loads.tolist(), self.capacity.tolist(), strict=True)
-        worst = max(Fraction(load, capacity) for load, capacity in pairs)
+        worst = largest_ratio(loads, self.capacity)
         return worst * self.problem.topology.bandwidth.denominator / paths.denominator
 
     @property

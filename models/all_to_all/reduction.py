@@ -22,7 +22,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tutti.models.all_to_all.certificate import SourceFlow
+from tutti.models.all_to_all.certificate import SourceFlow, largest_ratio
 from tutti.models.all_to_all.demand import Demand
 from tutti.models.all_to_all.rounding import FINE_LENGTH, cancel_cycles
 from tutti.topologies.exact import INT64_MAX, FloatArray, Int32Array, Int64Array, frozen
@@ -128,13 +128,12 @@ class ReducedProblem:
             If it does not deliver exactly.
         """
         flow.check()
-        loads = [0] * self.num_orbits
+        loads = np.zeros(self.num_orbits, dtype=object)
         for weight, amounts in zip(self.weights.tolist(), flow.amounts, strict=True):
             sums = np.zeros(self.num_orbits, dtype=np.int64)
             np.add.at(sums, self.orbit, amounts)
-            loads = [load + weight * more for load, more in zip(loads, sums.tolist(), strict=True)]
-        pairs = zip(loads, self.capacity.tolist(), strict=True)
-        worst = max(Fraction(load, capacity) for load, capacity in pairs)
+            loads += weight * sums.astype(object)
+        worst = largest_ratio(loads, self.capacity)
         return worst * self.topology.bandwidth.denominator / flow.denominator
 
 

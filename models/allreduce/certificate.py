@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tutti.models.all_to_all.certificate import largest_ratio
 from tutti.models.all_to_all.rounding import common_parts
 from tutti.models.allreduce.cuts import BROADCAST, REDUCE, Arcs, Cuts, Half, routes_over_switches, throughput
 from tutti.models.solvers import Effort
@@ -244,8 +245,7 @@ def _overload(arcs: Arcs, capacity: Int64Array) -> Fraction:
     load = np.zeros(arcs.topology.num_links, dtype=np.int64)
     lengths = [len(route) for route in arcs.routes]
     np.add.at(load, [link for route in arcs.routes for link in route], np.repeat(capacity, lengths))
-    ratios = zip(load.tolist(), bandwidth.numerators.tolist(), strict=True)
-    return max(Fraction(amount, b) for amount, b in ratios) * bandwidth.denominator
+    return largest_ratio(load, bandwidth.numerators) * bandwidth.denominator
 
 
 @dataclass(frozen=True, eq=False)

@@ -300,7 +300,10 @@ class _Segments:
         ticks = np.where(link >= 0, lasting.table[lasting.kind[link], which[:, None]], 0)
         busy = np.bincount(link[link >= 0], weights=ticks[link >= 0].astype(np.float64))
         length, hop = int(busy.max()), float(ticks[link >= 0].mean())
-        due = self._moments(pieces, seed)[:, None] * length + self.early[pieces.part] * hop
+        segments = len(self.weight)  # which take turns; a piece is due at its root at this part of the whole
+        turn = (np.random.default_rng(seed).permutation(segments) + 0.5) / segments
+        moment = (pieces.place + turn[pieces.part]) / np.bincount(pieces.part)[pieces.part]
+        due = moment[:, None] * length + self.early[pieces.part] * hop
         check_reach(float(ticks.sum(dtype=np.float64)), float(np.abs(due).max()))  # no transfer starts later
         priority = np.rint(due).astype(np.int64).reshape(-1)
         transfers = tree_transfers(self.trees, pieces.part, ticks, by_direction=False)
@@ -315,12 +318,6 @@ class _Segments:
         """Return the link of each transfer, -1 at roots: int32 (pieces, 2 ranks)."""
         trees = self.trees
         return np.concatenate([trees.up_route[pieces.part], trees.down_route[pieces.part]], axis=1)
-
-    def _moments(self, pieces: Pieces, seed: int) -> FloatArray:
-        """Return when each piece is due at its root, of 1; segments take turns."""
-        segments = len(self.weight)
-        turn = (np.random.default_rng(seed).permutation(segments) + 0.5) / segments
-        return (pieces.place + turn[pieces.part]) / np.bincount(pieces.part)[pieces.part]
 
     def table(self, made: _Tried) -> Schedule:
         """Return the rows of a schedule, by start."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import numpy as np
 
 from tutti.models.bfb.counting import Workloads, solve_patterns
-from tutti.models.bfb.frontiers import Frontiers, Patterns, count_variables, distinct_patterns, frontiers
+from tutti.models.bfb.frontiers import Frontiers, count_variables, distinct_patterns, frontiers
 from tutti.models.bfb.schedule import build_schedule, schedule_of_shares
 from tutti.models.bfb.unequal import Times, times
 from tutti.models.solvers import Feature, find_backend, known_solvers
@@ -143,7 +143,10 @@ def _allgather(options: BfbOptions, problem: Problem) -> Schedule:
     schedule = build_schedule(work, patterns, loads, problem.collective, options.chunks)
     timed = {"build_s": built - begin + now() - solved, "solve_s": solved - built}
     stats = timed | _solved_by(programs, "linear programs (3.1)")
-    return schedule.replace(claims=_claims(work, patterns, loads, options.chunks), stats=stats)
+    if options.chunks is not None:  # then a link carries ceil(U P) / P
+        loads = tuple(Fraction(-(-u * options.chunks // 1), options.chunks) for u in loads)
+    tb = Workloads(work.topology, work.steps, patterns.of_job, loads).tb
+    return schedule.replace(claims={"tl_steps": work.steps} | ({} if tb is None else {"tb": tb}), stats=stats)
 
 
 def _unequal_allgather(options: BfbOptions, problem: Problem) -> Schedule:
@@ -222,15 +225,6 @@ def _compared(programs: Programs, work: Frontiers, found: Times, options: BfbOpt
             raise
         return None
     return programs
-
-
-def _claims(
-    work: Frontiers, patterns: Patterns, values: tuple[Fraction, ...], chunks: int | None
-) -> dict[str, Fraction | int]:
-    """Return T_L and, where the network has a degree, T_B: with P chunks a link carries ceil(U P) / P."""
-    loads = values if chunks is None else tuple(Fraction(-(-u * chunks // 1), chunks) for u in values)
-    tb = Workloads(work.topology, work.steps, patterns.of_job, loads).tb
-    return {"tl_steps": work.steps} | ({} if tb is None else {"tb": tb})
 
 
 def estimate(problem: Problem, options: BfbOptions) -> float:

@@ -99,8 +99,7 @@ class Transfers:
     @classmethod
     def spreading(cls, demand: Demand, sent: BoolArray) -> Transfers:
         """Return the transfers of a routing along which chunks spread."""
-        chunk, link, before = _trees(demand, sent)
-        return cls(demand.logical, demand.bytes, tuple(chunk), tuple(link), tuple(before))
+        return cls(demand.logical, demand.bytes, *_trees(demand, sent))
 
     @classmethod
     def reducing(
@@ -118,11 +117,7 @@ class Transfers:
             Whether one rank may receive several parts of a chunk at once.
         """
         chunk, link, before = _trees(demand, sent)
-        after: list[list[int]] = [[] for _ in chunk]
-        for transfer, earlier in enumerate(before):
-            for other in earlier:
-                after[other].append(transfer)
-        return cls(logical, demand.bytes, tuple(chunk), tuple(link), tuple(map(tuple, after)), True, together)
+        return cls(logical, demand.bytes, chunk, link, _inverted(before), True, together)
 
     def then(self, spread: Transfers) -> Transfers:
         """Return these transfers, which reduce, then those that spread the same chunks, on the links of both.
@@ -154,11 +149,7 @@ class Transfers:
     @cached_property
     def after(self) -> tuple[tuple[int, ...], ...]:
         """The transfers that wait for each."""
-        table: list[list[int]] = [[] for _ in self.chunk]
-        for transfer, earlier in enumerate(self.before):
-            for other in earlier:
-                table[other].append(transfer)
-        return tuple(map(tuple, table))
+        return _inverted(self.before)
 
     @cached_property
     def topological(self) -> tuple[int, ...]:
@@ -230,7 +221,18 @@ class Transfers:
         return self.logical.links[self.link[transfer]].target
 
 
-def _trees(demand: Demand, sent: BoolArray) -> tuple[list[int], list[int], list[tuple[int, ...]]]:
+def _inverted(before: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+    """Return what follows each, given what is before each."""
+    after: list[list[int]] = [[] for _ in before]
+    for transfer, earlier in enumerate(before):
+        for other in earlier:
+            after[other].append(transfer)
+    return tuple(map(tuple, after))
+
+
+def _trees(
+    demand: Demand, sent: BoolArray
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[int, ...], ...]]:
     """Return chunk, link and preceding transfer of each transfer, every tree from its root on."""
     links = demand.logical.links
     chunk: list[int] = []
@@ -247,4 +249,4 @@ def _trees(demand: Demand, sent: BoolArray) -> tuple[list[int], list[int], list[
                 chunk.append(c)
                 link.append(k)
                 before.append(by)
-    return chunk, link, before
+    return tuple(chunk), tuple(link), tuple(before)
