@@ -60,21 +60,23 @@ class Tuning(NamedTuple):
     elements: int
     """Most elements of the group of automorphisms. With a larger value programs are smaller."""
     trees: int
-    """Most images of pairs in a schedule; of more pairs the heaviest are kept."""
+    """Most images of pairs in a schedule; of more pairs the heaviest are kept. A larger value keeps more."""
     longer: float
     """Fraction of epochs by which their number grows; with a larger value fewer numbers are tried."""
     worse: int
-    """Numbers of epochs in a row that may be worse than the best before the search ends."""
+    """Numbers of epochs in a row that may be worse than the best; with a larger value the search ends
+    later."""
     search_part: float
-    """Fraction of the time limit for the search; the rest is for the schedule."""
+    """Fraction of the time limit for the search; with a larger value a schedule may exceed the limit."""
     count_part: float
-    """Fraction of the time left that each number of epochs has at first."""
+    """Fraction of the time left that each number of epochs has at first. A larger value leaves fewer
+    numbers."""
     roots: int
     """Roots for which first pairs are drawn. With a larger value the first program takes longer."""
     turns: int
-    """Epochs from which on sums are spread, of the first pairs of each root."""
+    """Epochs from which on sums are spread, of the first pairs of each root; a larger value, as above."""
     drawn: int
-    """Pairs that are drawn for a root in a round."""
+    """Pairs that are drawn for a root in a round. With a larger value rounds are fewer and longer."""
 
 
 TUNING = Tuning(

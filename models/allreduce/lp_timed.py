@@ -37,24 +37,32 @@ from tutti.topologies.topology import Topology
 
 
 class Tuning(NamedTuple):
-    """The numbers that steer the search for a schedule."""
+    """The numbers that steer the search for a schedule.
+
+    Measured at 10 MB on `mesh:3x3` and `gen_kautz:3,10`: half or twice of `rows` or `leaves` costs up to 19 %
+    of the time or gains 3 %; the others change nothing there, but for 2 % that more orders gain.
+    """
 
     transfers: int
-    """Most transfers of a schedule that is tried: a few tenths of a second's worth."""
+    """Most transfers of a schedule that is tried: a few tenths of a second's worth. A larger value tries
+    more."""
     rows: int
     """Fewest trees of each half, counted by weight. With a larger value leaves are spread more evenly."""
     equal_rows: int
-    """Most trees of each half that all have weight 1; else they are heavier, and some a little lighter."""
+    """Most trees of each half that all have weight 1; with fewer they are heavier, and some lighter."""
     leaves: tuple[int, int]
     """One part in so many of what a busy link carries goes to or from leaves, of each half: tried in turn."""
     enough: float
-    """Relative distance from the optimum from which on other leaves are not tried."""
+    """Relative distance from the optimum at which other leaves are not tried. With a larger value fewer
+    are."""
     busy: float
-    """Fraction of the longest use from which on a link is busy."""
+    """Fraction of the longest use from which on a link is busy. With a larger value fewer links have
+    leaves."""
     passes: int
     """Most times that a schedule is made forwards and backwards, which ends when two in a row do not help."""
     orders: int
-    """Orders in which segments take turns that are tried with the best number of pieces."""
+    """Orders in which segments take turns, tried with the best number of pieces. A larger value tries
+    more."""
     patience: int
     """Numbers of pieces in a row that do not help, after which that side of the guess is left."""
 

@@ -44,7 +44,11 @@ if TYPE_CHECKING:
 
 
 class Rounds(NamedTuple):
-    """The numbers that steer the rounds of a search."""
+    """The numbers that steer the rounds of a search.
+
+    Measured for allreduces on `mesh:3x3` and `mesh:3x4`: half or twice of any changes the time by 0.3 % at
+    most.
+    """
 
     smoothing: float
     """Fraction of the prices that stays from one round to the next. A larger value lets them change less."""
@@ -55,17 +59,18 @@ class Rounds(NamedTuple):
     known: int
     """Trees from which on some are forgotten. With a larger value programs take longer."""
     kept: int
-    """Trees that are kept then."""
+    """Trees that are kept then. With a larger value trees are forgotten more often."""
     progress: float
     """Relative progress below which a round counts as stale. With a larger value a search ends sooner."""
     stale: int
     """Stale rounds in a row after which a search ends. With a larger value it ends later."""
     added: int
-    """Most trees that are added in a round, the cheapest ones."""
+    """Most trees that are added in a round, the cheapest ones. With a larger value programs grow faster."""
     least_price: float
-    """By how much, in the program's units, a tree must be cheaper than those in use to be added."""
+    """How much cheaper a tree must be than those in use to be added, in units of the program's time."""
     spread: float
-    """Standard deviation of the logarithms of the prices under which new trees are drawn."""
+    """Spread of the logarithms of the prices under which new trees are drawn. A larger value varies them
+    more."""
     early: float
     """Logarithm of the factor by which first trees' prices grow with each epoch, where they end too late."""
 
@@ -89,9 +94,11 @@ class EpochCounts(NamedTuple):
     """How many epochs a search has."""
 
     fold: float
-    """Epochs more for each factor of e by which the bytes into a rank take longer than α."""
+    """Epochs more for each factor of e by which the bytes into a rank take longer than α. With a larger value
+    messages are smaller; half or twice of it costs allreduces on `mesh:3x3` up to 1.2 %."""
     most: int
-    """Most epochs, however small α is."""
+    """Most epochs, however small α is. With a larger value links are idle for less time, and programs
+    larger."""
     rows: int
     """Most orbits of links times epochs; with a larger value a program takes longer."""
 
