@@ -110,26 +110,21 @@ def fewest_rounds(instance: Instance, steps: int, limits: StepLimits = StepLimit
     """
     what = _described(instance, steps)
     proven = max(instance.least_rounds, steps)
-    first, most = _begun(instance, steps, limits)
-    if first is not None and most == proven:
-        return Answer(steps, most, proven, first, {"solver": BREADTH_FIRST, "solver_gap": 0.0})
+    known = _begun(instance, steps, limits)
+    most = min((_rounds(instance, rows, steps) for rows in known), default=None)
+    if most == proven:
+        return _answer(instance, steps, proven, known, {"solver": BREADTH_FIRST})
+    if known and _too_large(instance, steps, limits):
+        return _answer(instance, steps, proven, known, {"solver": TOO_LARGE})
     if _too_large(instance, steps, limits):
-        if first is None or most is None:
-            raise _none_in_time(what, limits)
-        return Answer(steps, most, proven, first, {"solver": TOO_LARGE, "solver_gap": (most - proven) / most})
+        raise _none_in_time(what, limits)
     search = _Search(instance, steps, limits)
     proven, result = search.fewest(proven, most)
     if result is not None and result.status is not SolutionStatus.NONE:
-        rows = search.rows(result)
-    elif first is not None:
-        rows = first
-    else:
+        known.insert(0, search.rows(result))
+    if not known:
         raise _none_in_time(what, limits)
-    rounds = _rounds(instance, rows, steps)
-    if most is not None and first is not None and most < rounds:
-        rows, rounds = first, most
-    stats = {**search.effort.columns, "solver_gap": (rounds - proven) / rounds}
-    return Answer(steps, rounds, proven, rows, stats)
+    return _answer(instance, steps, proven, known, search.effort.columns)
 
 
 def in_rounds(instance: Instance, steps: int, rounds: int, limits: StepLimits = StepLimits()) -> Answer:
@@ -154,9 +149,9 @@ def in_rounds(instance: Instance, steps: int, rounds: int, limits: StepLimits = 
     if rounds < proven:
         why = f"the lower bounds are {proven}" if proven > steps else "each step has one at least"
         raise NoSchedule(f"sccl: no {what}: {why}")
-    first, most = _begun(instance, steps, limits)
-    if first is not None and most is not None and most <= rounds:
-        return Answer(steps, most, proven, first, {"solver": WITHIN, "solver_gap": (most - proven) / most})
+    known = _begun(instance, steps, limits)
+    if any(_rounds(instance, rows, steps) <= rounds for rows in known):
+        return _answer(instance, steps, proven, known, {"solver": WITHIN})
     if _too_large(instance, steps, limits):
         raise _none_in_time(what, limits)
     search = _Search(instance, steps, limits)
@@ -166,10 +161,15 @@ def in_rounds(instance: Instance, steps: int, rounds: int, limits: StepLimits = 
     if result.status is SolutionStatus.NONE:
         limit = "" if limits.seconds is None else f" in {limits.seconds:g} s"
         raise NoSchedule(f"sccl: {limits.solver} found no {what}{limit}, nor that there is none")
-    rows = search.rows(result)
-    reached = _rounds(instance, rows, steps)
-    stats = {**search.effort.columns, "solver_gap": (reached - proven) / reached}
-    return Answer(steps, reached, proven, rows, stats)
+    return _answer(instance, steps, proven, [search.rows(result)], search.effort.columns)
+
+
+def _answer(
+    instance: Instance, steps: int, proven: int, found: Sequence[Int64Array], stats: dict[str, Any]
+) -> Answer:
+    """Return the one of fewest rounds, the first of several."""
+    rounds, rows = min(((_rounds(instance, each, steps), each) for each in found), key=lambda pair: pair[0])
+    return Answer(steps, rounds, proven, rows, {**stats, "solver_gap": (rounds - proven) / rounds})
 
 
 def _too_large(instance: Instance, steps: int, limits: StepLimits) -> bool:
@@ -197,12 +197,10 @@ def _described(instance: Instance, steps: int, rounds: int = 0) -> str:
     return what
 
 
-def _begun(instance: Instance, steps: int, limits: StepLimits) -> tuple[Int64Array | None, int | None]:
-    """Return the breadth-first schedule and its rounds, where it is asked for and has so many steps."""
-    if not limits.start or steps != instance.least_steps:
-        return None, None
-    first = breadth_first(instance)
-    return first, None if first is None else _rounds(instance, first, steps)
+def _begun(instance: Instance, steps: int, limits: StepLimits) -> list[Int64Array]:
+    """Return the breadth-first schedule, where it is asked for and there is one of so many steps."""
+    first = breadth_first(instance) if limits.start and steps == instance.least_steps else None
+    return [] if first is None else [first]
 
 
 class _Search:
