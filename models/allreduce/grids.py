@@ -42,7 +42,8 @@ from tutti.topologies.graphs.strength import Graph, strength
 from tutti.topologies.trees.forest import Forest, heights
 
 MOST_ENTRIES = 2**25
-"""Kinds of trees times ranks up to which trees are made: a few seconds' worth."""
+"""Kinds of trees times ranks up to which trees are made, in a few seconds. With a larger value more grids
+are."""
 
 
 class _Orbits(NamedTuple):
@@ -122,7 +123,7 @@ def _mixed(trees: Int32Array, orbits: _Orbits) -> Forest | None:
     if most is None:
         return None
     whole = math.lcm(*((int(count) * share).denominator for count in orbits.edges))
-    total = whole * -(-840 // (whole * len(orbits.images)))  # fewer cannot load all edges of some grids alike
+    total = whole * -(-840 // (whole * len(orbits.images)))  # fewer cannot load edges of some grids evenly
     for _ in range(4):
         times = _times(kinds, orbits, (share, total), 0.93 * most)  # with a few leaves less trees are lower
         if times is not None:

@@ -28,7 +28,7 @@ class Tuning(NamedTuple):
     """The numbers that steer the exchange."""
 
     price: int
-    """Hops that a leaf is worth where one is missing. With a larger value trees become higher."""
+    """Price in hops of a leaf that is missing. With a larger value trees become higher."""
     warm: int
     """Hops that an exchange may cost at first."""
     moves: int

@@ -44,14 +44,14 @@ class Tuning(NamedTuple):
     """
 
     transfers: int
-    """Most transfers of a schedule that is tried: a few tenths of a second's worth. A larger value tries
-    more."""
+    """Most transfers of a schedule that is tried, in a few tenths of a second. A larger value tries more."""
     rows: int
     """Fewest trees of each half, counted by weight. With a larger value leaves are spread more evenly."""
     equal_rows: int
     """Most trees of each half that all have weight 1; with fewer they are heavier, and some lighter."""
     leaves: tuple[int, int]
-    """One part in so many of what a busy link carries goes to or from leaves, of each half: tried in turn."""
+    """Divisors of what a busy link carries, tried in turn: the quotient goes to or from leaves, of each
+    half."""
     enough: float
     """Relative distance from the optimum at which other leaves are not tried. With a larger value fewer
     are."""

@@ -54,12 +54,12 @@ class Tuning(NamedTuple):
     """The numbers that steer the search for a schedule."""
 
     transfers: int
-    """Most pieces times ranks of a list schedule that is tried: a few seconds' worth. A larger value tries
+    """Most pieces times ranks of a list schedule that is tried, in a few seconds. A larger value tries
     more."""
     in_several: int
     """Pieces times ranks up to which messages of two pieces and more are tried."""
     compared: int
-    """Guessed pieces times ranks up to which links that are alike are tried without rounds too."""
+    """Guessed pieces times ranks up to which equal links are tried without rounds too."""
     passes: int
     """Times that a schedule is made forwards and backwards. With a larger value that takes longer."""
     together: int
@@ -67,7 +67,7 @@ class Tuning(NamedTuple):
     rounds_a_hop: int
     """Rounds for each hop of a tree, up and down, at which few links are idle (measured: 8 to 11)."""
     each_tree: int
-    """Most pieces of a tree's part, where several hundred trees are alike. A larger value tries more."""
+    """Most pieces of a tree's part, where several hundred trees are equal. A larger value tries more."""
     gain: int
     """How many times what rounds cost the bound must be, for them to be tried; a larger value tries fewer."""
 

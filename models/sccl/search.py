@@ -198,7 +198,7 @@ def _described(instance: Instance, steps: int, rounds: int = 0) -> str:
 
 
 def _begun(instance: Instance, steps: int, limits: StepLimits) -> list[Int64Array]:
-    """Return the breadth-first schedule, where it is asked for and there is one of so many steps."""
+    """Return the breadth-first schedule, where it is asked for and there is one of these steps."""
     first = breadth_first(instance) if limits.start and steps == instance.least_steps else None
     return [] if first is None else [first]
 

@@ -63,7 +63,7 @@ class Deadline:
 
     @classmethod
     def after(cls, seconds: float | None) -> Deadline:
-        """Return the moment in so many seconds; None for never. A first routing has two seconds at least."""
+        """Return the moment after these seconds; None for never. A first routing has two seconds at least."""
         if seconds is None:
             return cls()
         now = monotonic()

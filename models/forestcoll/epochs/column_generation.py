@@ -332,7 +332,7 @@ class EpochSearch:
         return False
 
     def run(self, until: float, stale: int | None = None) -> None:
-        """Do rounds until a moment, or until so many in a row hardly help."""
+        """Do rounds until a moment, or until `stale` of them in a row hardly help."""
         smooth, least, fruitless = self.program.optimum.price, self.time, 0
         while now() < until and fruitless < (stale or self.rounds.stale):
             smooth = self.rounds.smoothing * smooth + (1 - self.rounds.smoothing) * self.program.optimum.price
