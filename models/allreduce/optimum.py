@@ -161,6 +161,11 @@ class _Search:
     effort: Effort = field(default_factory=lambda: Effort(f"{PROGRAM}, by its cuts"))
     begin: float = field(default_factory=time.monotonic)
 
+    @property
+    def left(self) -> float | None:
+        """Seconds of the time limit; None without one."""
+        return None if self.time_limit is None else self.time_limit - (time.monotonic() - self.begin)
+
     def solve(self) -> bool:
         """Solve the program over the cuts and arcs known; return whether a limit ended it.
 
@@ -172,9 +177,7 @@ class _Search:
         if self.result is not None and self.result.basis is not None:
             start = Start(basis=self.result.basis.grown(program.model))
         self.effort.build_s += now() - begin
-        limit = self.time_limit
-        left = None if limit is None else limit - (time.monotonic() - self.begin)
-        result = solve(program.model, self.solver, self.options.within(left), start=start)
+        result = solve(program.model, self.solver, self.options.within(self.left), start=start)
         self.effort.add(result)
         if result.values is None or result.duals is None:
             if self.result is None:

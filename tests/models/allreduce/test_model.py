@@ -118,7 +118,7 @@ def test_cuts_get_what_the_model_leaves_of_the_time(monkeypatch):
         raise NoSchedule("the time is over")
 
     def cuts(search):
-        given.append(search._limited().time_limit)
+        given.append(search.left)
 
     monkeypatch.setattr("tutti.models.allreduce.optimum._optimum_by_model", model)
     monkeypatch.setattr("tutti.models.allreduce.optimum._optimum_by_cuts", cuts)
