@@ -15,6 +15,8 @@ import numpy.typing as npt
 from tutti.topologies.errors import InputError
 
 INT64_MAX = 2**63 - 1
+NONE = -1
+"""In an array of numbers of things: none of them."""
 
 BoolArray = npt.NDArray[np.bool_]
 Int32Array = npt.NDArray[np.int32]

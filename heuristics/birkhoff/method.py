@@ -19,17 +19,28 @@ from tutti.topologies.exact import INT64_MAX, FloatArray, Int64Array
 from tutti.topologies.graphs.grid_structure import Hosts, hosts_of
 from tutti.topologies.options import Number, Options
 
-LATER = 1 / 4
-"""Of all stages: how long a piece that arrived waits, for what is balanced for so many stages goes first."""
-DEFAULT_SLICES, MOST_SLICES = 64, 1024
-PARTS = 2
-"""Slices to a part of what a rank sends inside its host."""
-GRAINS = 32
-"""Of matrices between hosts: to a slice."""
-COARSER = 4
-"""Times as coarse is the next grain that is tried."""
-SHARES = 64
-"""Of what stays in hosts: how many of them go over the links between hosts."""
+
+class Tuning(NamedTuple):
+    """How finely the stages are cut."""
+
+    later: float
+    """Part of all stages that a piece waits after its arrival. The first stages serve what is balanced."""
+    default_slices: int
+    """Slices where there is no size."""
+    most_slices: int
+    """Largest number of slices."""
+    parts: int
+    """Slices for each part of what a rank sends inside its host."""
+    grains: int
+    """Units of the matrices between hosts in a slice. More are balanced better and need more stages."""
+    coarser: int
+    """Factor by which the unit grows when there are too many stages."""
+    shares: int
+    """Shares that are tried of what stays in hosts and goes over the links between them."""
+
+
+TUNING = Tuning(later=1 / 4, default_slices=64, most_slices=1024, parts=2, grains=32, coarser=4, shares=64)
+
 INSIDE, ANY, OUTSIDE = range(3)
 """Ways of a transfer."""
 
@@ -62,7 +73,7 @@ class BirkhoffOptions(Options):
 
     OWNER: ClassVar[str] = "birkhoff"
 
-    slices: Annotated[int | None, Number(least=1, most=MOST_SLICES)] = None
+    slices: Annotated[int | None, Number(least=1, most=TUNING.most_slices)] = None
 
 
 class _Inside(NamedTuple):
@@ -141,7 +152,7 @@ def synthesize(problem: Problem, options: BirkhoffOptions, rng: np.random.Genera
     unit = float(problem.size or 0) / demand.denominator / fabric.host_speed
     most = _largest(between)
     slices = options.slices or _slices(unit * max(most, fabric.busy(own).max()), fabric.alpha)
-    grains = GRAINS * slices
+    grains = TUNING.grains * slices
     if most < grains:
         demand, between, most, unit = demand.finer(grains), between * grains, most * grains, unit / grains
     alpha = fabric.alpha / unit if unit else 0.0
@@ -170,8 +181,8 @@ def _slices(seconds: float, alpha: float) -> int:
     With n of them that is about 2 n α + T/n more than T.
     """
     if not seconds or not alpha:
-        return DEFAULT_SLICES
-    return int(np.clip(np.sqrt(seconds / (2 * alpha)), 1, MOST_SLICES))
+        return TUNING.default_slices
+    return int(np.clip(np.sqrt(seconds / (2 * alpha)), 1, TUNING.most_slices))
 
 
 def _stages(between: Int64Array, grain: int, alpha: float) -> Stages:
@@ -182,7 +193,7 @@ def _stages(between: Int64Array, grain: int, alpha: float) -> Stages:
         tried.append((found.amount.max(axis=1, initial=0).sum() + alpha * len(found.target), found))
         if grain >= between.max() or not alpha:
             return min(tried, key=lambda pair: pair[0])[1]
-        grain *= COARSER
+        grain *= TUNING.coarser
 
 
 def _plan(amounts: Int64Array, chosen: Stages, fabric: Fabric, places: int, alpha: float) -> _Plan:
@@ -196,7 +207,7 @@ def _plan(amounts: Int64Array, chosen: Stages, fabric: Fabric, places: int, alph
     crossing = np.stack([between.sum(axis=1), between.sum(axis=0)])[:, :, None]
     stays = np.stack([own.sum(axis=2), own.sum(axis=1)]) * places
     several = fabric.outside is not None
-    shares = np.arange(SHARES + 1 if several else 1)[:, None] / SHARES
+    shares = np.arange(TUNING.shares + 1 if several else 1)[:, None] / TUNING.shares
     rounds = np.unique(-(-max(count, 1) // 2 ** np.arange(count.bit_length() + 1)))
     cuttable = float(amounts.sum(dtype=np.float64)) * places**2 < INT64_MAX // 2
     plans = []
@@ -235,7 +246,7 @@ def _schedule(
     stage = cut.stage.astype(np.int64)
     sender, receiver = cut.ends(places)
     first, early = (number // plan.width * plan.width for number in (stage, inside.stage))
-    later = first + plan.width + 2 + int(LATER * stage.max(initial=0))
+    later = first + plan.width + 2 + int(TUNING.later * stage.max(initial=0))
     parts = [
         StepTransfers(first + 1, ranks[cut.owner], ranks[sender], sent),
         StepTransfers(early + 1, inside.source, inside.target, kept),
@@ -282,7 +293,7 @@ def _inside(problem: Problem, ranks: Int64Array, demand: _Demand, plan: _Plan, u
     source, target, amount = source[item], target[item], amount[item]
     sent = np.bincount(source, np.where(source == target, 0, amount), len(position)).max()
 
-    away = np.where(source == target, 0, part_of(amount, np.array(plan.shares), np.array(SHARES)))
+    away = np.where(source == target, 0, part_of(amount, np.array(plan.shares), np.array(TUNING.shares)))
     near = np.where(source // places == target // places, INSIDE, ANY)
     way = np.concatenate([near, np.full(len(item), OUTSIDE)])
     item, source, target = (np.tile(column, 2) for column in (item, source, target))
@@ -290,7 +301,7 @@ def _inside(problem: Problem, ranks: Int64Array, demand: _Demand, plan: _Plan, u
     goes = (amount > 0) | ((whole == 0) & (way != OUTSIDE))
     item, source, target, amount, way = (column[goes] for column in (item, source, target, amount, way))
 
-    parts = np.clip(np.ceil(amount * (len(until) / PARTS / max(sent, 1))), 1, None).astype(np.int64)
+    parts = np.clip(np.ceil(amount * (len(until) / TUNING.parts / max(sent, 1))), 1, None).astype(np.int64)
     parts[source == target] = 1
     row = np.repeat(np.arange(len(item)), parts)
     number = np.arange(len(row)) - np.repeat(np.cumsum(parts) - parts, parts)

@@ -36,15 +36,27 @@ from tutti.topologies.graphs.shortest_paths import hop_distances
 from tutti.topologies.kernels import kernel
 from tutti.topologies.options import Options, Whole
 
-FEW_TRANSFERS = 2**19
-"""A datum is cut in the most of `CUTS` parts with which there are no more."""
-ROUNDS, ROUNDS_OF_MANY = 10, 3
-FEW_IN_WINDOWS = 2**17
-"""The same where windows are searched for."""
-AIMS = (0.95, 0.9)
-"""What all steps last together when windows are searched for, over the best time so far."""
-WORTHWHILE = 1.05
-"""Windows are searched for where the best takes more than this over the larger of α's and load."""
+
+class Tuning(NamedTuple):
+    """How finely data are cut, and when windows are searched for."""
+
+    few_transfers: int
+    """A datum is cut in the most of `CUTS` parts with which there are no more transfers."""
+    rounds: int
+    """Number of times that all paths are chosen, up to `few_transfers`."""
+    rounds_of_many: int
+    """The same for more transfers."""
+    few_in_windows: int
+    """As `few_transfers`, where windows are searched for."""
+    aims: tuple[float, ...]
+    """Times of all steps over the best so far at which windows are searched for."""
+    worthwhile: float
+    """Windows are searched for if the best takes this much more than α's or the load alone."""
+
+
+TUNING = Tuning(
+    few_transfers=2**19, rounds=10, rounds_of_many=3, few_in_windows=2**17, aims=(0.95, 0.9), worthwhile=1.05
+)
 
 
 @dataclass(frozen=True)
@@ -88,7 +100,7 @@ def synthesize(problem: Problem, options: StepwiseOptions, rng: np.random.Genera
         As `METHOD.supports`.
     """
     METHOD.supports(problem, options)
-    data = _Data.of(problem, options, FEW_TRANSFERS)
+    data = _Data.of(problem, options, TUNING.few_transfers)
     plan = data.plan(data.paths(by_step=True))
     if problem.size is None or options.min_steps or not len(data.chunk):
         return data.schedule(problem, plan)
@@ -101,8 +113,8 @@ def synthesize(problem: Problem, options: StepwiseOptions, rng: np.random.Genera
             end = last_end(hops, step, data.alpha, data.unit)
             plan, best = (even._replace(step=step), end) if end < best else (plan, best)
     least = max(busiest(hops) * data.unit, float(data.alpha.min()) * np.diff(data.begin).max())
-    if options.search_effort and best > WORTHWHILE * least:
-        coarse = _Data.of(problem, options, FEW_IN_WINDOWS)
+    if options.search_effort and best > TUNING.worthwhile * least:
+        coarse = _Data.of(problem, options, TUNING.few_in_windows)
         shorter = coarse.over_windows(best, options.search_effort * 10**6)
         if shorter is not None:
             return coarse.schedule(problem, shorter)
@@ -171,7 +183,7 @@ class _Data:
             np.stack([source[order], target[order]]).astype(np.int64),
             offsets_of(hops[order]),
             far,
-            options.reroutes or (ROUNDS if transfers <= FEW_TRANSFERS else ROUNDS_OF_MANY),
+            options.reroutes or (TUNING.rounds if transfers <= TUNING.few_transfers else TUNING.rounds_of_many),
             float((problem.size or 0) * topology.bandwidth.denominator / chunks.denominator),
         )
 
@@ -205,10 +217,10 @@ class _Data:
         kinds = list(product((fewest, fewest + 1), (False, True)))
         plan, chosen = None, kinds[0]
         for kind in kinds:
-            made = self._searched(*kind, AIMS[0] * best, effort // (2 * len(kinds)))
+            made = self._searched(*kind, TUNING.aims[0] * best, effort // (2 * len(kinds)))
             if made is not None and self.end(made) < best:
                 plan, chosen, best = made, kind, self.end(made)
-        for aim in AIMS if plan else ():
+        for aim in TUNING.aims if plan else ():
             made = self._searched(*chosen, aim * best, effort // 4)
             if made is not None and self.end(made) < best:
                 plan, best = made, self.end(made)
@@ -216,7 +228,7 @@ class _Data:
 
     def _searched(self, count: int, round_about: bool, time: float, effort: int) -> _Plan | None:
         """Return a plan over windows of so many steps, which together last for a time."""
-        if windows.ROUNDS * self.begin[-1] > effort:
+        if windows.TUNING.rounds * self.begin[-1] > effort:
             return None
         network = self.network._replace(slowness=self.network.slowness * self.unit)
         data = windows.Data(self.ends, self.size, self.far, np.ascontiguousarray(self.far.T), round_about)
@@ -368,7 +380,7 @@ def _find(
 
 def check(problem: Problem, options: StepwiseOptions) -> None:
     """Raise `Unsupported` for too many transfers."""
-    _, rows = _cut(problem, hop_distances(problem.topology), options, FEW_TRANSFERS)
+    _, rows = _cut(problem, hop_distances(problem.topology), options, TUNING.few_transfers)
     if rows > MOST_ROWS:
         raise METHOD.unsupported(f"makes {rows} transfers of this; at most {MOST_ROWS}")
 

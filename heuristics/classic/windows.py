@@ -22,15 +22,22 @@ from tutti.topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array
 from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Incidence
 
-ROUNDS = 3
-"""How often all ways are chosen before windows change, and after."""
-HEAT = 0.1
-"""Of the mean cost of a class of links: so much more is accepted once in e times, at first."""
-MOST = 1000
-"""The search ends when it has looked as often for the way of each datum."""
-LEAST_ROOM = 0.01
-"""Of a step: seconds that a window has at least, where α is longer."""
-SEED = 1
+
+class Tuning(NamedTuple):
+    """What steers the search for windows."""
+
+    rounds: int
+    """Number of times that all paths are chosen before windows change, and after."""
+    heat: float
+    """Part of a link class's mean cost that a change may lose at first, with a probability of 1 / e."""
+    most: int
+    """Largest number of searches for the path of each datum."""
+    least_room: float
+    """Least part of a step that a window has for bytes where α is longer."""
+
+
+TUNING = Tuning(rounds=3, heat=0.1, most=1000, least_room=0.01)
+
 
 _START, _WAIT, _NONE = -1, -2, -1
 
@@ -131,7 +138,7 @@ def ways(
         Nodes in a step from which ways may be looked for, in all.
     """
     kinds, count = len(alpha), len(data.size)
-    room = np.maximum(np.arange(steps + 1) * length - alpha[:, None], LEAST_ROOM * length)
+    room = np.maximum(np.arange(steps + 1) * length - alpha[:, None], TUNING.least_room * length)
     shape = kinds, steps
     windows = _Windows(
         np.ones(shape, np.bool_),
@@ -150,7 +157,7 @@ def ways(
     )
     at = steps + 1, len(data.hops)
     labels = _Labels(np.empty(at), np.empty(at, np.int64), np.empty(at, np.int64), np.empty(at[1], np.int64))
-    rng = np.random.default_rng(SEED)
+    rng = np.random.default_rng(1)
     return found if _search(network, data, windows, found, spare, labels, rng, effort) else None
 
 
@@ -312,7 +319,7 @@ def _search(
     """Find ways; return whether all have been."""
     kinds, steps = windows.opens.shape
     work, cost = 0, 0.0
-    for turn in range(ROUNDS):
+    for turn in range(TUNING.rounds):
         for datum in range(len(data.size)):
             if turn > 0:
                 cost -= _take(network, data.size[datum], windows, found, datum)
@@ -322,14 +329,14 @@ def _search(
             if work > effort:
                 return False
     moved = np.empty(len(data.size), np.int64)
-    begin, end = work, min(effort, MOST * work // ROUNDS)
+    begin, end = work, min(effort, TUNING.most * work // TUNING.rounds)
     while steps > 1 and work < end:
         kind, step = int(rng.random() * kinds), 1 + int(rng.random() * (steps - 1))
-        limit = -HEAT * cost / kinds * (end - work) / (end - begin) * np.log(1 - rng.random())
+        limit = -TUNING.heat * cost / kinds * (end - work) / (end - begin) * np.log(1 - rng.random())
         looked, more = _change(network, data, windows, found, spare, labels, moved, kind, step, limit)
         work += looked + 1
         cost += more
-    for _ in range(ROUNDS):
+    for _ in range(TUNING.rounds):
         for datum in range(len(data.size)):
             _take(network, data.size[datum], windows, found, datum)
             _choose(network, data, windows, found, labels, datum)

@@ -32,20 +32,27 @@ from tutti.topologies.graphs.grid_structure import grid_of, placed
 from tutti.topologies.kernels import now
 from tutti.topologies.options import SECONDS, Whole
 
-MOST_RANKS = 256
-"""Ranks by items is a table."""
-WEIGHT = 64
-"""Parts are so many of these in all."""
-MOST_TRANSFERS = 2**19
-"""Of a part."""
-WORK = 2**23
-"""Transfers that are simulated for each number of parts, about: there are fewer moves of larger schedules."""
-KEPT = 32
-"""Chains whose transfers are kept for the next schedule."""
-HEAT = 0.02
-"""Of the time: so much longer a schedule may get at first, with a probability of 1 / e."""
-SWAPS = 0.5
-"""How many changes of a chain put two digits in another order; of the others, how many scatter others."""
+
+class Tuning(NamedTuple):
+    """Limits of the search for chains."""
+
+    most_ranks: int
+    """Largest number of ranks, as a table has ranks times items."""
+    weight: int
+    """Units in which parts of the vector are weighed. More are finer."""
+    most_transfers: int
+    """Largest number of transfers of a part."""
+    work: int
+    """Limit on moves times transfers, for each number of parts."""
+    kept: int
+    """Chains whose transfers are kept for the next schedule."""
+    heat: float
+    """Part of the time by which a schedule may get longer at first, with a probability of 1 / e."""
+    swaps: float
+    """Share of a chain's changes that exchange two digits; of the others, the share that scatters others."""
+
+
+TUNING = Tuning(most_ranks=256, weight=64, most_transfers=2**19, work=2**23, kept=32, heat=0.02, swaps=0.5)
 
 
 @dataclass(frozen=True)
@@ -69,13 +76,13 @@ class HybridOptions(HostOptions):
 
     OWNER: ClassVar[str] = "recursive_hybrid"
 
-    parts: Annotated[int, Whole(1, WEIGHT)] = 2
+    parts: Annotated[int, Whole(1, TUNING.weight)] = 2
     moves: Annotated[int, Whole(1, 10**6)] = 1000
     time_limit: Annotated[float | None, SECONDS] = None
 
 
 class Part(NamedTuple):
-    """So many of the `WEIGHT` parts of each item, and what they do."""
+    """So many of the `TUNING.weight` parts of each item, and what they do."""
 
     weight: int
     chain: Chain
@@ -107,7 +114,7 @@ class Search:
         shape = (ranks,) if grid is None else grid.shape
         ways = itertools.product(*(factorizations(length) for length in shape))
         self.radices = [tuple(itertools.chain(*way)) for way in ways]
-        self.exchanges = lru_cache(KEPT)(partial(exchanges, ranks=self.ranks))
+        self.exchanges = lru_cache(TUNING.kept)(partial(exchanges, ranks=self.ranks))
         self.starts: dict[Part, FloatArray] = {}
         self.times: dict[tuple[Part, ...], float] = {}
 
@@ -115,7 +122,7 @@ class Search:
         """Return the fastest schedule found: first of one part, then with one more, up to so many."""
         radices = self.radices[0]
         halved = Chain(radices, tuple(range(len(radices)))[::-1], len(radices), radices)
-        best = self._annealed([Part(WEIGHT, halved)])
+        best = self._annealed([Part(TUNING.weight, halved)])
         for _ in range(count - 1):
             largest = max(best)
             half = largest.weight // 2
@@ -128,13 +135,13 @@ class Search:
         """Return the fastest parts on a walk from these."""
         current = best = parts
         before = least = self._time(parts)
-        moves = max(1, min(self.moves, WORK // sum(part.chain.transfers for part in parts)))
+        moves = max(1, min(self.moves, TUNING.work // sum(part.chain.transfers for part in parts)))
         for number, chance in enumerate(self.rng.random(moves)):
             if now() > self.until:
                 break
             then = self._changed(current)
             time = self._time(then)
-            if chance < np.exp(min(0.0, (before - time) / (HEAT * least * (1 - number / moves)))):
+            if chance < np.exp(min(0.0, (before - time) / (TUNING.heat * least * (1 - number / moves)))):
                 current, before = then, time
             if time < least:
                 best, least = then, time
@@ -143,7 +150,7 @@ class Search:
     def _time(self, parts: Sequence[Part]) -> float:
         """Return the simulated time, infinite where there are too many transfers."""
         used = tuple(part for part in parts if part.weight)
-        if any(part.chain.transfers > MOST_TRANSFERS for part in used):
+        if any(part.chain.transfers > TUNING.most_transfers for part in used):
             return np.inf
         if used not in self.times:
             self.times[used] = simulate(self.schedule(used), self.size).time
@@ -162,7 +169,7 @@ class Search:
         """Return when each exchange of a part starts if there is no other part, in seconds."""
         if part not in self.starts:
             schedule = self._in_steps([part], [np.arange(1, part.chain.length + 1)])
-            simulation = simulate(schedule, self.size * part.weight / WEIGHT)
+            simulation = simulate(schedule, self.size * part.weight / TUNING.weight)
             first = offsets_of([len(one.item) for one in self.exchanges(part.chain)])[:-1]
             start = np.minimum.reduceat(simulation.start[simulation.message], first)
             self.starts[part] = np.maximum.accumulate(start)
@@ -214,11 +221,11 @@ class Search:
     def _neighbour(self, chain: Chain) -> Chain:
         """Return a chain with two digits in another order, another fold or more or fewer digits scattered."""
         place, other = self.rng.integers(len(chain.order), size=2).tolist()
-        if self.rng.random() < SWAPS:
+        if self.rng.random() < TUNING.swaps:
             order = list(chain.order)
             order[place], order[other] = order[other], order[place]
             return chain._replace(order=tuple(order))
-        if self.rng.random() < SWAPS:
+        if self.rng.random() < TUNING.swaps:
             return chain._replace(scattered=int(self.rng.integers(len(chain.order) + 1)))
         folds = list(chain.folds)
         folds[place] = int(self.rng.integers(1, chain.radices[place] + 1))
@@ -242,8 +249,10 @@ def factorizations(number: int) -> list[tuple[int, ...]]:
 def check(problem: Problem, options: HybridOptions) -> None:
     """Raise `Unsupported` for over 256 ranks."""
     ranks = problem.topology.num_ranks
-    if ranks > MOST_RANKS:
-        raise METHOD.unsupported(f"takes at most {MOST_RANKS} ranks; {problem.topology.name} has {ranks}")
+    if ranks > TUNING.most_ranks:
+        raise METHOD.unsupported(
+            f"takes at most {TUNING.most_ranks} ranks; {problem.topology.name} has {ranks}"
+        )
 
 
 METHOD = Method(
@@ -252,7 +261,7 @@ METHOD = Method(
     synthesize=synthesize,
     options=HybridOptions,
     capabilities=Capabilities(
-        (Kind.ALLREDUCE,), Groups.NONE, uneven_shards=False, further=f"at most {MOST_RANKS} ranks"
+        (Kind.ALLREDUCE,), Groups.NONE, uneven_shards=False, further=f"at most {TUNING.most_ranks} ranks"
     ),
     check=check,
     size_dependent=lambda problem, options: True,

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -28,13 +28,22 @@ from tutti.topologies.options import Choice, Number, Whole
 from tutti.topologies.topology import Topology
 
 GIGA = 10**9
-MOST_CHANNELS = 16
-LEAST_PART = 0.49
-"""Slower channels than this part of the best ones are not tried."""
-FEW = 4
-"""So many channels between hosts are halved at any speed."""
-DUPLICATED = 25.0
-"""From this speed on a channel is halved, if at all."""
+
+
+class Search(NamedTuple):
+    """What NCCL's search for channels goes by."""
+
+    most_channels: int
+    """Largest number of channels."""
+    least_part: float
+    """Channels slower than this part of the best ones are not tried."""
+    few: int
+    """Number of channels between hosts up to which they are halved at any speed."""
+    duplicated: float
+    """Least speed of a channel that is halved, in GB/s."""
+
+
+SEARCH = Search(most_channels=16, least_part=0.49, few=4, duplicated=25.0)
 
 
 @dataclass(frozen=True)
@@ -114,15 +123,15 @@ def search(known: Generation, most: float, adapters: FloatArray | None) -> Chann
     speeds = known.inside if adapters is None else known.between
     number, speed = 0, 0.0
     for slower in speeds:
-        if number and slower < LEAST_PART * speed:
+        if number and slower < SEARCH.least_part * speed:
             break
         fitting = _fitting(slower, most, adapters)
         if fitting and fitting * slower > number * speed:
             number, speed = fitting, slower
     if not number:  # NCCL falls back to one channel in the order of ranks
         return Channels(1, 0.1, 0.1)
-    if speed >= max(DUPLICATED, 0.0 if number <= FEW else known.whole):
-        twice = min(2 * number, MOST_CHANNELS)
+    if speed >= max(SEARCH.duplicated, 0.0 if number <= SEARCH.few else known.whole):
+        twice = min(2 * number, SEARCH.most_channels)
         number, speed = twice, speed / -(-twice // number)
     return Channels(number, speed, speed)
 
@@ -130,7 +139,7 @@ def search(known: Generation, most: float, adapters: FloatArray | None) -> Chann
 def _fitting(speed: float, most: float, adapters: FloatArray | None) -> int:
     """Return how many channels of a speed there is room for."""
     between = math.inf if adapters is None else float(np.floor(adapters / speed).sum())
-    return int(min(most / speed, between, MOST_CHANNELS))
+    return int(min(most / speed, between, SEARCH.most_channels))
 
 
 def _switched(known: Generation, most: float, hosts: int, gpus: int, rings: Channels) -> Channels:
@@ -138,8 +147,8 @@ def _switched(known: Generation, most: float, hosts: int, gpus: int, rings: Chan
     if hosts > 1:
         return rings
     total = most * gpus / max(1, gpus - 1)
-    speed = next((one for one in known.inside if one * MOST_CHANNELS <= total), known.inside[-1])
-    return Channels(MOST_CHANNELS, speed, speed)
+    speed = next((one for one in known.inside if one * SEARCH.most_channels <= total), known.inside[-1])
+    return Channels(SEARCH.most_channels, speed, speed)
 
 
 def switches_of_hosts(topology: Topology, hosts: Hosts) -> list[int] | None:

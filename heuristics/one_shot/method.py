@@ -19,7 +19,7 @@ import numpy as np
 
 from tutti.heuristics.one_shot.orders import Orders
 from tutti.heuristics.one_shot.parts import Move, Part, Ways, moves_of, part_of
-from tutti.heuristics.one_shot.roots import Near, Network, Roots, Shape
+from tutti.heuristics.one_shot.roots import TUNING, Near, Network, Roots, Shape
 from tutti.schedules.capabilities import Capabilities, Groups, Switches
 from tutti.schedules.collective import Kind
 from tutti.schedules.method import Method, Problem
@@ -27,25 +27,6 @@ from tutti.schedules.schedule import NO_COPY, Chunks, Clock, Schedule, step_numb
 from tutti.topologies.exact import FloatArray, Int64Array, offsets_of
 from tutti.topologies.kernels import kernel
 from tutti.topologies.options import Options, Whole
-
-MOST_TRANSFERS = 2**22
-"""Largest number of transfers of a schedule. Larger problems are for methods that compute no sum twice."""
-FEW_TRANSFERS = 2**19
-"""Items are cut into more parts and pieces only up to this number of transfers. A larger value cuts finer."""
-MOST_PIECES = 2**10
-"""Largest number of pieces of a part. Up to 1 GB, on links of 50 GB/s with an α of 0.1 us or more, the
-fastest number is smaller. For larger data, a larger value makes lines of ranks faster by less than 1 %, but
-needs more transfers."""
-LEAST_PARTS, MOST_ORDERS = 192, 128
-"""Where the moves of dimensions alternate, in how many parts the vector is cut, and in how many ways."""
-MOST_CHOICES = 64
-"""Of shapes; where there would be more, all dimensions have like ones."""
-SAMPLE = 6
-"""Parts by which choices are estimated."""
-TRIES, TRIED_TRANSFERS, ALTERNATING_TRANSFERS = 3, 2**23, 2**21
-"""How many of the best are worked out at least; beyond them, and in pieces, so many transfers in all."""
-ROUNDS = 6
-"""How often all messages choose."""
 
 
 @dataclass(frozen=True)
@@ -116,14 +97,14 @@ class _Trial:
         self.turns = 1
         """In how many parts an item is cut."""
         if k > 1:
-            least = LEAST_PARTS if alternate else 1
+            least = TUNING.least_parts if alternate else 1
             part = part_of(network, list(itertools.chain(*plain)))
-            few = FEW_TRANSFERS // (ranks * k * (len(part.chunk) + len(part.target)))
+            few = TUNING.few_transfers // (ranks * k * (len(part.chunk) + len(part.target)))
             self.turns = k * min(few, -(-least // (ranks * k))) or 1
         parts = ranks * self.turns
-        self.orders = Orders(network, lines, max(k, parts // -(-parts // MOST_ORDERS) // k * k))
+        self.orders = Orders(network, lines, max(k, parts // -(-parts // TUNING.most_orders) // k * k))
         """In which orders the dimensions move."""
-        items = np.unique(np.linspace(0, ranks - 1, SAMPLE).astype(int))
+        items = np.unique(np.linspace(0, ranks - 1, TUNING.sample).astype(int))
         sample = [self.part(item, 0, self.orders.nested()) for item in items]
         mean = sum(len(part.chunk) + len(part.target) for part in sample) / len(sample)
         self.rows = mean * ranks * self.turns
@@ -206,7 +187,7 @@ class _Trial:
         slowness = 1 / topology.bandwidth.numerators.astype(np.float64)
         load = np.zeros((int(step.max()) + 1, topology.num_links))
         link = np.zeros(len(key), dtype=np.int64)
-        _choose(self.links(), key, step, size[of].astype(np.float64), slowness, load, link, ROUNDS)
+        _choose(self.links(), key, step, size[of].astype(np.float64), slowness, load, link, TUNING.rounds)
         unit = (
             float(problem.size or 0)
             * topology.bandwidth.denominator
@@ -314,11 +295,11 @@ def synthesize(problem: Problem, options: OneShotOptions, rng: np.random.Generat
     METHOD.supports(problem, options)
     network = Network(problem.topology)
     choices = _choices(network, options)
-    best = _fastest([_Trial(network, problem, shapes) for shapes in choices], TRIED_TRANSFERS)
+    best = _fastest([_Trial(network, problem, shapes) for shapes in choices], TUNING.tried_transfers)
     if len(network.line) > 1:
         alternating = [_Trial(network, problem, shapes, alternate=True) for shapes in choices]
         able = [trial for trial in alternating if trial.orders.alternate]
-        best = _fastest(able, ALTERNATING_TRANSFERS, best) if able else best
+        best = _fastest(able, TUNING.alternating_transfers, best) if able else best
     return best[0].schedule(best[1])
 
 
@@ -326,14 +307,14 @@ def _fastest(
     trials: Sequence[_Trial], left: int, best: tuple[_Trial, _Laid] | None = None
 ) -> tuple[_Trial, _Laid]:
     """Return the fastest, in as many pieces as help; the work is bounded whatever α is."""
-    small = [trial for trial in trials if trial.rows <= MOST_TRANSFERS] or list(trials[-1:])
+    small = [trial for trial in trials if trial.rows <= TUNING.most_transfers] or list(trials[-1:])
     small.sort(key=lambda trial: trial.estimate)
     best = best or (small[0], small[0].laid(1)[0])
     for number, trial in enumerate(small):
-        if trial.estimate >= best[1].seconds or (number >= TRIES and left <= 0):
+        if trial.estimate >= best[1].seconds or (number >= TUNING.tries and left <= 0):
             break
         pieces, before = 1, [math.inf]
-        most = min(MOST_PIECES, FEW_TRANSFERS / trial.rows)
+        most = min(TUNING.most_pieces, TUNING.few_transfers / trial.rows)
         while pieces == 1 or (pieces <= most and left > 0):
             made = trial.laid(pieces)
             left -= int(pieces * trial.rows)
@@ -356,7 +337,7 @@ def _choices(network: Network, options: OneShotOptions) -> list[tuple[Shape, ...
         for choice in itertools.product(*(range(len(line.shapes)) for line in lines))
         if all(choice[a] <= choice[b] for a, b in pairs)
     ]
-    if len(numbers) > MOST_CHOICES:
+    if len(numbers) > TUNING.most_choices:
         most = max(len(line.shapes) for line in lines)
         numbers = [tuple(min(number, len(line.shapes) - 1) for line in lines) for number in range(most)]
     return [tuple(line.shapes[i] for line, i in zip(lines, choice, strict=True)) for choice in numbers]
@@ -365,8 +346,10 @@ def _choices(network: Network, options: OneShotOptions) -> list[tuple[Shape, ...
 def check(problem: Problem, options: OneShotOptions) -> None:
     """Raise `Unsupported` for too many ranks."""
     ranks = problem.topology.num_ranks
-    if 2 * ranks * (ranks - 1) > MOST_TRANSFERS:
-        raise METHOD.unsupported(f"makes at most {MOST_TRANSFERS} transfers; of {ranks} ranks there are more")
+    if 2 * ranks * (ranks - 1) > TUNING.most_transfers:
+        raise METHOD.unsupported(
+            f"makes at most {TUNING.most_transfers} transfers; of {ranks} ranks there are more"
+        )
 
 
 def _size_dependent(problem: Problem, options: OneShotOptions) -> bool:

@@ -18,14 +18,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tutti.heuristics.one_shot.parts import Move
-from tutti.heuristics.one_shot.roots import Network
+from tutti.heuristics.one_shot.roots import TUNING, Network
 from tutti.topologies.exact import FloatArray, Int64Array, offsets_of
 from tutti.topologies.kernels import kernel
-
-ROUNDS = 4
-"""How often all parts choose."""
-LARGEST, LONGEST = 2**14, 64
-"""In a lattice of more states, or with longer lines, the moves don't alternate."""
 
 Lines = Sequence[Sequence[Move]]
 """Of a dimension: its moves for an item in each of its places."""
@@ -57,7 +52,11 @@ class Orders:
         """Whether moves of dimensions can alternate, and are not too many."""
         states = math.prod(len(own) + 1 for own in self.moves[0])
         several = len(self.lines) > 1 and any(len(own) > 1 for own in self.moves[0])
-        return several and states <= LARGEST and max(line.size for line in self.network.line) <= LONGEST
+        return (
+            several
+            and states <= TUNING.largest
+            and max(line.size for line in self.network.line) <= TUNING.longest
+        )
 
     def phases(self) -> list[Int64Array]:
         """Return orders in which dimensions move in phases, or one after the other.
@@ -94,7 +93,7 @@ class Orders:
     def alternating(self, pieces: int) -> Int64Array:
         """Return orders, for pieces that follow each other by a step, that use links evenly in every step."""
         orders = np.zeros((self.count, self._lattice.number[0].sum()), dtype=np.int64)
-        _choose(self._lattice, pieces, orders, ROUNDS)
+        _choose(self._lattice, pieces, orders, TUNING.order_rounds)
         return orders
 
     @cached_property

@@ -13,10 +13,64 @@ from tutti.topologies.graphs.grid_structure import Grid, LineKind, grid_of
 from tutti.topologies.graphs.shortest_paths import hop_distances
 from tutti.topologies.topology import Topology
 
-RING_OF_PAIRS = 4
-"""A ring of four is a square: two dimensions of two."""
-MOST_SEEDS, LEAST_SEEDS = 2**12, 6
-"""Of a line of n, MOST_SEEDS / n seeds are tried, or as few as that, to learn what a shape costs."""
+
+class Tuning(NamedTuple):
+    """How many shapes, orders and pieces are tried."""
+
+    most_transfers: int
+    """Largest number of transfers of a schedule. Larger problems need methods that compute no sum twice."""
+    few_transfers: int
+    """Items are cut into more parts and pieces up to this number of transfers. A larger value cuts finer."""
+    most_pieces: int
+    """Largest number of pieces of a part. Up to 1 GB, on links of 50 GB/s with an α of 0.1 us or more, the
+    fastest number is smaller. For larger data, a larger value makes lines of ranks faster by less than 1 %,
+    but needs more transfers."""
+    least_parts: int
+    """Parts of the vector where the moves of dimensions alternate. More load links more evenly."""
+    most_orders: int
+    """Largest number of orders of alternating moves."""
+    most_choices: int
+    """Number of choices of shapes up to which dimensions may have different ones."""
+    sample: int
+    """Number of items by which the time of a choice is estimated."""
+    tries: int
+    """Number of the best choices that are worked out, whatever that takes."""
+    tried_transfers: int
+    """Number of transfers that further choices and pieces may have in all."""
+    alternating_transfers: int
+    """The same where moves alternate."""
+    rounds: int
+    """Number of times that all messages choose their links."""
+    order_rounds: int
+    """Number of times that all parts choose their orders."""
+    largest: int
+    """Largest number of states of a lattice in which moves alternate."""
+    longest: int
+    """Largest number of ranks of a line whose moves alternate."""
+    most_seeds: int
+    """A line of n ranks tries `most_seeds` / n seeds to learn what a shape costs."""
+    least_seeds: int
+    """Least number of seeds that are tried."""
+
+
+TUNING = Tuning(
+    most_transfers=2**22,
+    few_transfers=2**19,
+    most_pieces=2**10,
+    least_parts=192,
+    most_orders=128,
+    most_choices=64,
+    sample=6,
+    tries=3,
+    tried_transfers=2**23,
+    alternating_transfers=2**21,
+    rounds=6,
+    order_rounds=4,
+    largest=2**14,
+    longest=64,
+    most_seeds=2**12,
+    least_seeds=6,
+)
 
 
 class Shape(NamedTuple):
@@ -146,7 +200,9 @@ class Line:
     def admitted(self, shape: Shape) -> list[Int64Array]:
         """Return the roots of those seeds that can be some, of all or, on long lines, of a sample."""
         if shape not in self._admitted:
-            seeds = np.linspace(0, self.size - 1, min(self.size, max(LEAST_SEEDS, MOST_SEEDS // self.size)))
+            seeds = np.linspace(
+                0, self.size - 1, min(self.size, max(TUNING.least_seeds, TUNING.most_seeds // self.size))
+            )
             found = [self._covering(shape, seed) for seed in seeds.astype(int).tolist()]
             self._admitted[shape] = [roots for roots in found if roots is not None]
         return self._admitted[shape]
@@ -255,7 +311,7 @@ def _in_pairs(grid: Grid, place: Sequence[Int64Array]) -> tuple[tuple[int, ...],
     shape: list[int] = []
     places: list[Int64Array] = []
     for size, line, at in zip(grid.shape, grid.lines, place, strict=True):
-        pairs = line is LineKind.RING and size == RING_OF_PAIRS
+        pairs = line is LineKind.RING and size == 4  # a square: two dimensions of two
         shape += [2, 2] if pairs else [size]
         places += [at // 2, (at + 1) // 2 % 2] if pairs else [at]
     return tuple(shape), tuple(places)

@@ -27,27 +27,40 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.heuristics.rails.planes import NONE, Net, Planes, Trees, net_of, planes_of, trees_of
+from tutti.heuristics.rails.planes import Net, Planes, Trees, net_of, planes_of, trees_of
 from tutti.heuristics.rails.spreading import Edges, Spread, amounts, edges_of, spread
 from tutti.schedules.method import Problem
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
-from tutti.topologies.exact import FloatArray, Int64Array, offsets_of
+from tutti.topologies.exact import NONE, FloatArray, Int64Array, offsets_of
 from tutti.topologies.topology import Topology
 
-ROUNDING = 1e-12
-"""Of the time: what is that late is in time."""
-MOST_CELLS = 2**17
-"""Planes times places times places: what a plane's messages carry, if each shard goes along one tree."""
-MOST_RANKS, MOST_LINKS, MOST_LINKED = 1024, 2**17, 128
-"""Ranks, links, and ranks where rails are links (by these more pieces come) of a network that is planned."""
+
+class Tuning(NamedTuple):
+    """Which networks of planes are planned, and which waits are tried."""
+
+    most_cells: int
+    """Limit on planes times places squared: what a plane's messages carry."""
+    most_ranks: int
+    """Largest number of ranks."""
+    most_links: int
+    """Largest number of links."""
+    most_linked: int
+    """Largest number of ranks where rails are links, over which more pieces come."""
+    patience: tuple[float, ...]
+    """Multiples of α for which a link waits for what comes next. With a bit more than an α, two
+    messages become one."""
+
+
+TUNING = Tuning(
+    most_cells=2**17, most_ranks=1024, most_links=2**17, most_linked=128, patience=(0.0, 0.1, 0.5, 1.5, 5.0)
+)
+
 SHARES, LEAST = (0.1, 0.2, 0.3, 0.5, 1.0), (1.0, 4.0, 16.0)
 """Of rails' messages, the shares of what is left, and the least size in α: all of these are tried first."""
 ROUNDS, FACTORS = 3, (1.25, 1.1, 1.04)
 """Then, so often for each factor, what differs from the best by it."""
 FORESTS = ((0, 4), (0, 6), (0, 9), (1, 8), (2, 16))
 """How many hops too far places are, and how many trees a place has at most: (slack, rounds)."""
-PATIENCE = (0.0, 0.1, 0.5, 1.5, 5.0)
-"""For how many α a link waits for what comes next; an α and a bit if that makes one message of two."""
 
 
 class Rail(NamedTuple):
@@ -113,7 +126,7 @@ def _in_turn(rail: Rail, sizes: Sizes) -> list[_Piece]:
     arrived = [(0.0, rail.shard)]  # when, and up to which unit of all shards in that order
     free, cut, whole, known = 0.0, rail.shard, rail.planes * rail.shard, 0
     while cut < whole:
-        while known + 1 < len(arrived) and arrived[known + 1][0] <= free * (1 + ROUNDING):
+        while known + 1 < len(arrived) and arrived[known + 1][0] <= free * (1 + 1e-12):
             known += 1
         hop = cut // rail.shard
         until = min(whole, hop * rail.shard + arrived[known][1])
@@ -302,7 +315,7 @@ class PlanSearch:
         """Return the trees, and their edges."""
         if choice not in self._forests:
             slack, rounds = choice
-            most = max(1, MOST_CELLS // (self.rail.planes * self.places**2))
+            most = max(1, TUNING.most_cells // (self.rail.planes * self.places**2))
             trees = trees_of(self.net, slack, min(rounds, most))
             self._forests[choice] = trees, edges_of(self.net, trees)
         return self._forests[choice]
@@ -347,18 +360,18 @@ def _neighbours(choice: Choice, factor: float) -> Iterator[Choice]:
         yield replace(choice, share=min(1.0, choice.share * times))
         yield replace(choice, least=choice.least * times)
     yield from (replace(choice, forest=forest) for forest in FORESTS)
-    yield from (replace(choice, patience=patience) for patience in PATIENCE)
+    yield from (replace(choice, patience=patience) for patience in TUNING.patience)
 
 
 def planes_in_reach(topology: Topology) -> list[Planes]:
     """Return the ways in which a network is planes and rails that are not too many to be planned."""
-    if topology.num_ranks > MOST_RANKS or topology.num_links > MOST_LINKS:
+    if topology.num_ranks > TUNING.most_ranks or topology.num_links > TUNING.most_links:
         return []
     return [
         planes
         for planes in planes_of(topology)
-        if planes.rank.size * planes.rank.shape[1] <= MOST_CELLS
-        and (planes.switched or planes.rank.size <= MOST_LINKED)
+        if planes.rank.size * planes.rank.shape[1] <= TUNING.most_cells
+        and (planes.switched or planes.rank.size <= TUNING.most_linked)
     ]
 
 

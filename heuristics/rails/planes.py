@@ -21,13 +21,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.topologies.exact import FloatArray, Int32Array, Int64Array
+from tutti.topologies.exact import NONE, FloatArray, Int32Array, Int64Array
 from tutti.topologies.graphs.grid_structure import Hosts, grid_of, hosts_of
 from tutti.topologies.graphs.shortest_paths import UNREACHABLE, Neighbours, hops_from_each
 from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Topology
-
-NONE = -1
 
 
 @dataclass(frozen=True, eq=False)

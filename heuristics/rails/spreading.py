@@ -18,13 +18,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tutti.heuristics.rails.machines import SLACK
 from tutti.heuristics.rails.planes import Net, Trees
 from tutti.topologies.exact import BoolArray, FloatArray, Int64Array, offsets_of
 from tutti.topologies.graphs.heaps import pop_event, push_event
 from tutti.topologies.kernels import kernel
 
-SLACK = 1e-6
-"""Of the time that a unit takes: what is that late is in time."""
 _MESSAGES, _PARTS, _EVENTS, _ARRIVED = range(4)
 
 

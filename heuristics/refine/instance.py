@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.heuristics.refine.plan import Parcels, Plan, Roads
+from tutti.heuristics.refine.plan import TUNING, Parcels, Plan, Roads
 from tutti.heuristics.refine.roads import Network
 from tutti.schedules.collective import Kind
 from tutti.schedules.list_scheduling import in_messages
@@ -24,10 +24,6 @@ from tutti.schedules.method import Problem
 from tutti.schedules.schedule import Chunks, Clock, Schedule
 from tutti.topologies.exact import Int32Array, Int64Array, offsets_of
 
-UNITS = 720720
-"""In which the smallest share is cut, at least: a multiple of all numbers up to 16."""
-SPARE = 4
-"""A path may have so many routes more than the longest of the shortest ones."""
 PATHS = (Kind.ALL_TO_ALL, Kind.SCATTER)
 KINDS = (Kind.ALLGATHER, Kind.BROADCAST, Kind.ALLREDUCE, *PATHS)
 """What is planned forwards; the others are reverses of these."""
@@ -75,7 +71,7 @@ class Instance:
 
     @cached_property
     def _whole(self) -> int:
-        return UNITS * math.lcm(*set(self.keep.tolist()))
+        return math.lcm(*range(1, 17)) * math.lcm(*set(self.keep.tolist()))
 
     @cached_property
     def keep(self) -> Int64Array:
@@ -111,7 +107,7 @@ class Instance:
         paths, up = what.kind in PATHS, what.kind is Kind.ALLREDUCE
         goal = what.items.dest[self.items] if what.kind is Kind.ALL_TO_ALL else what.items.end[self.items]
         root = what.items.start[self.items] if paths else what.items.owner[self.items]
-        slots = int(self.roads.hops.max()) + SPARE if paths else ranks * (1 + up)
+        slots = int(self.roads.hops.max()) + TUNING.spare if paths else ranks * (1 + up)
         return Parcels(
             item=np.arange(len(self.items) + 1) * self.pieces,
             root=np.repeat(root, self.pieces),

@@ -8,13 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tutti.heuristics.refine.plan import NOBODY, Parcels, Plan, Roads, Times
+from tutti.heuristics.refine.plan import NOBODY, TUNING, Parcels, Plan, Roads, Times
 from tutti.topologies.kernels import kernel
-
-EARLIER, LATER = 0.15, 0.5
-"""How often a transfer goes with a message before the first after its data has come, or with a later one."""
-ALONE = 0.25
-"""How often it becomes a message of its own."""
 
 
 @kernel
@@ -59,16 +54,16 @@ def _put(rng: np.random.Generator, roads: Roads, plan: Plan, transfer: int, mome
                 skip -= 1
     if skip < 0 and before != NOBODY:
         place = before
-    _insert(plan, place, transfer, place == length or rng.random() < ALONE)
+    _insert(plan, place, transfer, place == length or rng.random() < TUNING.alone)
 
 
 @kernel
 def _steps(rng: np.random.Generator) -> int:
     """Return how many messages are passed over: none as a rule, -1 for one before, or some."""
     draw, steps = rng.random(), 0
-    if draw < EARLIER:
+    if draw < TUNING.earlier:
         return -1
-    while draw > LATER and rng.random() < LATER:
+    while draw > TUNING.later and rng.random() < TUNING.later:
         steps += 1
     return steps
 

@@ -18,10 +18,84 @@ import numpy as np
 from tutti.topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array
 from tutti.topologies.kernels import kernel
 
-MOST_PASSES = 64
-"""Times that a sequence is gone through for messages that stand before what they wait for."""
-POWER = 8
-"""Of the mean over links."""
+
+class Tuning(NamedTuple):
+    """What steers the search. Parts of time are fractions of what is given to the step above."""
+
+    hot: float
+    """The end's part by which a change may make it later at first. A larger value accepts more."""
+    cooling: float
+    """What is left of `hot` in the end. A smaller value ends the search colder."""
+    enough: int
+    """Changes for each transfer that `hot` needs. With fewer, the search is cooler from the beginning."""
+    trial: int
+    """Changes by which the search's pace is measured."""
+    fresh: float
+    """Part of the time for the search from shortest paths; of what is left, for the race of all starts."""
+    halves: float
+    """Part of an allreduce's time for its two halves, before both are changed together."""
+    cuts: int
+    """Number of linear programs in a search. Each moves all cuts of the best plan."""
+    most_cut: int
+    """Largest number of transfers of a plan whose cuts are moved."""
+    cut_part: float
+    """Part of a search's time that one of the linear programs may take."""
+    shortest: float
+    """Least time limit of a linear program, in seconds."""
+    stretch: float
+    """Seconds of search between two looks at the clock."""
+    pieces: int
+    """Parcels of an item, if `slots` allows it. More can be balanced better and are searched slower."""
+    slots: int
+    """Number of transfers up to which items are cut, and symmetries that keep a rank are not needed."""
+    most_pieces: int
+    """Largest number of parcels of an item in a schedule that is taken as a start."""
+    most_slots: int
+    """Largest number of transfers that are searched."""
+    most_elements: int
+    """Largest number of symmetries that are used."""
+    critical: float
+    """Share of the changes that are made on the critical path."""
+    mean: float
+    """Weight of the mean of the links' ends, beside the end of all."""
+    earlier: float
+    """How often a transfer goes with the last message before its data have come."""
+    later: float
+    """How often a transfer passes over one more message. A larger value spreads transfers more."""
+    alone: float
+    """How often a transfer becomes a message of its own."""
+    most_passes: int
+    """Times that a sequence is gone through for messages that stand before what they wait for."""
+    spare: int
+    """Number of routes that a path may have more than the longest of the shortest paths."""
+
+
+TUNING = Tuning(
+    hot=2e-2,
+    cooling=1e-2,
+    enough=2000,
+    trial=64,
+    fresh=0.6,
+    halves=0.7,
+    cuts=4,
+    most_cut=2**13,
+    cut_part=0.1,
+    shortest=1e-2,
+    stretch=0.1,
+    pieces=4,
+    slots=2**10,
+    most_pieces=2**7,
+    most_slots=2**18,
+    most_elements=2**10,
+    critical=0.6,
+    mean=0.5,
+    earlier=0.15,
+    later=0.5,
+    alone=0.25,
+    most_passes=64,
+    spare=4,
+)
+
 NOBODY = -1
 NEVER = np.inf
 
@@ -242,10 +316,10 @@ def play(  # noqa: C901 (one loop over messages; its parts share a dozen numbers
                     ready[cell], bringer[cell] = over, place
             if over > end:
                 end, last = over, place
-        if kept == waiting or passes == MOST_PASSES:
+        if kept == waiting or passes == TUNING.most_passes:
             return NEVER, NOBODY, NEVER
         waiting = kept
-    late = 0.0
+    late, power = 0.0, 8  # links that are nearly as late as the last one count almost as much
     for link in range(len(free)):
-        late += (free[link] / end) ** POWER
-    return end, last, end * (late / len(free)) ** (1 / POWER)
+        late += (free[link] / end) ** power
+    return end, last, end * (late / len(free)) ** (1 / power)

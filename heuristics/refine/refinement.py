@@ -1,4 +1,12 @@
-"""A search from several plans, within a time: the most promising goes on, hot at first and then cooler."""
+"""A search from several plans, within a time: the most promising goes on, hot at first and then cooler.
+
+A search is simulated annealing: a message, a route or a cut is changed, and kept if it is not too late. Most
+changes are made where it matters: at a message of the critical path, the chain of messages that wait for each
+other, or for their link, up to the last one.
+
+Source: Kirkpatrick, Gelatt, Vecchi, Optimization by simulated annealing, Science 1983; critical paths as
+neighbourhoods: van Laarhoven, Aarts, Lenstra, Job shop scheduling by simulated annealing, Oper. Res. 1992.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +17,9 @@ import numpy as np
 
 from tutti.heuristics.refine.cuts import best_cuts
 from tutti.heuristics.refine.instance import KINDS, Instance, Planned
-from tutti.heuristics.refine.moves import drop
-from tutti.heuristics.refine.plan import NEVER, play, room
+from tutti.heuristics.refine.moves import change, drop, end_of
+from tutti.heuristics.refine.plan import NEVER, TUNING, Parcels, Plan, Roads, Times, play, room
 from tutti.heuristics.refine.roads import Network
-from tutti.heuristics.refine.search import anneal, copy, sort
 from tutti.heuristics.refine.starts import by_steps, of_schedule
 from tutti.schedules.collective import Kind
 from tutti.schedules.compose import compose_allreduce
@@ -21,41 +28,12 @@ from tutti.schedules.reversal import reverse
 from tutti.schedules.schedule import Schedule
 from tutti.schedules.simulation.simulate import simulate
 from tutti.topologies.errors import Unsupported
+from tutti.topologies.exact import FloatArray, Int32Array
 from tutti.topologies.graphs.free_action import free_group
 from tutti.topologies.graphs.symmetry import automorphisms
-from tutti.topologies.kernels import now
+from tutti.topologies.kernels import kernel, now
 from tutti.topologies.progress import tell
 from tutti.topologies.units import duration
-
-HOT, COOLING = 2e-2, 1e-2
-"""Of the end: what it may be later by at first, and of that at last."""
-ENOUGH = 2000
-"""Changes for each transfer; with fewer it is cooler from the beginning."""
-TRIAL = 64
-"""Changes by which the search's pace is measured."""
-FRESH = 0.6
-"""Of the time, for a search from shortest ways: it has the fewest parcels, so that it can be hottest."""
-RACE = 0.6
-"""Of the time left, for all starts together."""
-HALVES = 0.7
-"""Of the time, for the halves of an allreduce, before both are changed together."""
-CUTS, MOST_CUT = 4, 2**13
-"""Times in a search at which the best plan is cut by a linear program, and transfers of it at most."""
-CUT_PART = 0.1
-"""Of the search's time, for one of these."""
-SHORTEST = 1e-2
-"""Seconds for one, at least."""
-STRETCH = 0.1
-"""Seconds of search between two looks at the clock."""
-PIECES, SLOTS = 4, 2**10
-"""Parcels of an item, if no more transfers than that follow."""
-MOST_PIECES, MOST_SLOTS = 2**7, 2**18
-"""Parcels of an item, and transfers of all: schedules with more are no starts."""
-MOST_ELEMENTS = 2**10
-"""Of a group of symmetries."""
-ROUNDING = 1 + 1e-6
-"""Of times: sizes of parcels are rounded."""
-
 
 Maker = Callable[[Problem, float], Sequence[Schedule]]
 """Makes schedules of a problem, to begin with, until a moment."""
@@ -94,9 +72,9 @@ def _network(problem: Problem) -> Network:
         return Network.of(topology)
     network = Network.of(topology, free_group(topology))
     slots = _slots(problem, network)
-    if slots < SLOTS:
+    if slots < TUNING.slots:
         return network
-    all_ = Network.of(topology, automorphisms(topology).some_elements(MOST_ELEMENTS))
+    all_ = Network.of(topology, automorphisms(topology).some_elements(TUNING.most_elements))
     return all_ if _slots(problem, all_) < slots else network
 
 
@@ -118,7 +96,7 @@ def _refined(
         return reverse(_refined(back, turned, backwards, seconds, rng, make), problem.topology)
     if what.kind is Kind.ALLREDUCE:
         halves = []
-        for part, kind in ((HALVES / 2, Kind.REDUCE_SCATTER), (HALVES, Kind.ALLGATHER)):
+        for part, kind in ((TUNING.halves / 2, Kind.REDUCE_SCATTER), (TUNING.halves, Kind.ALLGATHER)):
             half = replace(problem, collective=what.with_kind(kind))
             over = until - (1 - part) * seconds
             begin = make(half, over)
@@ -126,8 +104,8 @@ def _refined(
         starts = [*starts, compose_allreduce(halves[0], halves[1])]
         seconds = until - now()
     searches = list(_searches(network, problem, starts, rng))
-    searches[0].run(FRESH * seconds)
-    best = _raced(searches, RACE * (until - now()))
+    searches[0].run(TUNING.fresh * seconds)
+    best = _raced(searches, TUNING.fresh * (until - now()))
     best.run(until - now())
     return best.instance.schedule(best.plans[-1])
 
@@ -141,9 +119,9 @@ def _searches(
     it is.
     """
     slots = _slots(problem, network)
-    if slots > MOST_SLOTS:
-        raise Unsupported(f"local_search: {slots} transfers; at most {MOST_SLOTS} can be searched")
-    instance = Instance(problem, network, max(1, min(PIECES, SLOTS // slots)))
+    if slots > TUNING.most_slots:
+        raise Unsupported(f"local_search: {slots} transfers; at most {TUNING.most_slots} can be searched")
+    instance = Instance(problem, network, max(1, min(TUNING.pieces, TUNING.slots // slots)))
     yield Search(instance, by_steps(instance, 1), rng)
     for start in starts:
         if start.chunks.copy_of is not None:
@@ -151,7 +129,7 @@ def _searches(
         pieces = int(np.bincount(start.chunks.item[start.chunks.size > 0]).max())
         time = simulate(start, instance.size).time
         for on in (network, network.alone):
-            if pieces > MOST_PIECES or pieces * _slots(problem, on) > MOST_SLOTS:
+            if pieces > TUNING.most_pieces or pieces * _slots(problem, on) > TUNING.most_slots:
                 break
             own = Instance(problem, on, max(pieces, instance.pieces if on is network else 1))
             followed = of_schedule(own, start)
@@ -159,7 +137,7 @@ def _searches(
                 break
             search = Search(own, followed, rng)
             yield search
-            if search.end <= time * ROUNDING:
+            if search.end <= time * (1 + 1e-6):  # sizes of parcels are rounded
                 break
 
 
@@ -209,7 +187,7 @@ class Search:
         copy(self.plans[-1], plan)
         sort(plan)
         play(roads, of, plan, self.times[0], NEVER)
-        if int(plan.length[0]) > MOST_CUT:
+        if int(plan.length[0]) > TUNING.most_cut:
             return
         size = best_cuts(roads, self.parcels, plan, self.end, seconds)
         if size is None:
@@ -228,11 +206,111 @@ class Search:
         """Search from the best plan for so long, the hotter at first the more can be tried."""
         copy(self.plans[-1], self.plans[0])
         began = now()
-        self.change(TRIAL, 0.0)
-        pace = TRIAL / max(now() - began, 1e-6)
-        hot = HOT * min(1.0, pace * seconds / int(self.plans[0].length[0]) / ENOUGH)
-        for cut in range(1, CUTS + 1):
-            while (passed := now() - began) < seconds * cut / CUTS:
-                self.change(int(pace * STRETCH) + 1, self.end * hot * COOLING ** (passed / seconds))
+        self.change(TUNING.trial, 0.0)
+        pace = TUNING.trial / max(now() - began, 1e-6)
+        hot = TUNING.hot * min(1.0, pace * seconds / int(self.plans[0].length[0]) / TUNING.enough)
+        for cut in range(1, TUNING.cuts + 1):
+            while (passed := now() - began) < seconds * cut / TUNING.cuts:
+                self.change(
+                    int(pace * TUNING.stretch) + 1, self.end * hot * TUNING.cooling ** (passed / seconds)
+                )
                 tell(f"refine: {duration(self.end * 1e6)}")
-            self.cut(max(CUT_PART * seconds, SHORTEST))
+            self.cut(max(TUNING.cut_part * seconds, TUNING.shortest))
+
+
+@kernel
+def copy(plan: Plan, to: Plan) -> None:
+    """Copy a plan into another's arrays."""
+    length = plan.length[0]
+    to.length[0] = length
+    to.slot[:length], to.begins[:length] = plan.slot[:length], plan.begins[:length]
+    to.start[:length] = plan.start[:length]
+    to.route[:], to.origin[:], to.goal[:], to.size[:] = plan.route, plan.origin, plan.goal, plan.size
+
+
+@kernel
+def sort(plan: Plan) -> None:
+    """Put the messages in the order of their starts; those that start together stay as they stand."""
+    slot, begins, start = plan.slot, plan.begins, plan.start
+    for place in range(1, plan.length[0]):
+        a, b, c = slot[place], begins[place], start[place]
+        at = place
+        while at > 0 and start[at - 1] > c:
+            slot[at], begins[at], start[at] = slot[at - 1], begins[at - 1], start[at - 1]
+            at -= 1
+        slot[at], begins[at], start[at] = a, b, c
+
+
+@kernel
+def _chosen(rng: np.random.Generator, plan: Plan, last: int, waits: Int32Array, path: Int32Array) -> int:
+    """Return a place to change something at: on the critical path, or anywhere."""
+    length = plan.length[0]
+    if rng.random() < TUNING.critical:
+        count, at = 0, last
+        while at >= 0:
+            path[count] = at
+            count += 1
+            at = waits[at]
+        head = path[int(rng.random() * count)]
+        return head + int(rng.random() * (end_of(plan, head) - head))
+    return int(rng.random() * length)
+
+
+@kernel
+def anneal(
+    roads: Roads,
+    parcels: Parcels,
+    plans: tuple[Plan, Plan, Plan],
+    times: tuple[Times, Times],
+    rng: np.random.Generator,
+    ends: FloatArray,
+    rounds: int,
+    heat: float,
+) -> int:
+    """Change the first plan for some rounds; the third becomes the best that was found.
+
+    Parameters
+    ----------
+    roads, parcels
+        The problem.
+    plans
+        The plan, room for another, and the best so far.
+    times
+        Room for the times of two.
+    rng
+        Where random numbers come from.
+    ends
+        float64, shape (1,): when the best ends; it changes.
+    rounds
+        Changes that are tried.
+    heat
+        Seconds: an end this much later is accepted once in e times.
+
+    Returns
+    -------
+    int
+        Which of the first two plans is the plan then.
+    """
+    plan, trial, best = plans
+    own, spare = times
+    sort(plan)
+    end, last, mean = play(roads, parcels.of, plan, own, NEVER)
+    value, which = end + TUNING.mean * mean, 0
+    path = np.empty(len(plan.slot), np.int32)
+    for _ in range(rounds):
+        copy(plan, trial)
+        place = _chosen(rng, plan, last, own.waits, path)
+        if not change(rng, roads, parcels, trial, place, own):
+            continue
+        limit = value - heat * np.log(1 - rng.random())
+        end, _, mean = play(roads, parcels.of, trial, spare, limit)
+        if end == NEVER or end + TUNING.mean * mean > limit:
+            continue
+        sort(trial)
+        plan, trial, which = trial, plan, 1 - which
+        value = end + TUNING.mean * mean
+        _, last, _ = play(roads, parcels.of, plan, own, NEVER)  # anew: what waits are places in the sequence
+        if end < ends[0] * (1 - 1e-12):
+            ends[0] = end
+            copy(plan, best)
+    return which

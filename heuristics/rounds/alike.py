@@ -17,6 +17,7 @@ import numpy as np
 
 from tutti.heuristics.rounds.loads import chunks_of
 from tutti.heuristics.rounds.routes import single_messages
+from tutti.heuristics.tacos.bitsets import WORD_BITS
 from tutti.schedules.collective import Collective
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
 from tutti.topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
@@ -25,21 +26,42 @@ from tutti.topologies.graphs.symmetry import UInt64Array, orbits_of
 from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Topology
 
-MOST_RANKS = 1024
-"""More take too long."""
-LIST, MORE = 64, 8
-"""A list has a message a rank, so many at most, and some more; those that bring nothing are not sent."""
-MOVES_A_RANK, MOST_MOVES, WORK = 2**11, 2**15, 2**31
-"""Of one search; and these times what one looks at: messages times ranks."""
-PRICE = 0.2
-"""Of α and a shard's time on the slowest port: what a shard counts that is missing in the end. A list may at
-first lose any part of that with a probability of 1 / e."""
-LATE = 16
-"""So many more if anything is missing: the last shard may wait for several messages."""
-MOST_WAITS = 2
-"""A message waits for so many arrivals at most."""
-WORD = 64
-"""Bits of what a rank knows in one word."""
+
+class Tuning(NamedTuple):
+    """Limits of the search for a list of messages."""
+
+    most_ranks: int
+    """Largest number of ranks. The time of a search grows with its square."""
+    length: int
+    """A list has a message for each rank, up to this number, and `more`."""
+    more: int
+    """Messages of a list beyond that. Those that bring nothing are not sent."""
+    moves_a_rank: int
+    """Moves of a search for each rank."""
+    most_moves: int
+    """Largest number of moves of a search."""
+    work: int
+    """Limit on moves times messages times ranks."""
+    price: float
+    """Cost of a missing shard, in units of α plus a shard's time on the slowest port. At first, a move that
+    costs a part of it is accepted with a probability of 1 / e."""
+    late: int
+    """Missing shards that are added if any is missing: the last may wait for several messages."""
+    most_waits: int
+    """Largest number of arrivals that a message waits for before it leaves."""
+
+
+TUNING = Tuning(
+    most_ranks=1024,
+    length=64,
+    more=8,
+    moves_a_rank=2**11,
+    most_moves=2**15,
+    work=2**31,
+    price=0.2,
+    late=16,
+    most_waits=2,
+)
 
 
 class Alike(NamedTuple):
@@ -134,7 +156,7 @@ class Network(NamedTuple):
         Messages that would pass two links alike are left out: those of all ranks could not go at once.
         """
         ranks = topology.num_ranks
-        if not 2 < ranks <= MOST_RANKS or topology.multicast | topology.aggregate:
+        if not 2 < ranks <= TUNING.most_ranks or topology.multicast | topology.aggregate:
             return None
         nodes, links = free_group(topology)
         if len(nodes) < ranks:
@@ -168,8 +190,8 @@ class Network(NamedTuple):
             Whether for each rank there are other data: a message carries those of all to whom it leads.
         """
         ranks = self.alike.seen.shape[1]
-        length = min(ranks, LIST) + MORE
-        words = -(-ranks // WORD)
+        length = min(ranks, TUNING.length) + TUNING.more
+        words = -(-ranks // WORD_BITS)
         lists = Timeline(
             rng.choice(self.alike.choice, length), np.zeros(length, np.int64), np.full(length, ranks)
         )
@@ -182,8 +204,8 @@ class Network(NamedTuple):
             np.zeros(ranks, np.int64),
             np.zeros(length, np.int64),
         )
-        price = PRICE * float(self.alike.alpha.max() + size * self.alike.slowness.max())
-        count = min(MOVES_A_RANK * ranks, MOST_MOVES, WORK // (length * ranks))
+        price = TUNING.price * float(self.alike.alpha.max() + size * self.alike.slowness.max())
+        count = min(TUNING.moves_a_rank * ranks, TUNING.most_moves, TUNING.work // (length * ranks))
         heat, moves = price * (1 - rng.random()), rng.random((count, 4))
         time = _anneal(self.alike, lists, size, each, price, heat, moves, played, flights)
         return time, played
@@ -266,7 +288,7 @@ def _anneal(
     now = Timeline(best.message.copy(), best.waits.copy(), best.most.copy())
     then = Timeline(best.message.copy(), best.waits.copy(), best.most.copy())
     missing, end = _play(alike, now, size, each, played, flights)
-    cost, least = end + price * (missing + LATE * (missing > 0)), np.inf if missing else end
+    cost, least = end + price * (missing + TUNING.late * (missing > 0)), np.inf if missing else end
     for number in range(len(moves)):
         _assign(then, now)
         which, chance = moves[number, 0], moves[number, 3]
@@ -274,7 +296,7 @@ def _anneal(
         if which < 0.35:
             then.message[one] = alike.choice[int(moves[number, 2] * kinds)]
         elif which < 0.42:
-            then.waits[one] = int(moves[number, 2] * (MOST_WAITS + 1))
+            then.waits[one] = int(moves[number, 2] * (TUNING.most_waits + 1))
         elif which < 0.5:
             then.most[one] = 1 + min(ranks, int(moves[number, 2] * 2 * ranks))
         elif which < 0.85:
@@ -284,7 +306,7 @@ def _anneal(
             then.message[one] = alike.choice[int(moves[number, 2] * kinds)]
             then.waits[one], then.most[one] = 0, ranks
         missing, end = _play(alike, then, size, each, played, flights)
-        worse = end + price * (missing + LATE * (missing > 0)) - cost
+        worse = end + price * (missing + TUNING.late * (missing > 0)) - cost
         if worse <= 0 or chance < np.exp(-worse / (heat * (1 - number / len(moves)))):
             _assign(now, then)
             cost += worse
@@ -418,8 +440,8 @@ def _new(
     one, count = np.uint64(1), 0
     brings.fill(np.uint64(0))
     for rank in range(len(seen)):
-        if carried[rank // WORD] >> np.uint64(rank % WORD) & one:
-            word, bit = seen[rank] // WORD, one << np.uint64(seen[rank] % WORD)
+        if carried[rank // WORD_BITS] >> np.uint64(rank % WORD_BITS) & one:
+            word, bit = seen[rank] // WORD_BITS, one << np.uint64(seen[rank] % WORD_BITS)
             if promised[word] & bit == 0 and count < most:
                 brings[word] |= bit
                 flights.by[seen[rank]], flights.own[seen[rank]] = place, rank

@@ -19,12 +19,21 @@ from tutti.topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array
 from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Topology
 
-ROUNDS = 4
-"""How often all choose, unless that is more work."""
-MOST_CUTS, FEW_CHUNKS = 8, 2**9
-"""Each datum is cut in so many parts at most, so that no more chunks than these are told to every rank."""
-WORK = 2**28
-"""Messages times data times rounds."""
+
+class Tuning(NamedTuple):
+    """Limits of the choice of messages for data."""
+
+    rounds: int
+    """Number of times that all data choose."""
+    most_cuts: int
+    """Largest number of parts of a datum. More are balanced better."""
+    few_chunks: int
+    """Number of chunks for each pair of ranks up to which data are cut."""
+    work: int
+    """Limit on messages times data times rounds: some seconds."""
+
+
+TUNING = Tuning(rounds=4, most_cuts=8, few_chunks=2**9, work=2**28)
 
 
 class Spans(NamedTuple):
@@ -122,7 +131,7 @@ def loaded(problem: Problem, routes: Routes, messages: Messages) -> Schedule:
 
 def chunks_of(what: Collective) -> Chunks:
     """Return the data of a collective, cut in equally many parts each."""
-    return Chunks.even(what, max(1, min(MOST_CUTS, FEW_CHUNKS // what.num_ranks**2)))
+    return Chunks.even(what, max(1, min(TUNING.most_cuts, TUNING.few_chunks // what.num_ranks**2)))
 
 
 def wanted_of(what: Collective) -> BoolArray:
@@ -134,7 +143,7 @@ def wanted_of(what: Collective) -> BoolArray:
 
 
 def _rounds(work: int) -> int:
-    return max(1, min(ROUNDS, WORK // max(work, 1)))
+    return max(1, min(TUNING.rounds, TUNING.work // max(work, 1)))
 
 
 @kernel

@@ -19,7 +19,7 @@ from typing import Annotated, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
-from tutti.heuristics.rounds.alike import MOST_RANKS as MOST_ALIKE
+from tutti.heuristics.rounds.alike import TUNING as ALIKE
 from tutti.heuristics.rounds.alike import Network
 from tutti.heuristics.rounds.loads import loaded, wanted_of
 from tutti.heuristics.rounds.routes import MessageRoutes, translations
@@ -50,23 +50,42 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import transpose
 
 T = TypeVar("T")
-MOST_RANKS, MANY = 256, 64
-"""Every rank may send to every other at every moment. Of more than many that are alike only what is the same
-seen from each is looked for."""
-SEARCHES = 2**14
-"""Times ranks: for what is the same seen from each."""
-FURTHER = (1, 2, 4, 8, 16, 32, 64)
-"""So many times the least α messages may go on after all could be known."""
-FEW = 3
-"""How many of these are tried for allreduces in clusters."""
-WORK = 2**25
-"""Messages times data of one schedule: it may go on for as many rounds as that allows."""
-MOST_TRANSFERS = 2**22
-"""Of an allreduce in one shot."""
-MOST_SETS = 8
-"""Sets of symmetries that are tried."""
-LONGEST = 2**10
-"""So many times the least α is given to all that know each other."""
+
+
+class Tuning(NamedTuple):
+    """Which messages are tried, and how much work that may be."""
+
+    most_ranks: int
+    """Largest number of ranks, as every rank may send to every other at every moment."""
+    many: int
+    """Number of ranks up to which messages need not be the same seen from each rank."""
+    searches: int
+    """Limit on ranks times searches for messages that are the same seen from each rank."""
+    further: tuple[int, ...]
+    """Multiples of the least α for which messages may go on after all could be known."""
+    few: int
+    """Number of these that are tried for allreduces in clusters."""
+    work: int
+    """Limit on messages times data of a schedule. It bounds for how long messages go on."""
+    most_transfers: int
+    """Largest number of transfers of an allreduce in one shot."""
+    most_sets: int
+    """Largest number of sets of symmetries that are tried."""
+    longest: int
+    """Multiples of the least α after which the search for messages gives up."""
+
+
+TUNING = Tuning(
+    most_ranks=256,
+    many=64,
+    searches=2**14,
+    further=(1, 2, 4, 8, 16, 32, 64),
+    few=3,
+    work=2**25,
+    most_transfers=2**22,
+    most_sets=8,
+    longest=2**10,
+)
 
 
 @dataclass(frozen=True)
@@ -127,7 +146,7 @@ def synthesize(problem: Problem, options: RoundsOptions, rng: np.random.Generato
     if what.kind is Kind.REDUCE_SCATTER:
         return _scattered(backwards, topology, what, size)
     found = list(forwards.sums(problem))
-    if found and topology.num_ranks > MANY and _is_short(topology, size):
+    if found and topology.num_ranks > TUNING.many and _is_short(topology, size):
         return found[0]
     ways = _allreduces(forwards, backwards, what, size)
     for left, way in zip(range(len(ways), 0, -1), ways, strict=True):
@@ -139,7 +158,11 @@ def synthesize(problem: Problem, options: RoundsOptions, rng: np.random.Generato
 
 
 def _scattered(
-    backwards: Synthesizer, topology: Topology, what: Collective, size: Fraction, most: int = len(FURTHER)
+    backwards: Synthesizer,
+    topology: Topology,
+    what: Collective,
+    size: Fraction,
+    most: int = len(TUNING.further),
 ) -> Schedule:
     """Return a reduce-scatter: an allgather on the transposed network, backwards."""
     return reverse(backwards.fastest(what.with_kind(Kind.ALLGATHER), size, most), topology)
@@ -153,10 +176,10 @@ def _allreduces(
 
     def in_clusters(members: int) -> Schedule:
         clusters, spread = forwards.clusters(members), None
-        scatter = _scattered(backwards, topology, everyone, size * len(clusters), FEW)
+        scatter = _scattered(backwards, topology, everyone, size * len(clusters), TUNING.few)
         if members > 1:
             groups = collective(Kind.ALLGATHER, what.num_ranks, groups=clusters.tolist())
-            spread = forwards.fastest(groups, size, FEW)
+            spread = forwards.fastest(groups, size, TUNING.few)
         return allreduce_in_clusters(what, clusters, scatter, spread)
 
     def in_halves() -> Schedule:
@@ -188,26 +211,29 @@ class Synthesizer:
         self.topology, self.variants, self.rng, self.until = topology, variants, rng, until
         self.found: dict[bytes, list[Variant]] = {}
 
-    def fastest(self, what: Collective, size: Fraction, most: int = len(FURTHER)) -> Schedule:
+    def fastest(self, what: Collective, size: Fraction, most: int = len(TUNING.further)) -> Schedule:
         """Return the fastest allgather or all-to-all over the fewest messages, or over more."""
 
         def made(variant: Variant, further: int) -> tuple[float, Schedule]:
             schedule = loaded(Problem(self.topology, what, size), *variant.messages(further))
             return simulate(schedule, size).time, schedule
 
-        searches, many = -(-2 * self.variants * most // len(FURTHER)), self.topology.num_ranks > MANY
+        searches, many = (
+            -(-2 * self.variants * most // len(TUNING.further)),
+            self.topology.num_ranks > TUNING.many,
+        )
         alike = list(self._alike(what, size, searches)) if many else []
         if alike:
             return alike[0][1]
-        if self.topology.num_ranks > MOST_RANKS:
+        if self.topology.num_ranks > TUNING.most_ranks:
             raise _too_many(self.topology)
         first, *others = self.fewest(wanted_of(what))
         found = [(*made(first, 0), first)]
         alike += [] if many else self._alike(what, size, searches)
         found += ((*made(one, 0), one) for one in self._in_time(others))
         time, schedule, variant = min(found, key=lambda one: one[0])
-        longest = WORK // (self.topology.num_links * len(what.items))
-        further = (rounds for rounds in FURTHER[:most] if rounds <= longest)
+        longest = TUNING.work // (self.topology.num_links * len(what.items))
+        further = (rounds for rounds in TUNING.further[:most] if rounds <= longest)
         extended = (made(variant, rounds) for rounds in self._in_time(further))
         return min([(time, schedule), *alike, *extended], key=lambda one: one[0])[1]
 
@@ -218,7 +244,7 @@ class Synthesizer:
             return
         each = what.kind is Kind.ALL_TO_ALL
         shard = float(size * what.items.share[0])
-        searches = max(1, min(searches, SEARCHES // what.num_ranks))
+        searches = max(1, min(searches, TUNING.searches // what.num_ranks))
         tried = (network.searched(shard, self.rng, each=each) for _ in self._in_time(range(searches)))
         time, played = min(tried, key=lambda one: one[0], default=(math.inf, None))
         if time < math.inf and played is not None:
@@ -243,10 +269,10 @@ class Synthesizer:
     def cluster_sizes(self) -> list[int]:
         """Return the sizes of clusters in which an allreduce may be done."""
         ranks = self.topology.num_ranks
-        if ranks > MANY and self._network is not None:
+        if ranks > TUNING.many and self._network is not None:
             return []
         sizes = (size for size in range(1, ranks) if ranks % size == 0)
-        return [size for size in sizes if ranks * ranks * (ranks // size) <= MOST_TRANSFERS]
+        return [size for size in sizes if ranks * ranks * (ranks // size) <= TUNING.most_transfers]
 
     def clusters(self, size: int) -> Int64Array:
         """Return clusters of a size: ranks in a row, or equally far apart if these know all sooner."""
@@ -277,7 +303,7 @@ class Synthesizer:
         found = self._variants(wanted, first)
         while not found:
             few, more = more, max(1, 2 * more)
-            if more > LONGEST:
+            if more > TUNING.longest:
                 name = self.topology.name
                 raise NoSchedule(f"min_latency found no messages on {name} by which all ranks know all")
             found = self._variants(wanted, first + more * step)
@@ -309,7 +335,9 @@ class Synthesizer:
         symmetries = translations(self.topology) if self._chooses else []
         counts = range(len(symmetries), -1, -1)
         sets = [list(used) for count in counts for used in combinations(symmetries, count)]
-        return [MessageRoutes.of(self.topology, used) for used in [*sets[:-1][: MOST_SETS - 1], sets[-1]]]
+        return [
+            MessageRoutes.of(self.topology, used) for used in [*sets[:-1][: TUNING.most_sets - 1], sets[-1]]
+        ]
 
     def _variants(self, wanted: BoolArray, until: int, *networks: MessageRoutes) -> list[Variant]:
         """Return those of the networks (of all) on which messages are found, and these."""
@@ -325,15 +353,15 @@ class Synthesizer:
 def check(problem: Problem, options: RoundsOptions) -> None:
     """Raise `Unsupported` for over 256 ranks, if they cannot be alike behind switches."""
     topology, ranks = problem.topology, problem.topology.num_ranks
-    if ranks > MOST_RANKS and not (
-        ranks <= MOST_ALIKE and problem.collective.plain and _forwarding(topology)
+    if ranks > TUNING.most_ranks and not (
+        ranks <= ALIKE.most_ranks and problem.collective.plain and _forwarding(topology)
     ):
         raise _too_many(topology)
 
 
 def _too_many(topology: Topology) -> Unsupported:
     return METHOD.unsupported(
-        f"takes at most {MOST_RANKS} ranks, or {MOST_ALIKE} that are all alike behind switches, "
+        f"takes at most {TUNING.most_ranks} ranks, or {ALIKE.most_ranks} that are all alike behind switches, "
         f"in one collective of equal shards; {topology.name} has {topology.num_ranks}"
     )
 
@@ -356,7 +384,7 @@ METHOD = Method(
     capabilities=Capabilities(
         (*BY_ALLGATHER, Kind.ALL_TO_ALL),
         Groups.ANY,
-        further=f"at most {MOST_RANKS} ranks, {MOST_ALIKE} if alike",
+        further=f"at most {TUNING.most_ranks} ranks, {ALIKE.most_ranks} if alike",
     ),
     check=check,
     size_dependent=lambda problem, options: True,

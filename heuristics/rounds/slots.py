@@ -21,20 +21,29 @@ from tutti.topologies.graphs.symmetry import UInt64Array
 from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Topology
 
-MOST_MOMENTS = 64
-"""Where α has more sums, messages leave at so many moments alike far apart."""
-NEGLIGIBLE = 64
-"""An α that many times less than the largest counts as none."""
-MOVES = 2**14
-"""Of one search."""
-WORK = 2**27
-"""Messages times words of what is known: so much is looked at in one search at most."""
-MOST_SLOTS = 2**23
-"""Routes times moments: where there are more nothing is searched."""
-HOPELESS = 8
-"""A search ends if after this part of its moves more is missing than this part of what was at first."""
-HEAT = 0.5
-"""So many shards for each message of a slot a move may lose at first, with a probability of 1 / e."""
+
+class Tuning(NamedTuple):
+    """Limits of the search for slots."""
+
+    most_moments: int
+    """Largest number of moments at which messages may leave. If α has more sums, they are evenly spaced."""
+    negligible: int
+    """An α that is this many times less than the largest counts as 0."""
+    moves: int
+    """Moves of a search. More find messages where α is scarcer."""
+    work: int
+    """Limit on a search's moves times messages times words of what is known: some seconds."""
+    most_slots: int
+    """Limit on routes times moments. Larger networks are not searched."""
+    hopeless: int
+    """After 1 / `hopeless` of its moves, a search ends if more than 1 / `hopeless` is still missing."""
+    heat: float
+    """Shards for each message of a slot that a move may lose at first, with a probability of 1 / e."""
+
+
+TUNING = Tuning(
+    most_moments=64, negligible=64, moves=2**14, work=2**27, most_slots=2**23, hopeless=8, heat=0.5
+)
 
 
 class Messages(NamedTuple):
@@ -102,9 +111,11 @@ class Use(NamedTuple):
 
 
 def alpha_or_hops(topology: Topology) -> Int64Array:
-    """Return α of each link over its denominator, 0 for `NEGLIGIBLE` ones; 1 each if there is none."""
+    """Return α of each link over its denominator, 0 for `TUNING.negligible` ones; 1 each if there is none."""
     alpha = topology.alpha.numerators
-    return np.where(alpha > alpha.max() // NEGLIGIBLE, alpha, 0) if alpha.any() else np.ones_like(alpha)
+    return (
+        np.where(alpha > alpha.max() // TUNING.negligible, alpha, 0) if alpha.any() else np.ones_like(alpha)
+    )
 
 
 def moments(topology: Topology, until: int) -> Int64Array:
@@ -114,8 +125,8 @@ def moments(topology: Topology, until: int) -> Int64Array:
     while True:
         longer = np.unique(np.add.outer(found, steps))
         longer = np.union1d(found, longer[longer <= until])
-        if len(longer) > MOST_MOMENTS:
-            return np.unique(np.linspace(0, until, MOST_MOMENTS).astype(np.int64))
+        if len(longer) > TUNING.most_moments:
+            return np.unique(np.linspace(0, until, TUNING.most_moments).astype(np.int64))
         if len(longer) == len(found):
             return found
         found = longer
@@ -138,7 +149,7 @@ def search(
         For the moves.
     """
     count, words = len(slots.moments), -(-topology.num_ranks // 64)
-    if len(slots.source) * count > MOST_SLOTS:
+    if len(slots.source) * count > TUNING.most_slots:
         return None
     kind, moment = np.divmod(np.arange((len(slots.classes) - 1) * count), count)
     way = slots.classes[kind]
@@ -147,7 +158,11 @@ def search(
     use = _unused(slots, until)
     _fill_idle(slots, use, np.flatnonzero(in_time & free))
     choice = np.flatnonzero(in_time & ~free)
-    moves = min(MOVES, WORK // (topology.num_links * count * words + len(kind))) if len(choice) else 0
+    moves = (
+        min(TUNING.moves, TUNING.work // (topology.num_links * count * words + len(kind)))
+        if len(choice)
+        else 0
+    )
     room = Room(
         np.empty(len(kind), dtype=np.int64),
         _as_words(wanted),
@@ -169,7 +184,7 @@ def _as_words(table: BoolArray) -> UInt64Array:
 def longer(slots: Slots, use: Use, until: int) -> tuple[Slots, Use]:
     """Return the same use of slots until later, with idle links used too, the least used routes first."""
     least = int(slots.alpha[slots.alpha > 0].min())
-    step = max(least, until // MOST_MOMENTS)
+    step = max(least, until // TUNING.most_moments)
     further = slots._replace(moments=np.union1d(slots.moments, np.arange(0, until + 1, step)))
     kind, moment = np.divmod(np.flatnonzero(use.filled), len(slots.moments))
     place = np.searchsorted(further.moments, slots.moments[moment])
@@ -305,9 +320,9 @@ def _anneal(
 ) -> int:
     """Fill slots, one of `choice` a move, until nothing is missing or moves end; return what is missing."""
     now = _missing(slots, use.filled, events, room)
-    few = now // HOPELESS
+    few = now // TUNING.hopeless
     for number in range(len(moves)):
-        if number == len(moves) // HOPELESS and now > few:
+        if number == len(moves) // TUNING.hopeless and now > few:
             break
         slot = choice[int(moves[number, 0] * len(choice))]
         if now == 0 or use.filled[slot]:
@@ -318,7 +333,7 @@ def _anneal(
         _fill(slots, use, slot)
         then = _missing(slots, use.filled, events, room)
         kind = slot // len(slots.moments)
-        heat = HEAT * (slots.classes[kind + 1] - slots.classes[kind]) * (1 - number / len(moves))
+        heat = TUNING.heat * (slots.classes[kind + 1] - slots.classes[kind]) * (1 - number / len(moves))
         if moves[number, 1] < np.exp((now - then) / heat):
             now = then
         else:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tutti.heuristics.rounds.alike import TUNING as ALIKE
 from tutti.heuristics.rounds.alike import Alike, Network
 from tutti.schedules.message_durations import tick_of
 from tutti.schedules.method import Problem
@@ -24,19 +25,39 @@ from tutti.topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array
 from tutti.topologies.graphs.symmetry import UInt64Array
 from tutti.topologies.kernels import kernel, now
 
-MOST_SUBGROUPS = 64
-"""Through which a sum may grow."""
-MOST_COSETS = 16
-"""Of a subgroup in the next: their sums are found as fast as they can be, nearly always."""
-MOVES, SEARCHES, MORE = 2**8, 3, 4
-"""For each coset in a search; how many searches there are; and so many more messages than half the cosets."""
-PRICE, HEAT = 1.0, 0.2
-"""Of a message's time: what each doubling counts that is missing in the end; and what of that may be lost at
-first, with a probability of 1 / e."""
-MOST_WAITS = 2
-"""A message waits for so many arrivals at most."""
-MOST_TRANSFERS = 2**25
-"""Of a schedule."""
+
+class Tuning(NamedTuple):
+    """Limits of the search for sums."""
+
+    most_subgroups: int
+    """Largest number of subgroups through which a sum may grow."""
+    most_cosets: int
+    """Largest number of cosets of a subgroup in the next. Of up to 16, nearly all fastest sums are found."""
+    moves: int
+    """Moves of a search for each coset."""
+    searches: int
+    """Number of searches. The best result is kept."""
+    more: int
+    """Messages of a list beyond half the number of cosets."""
+    price: float
+    """Cost of each doubling of the sum that is missing in the end, in units of a message's time."""
+    heat: float
+    """Part of `price` that a move may lose at first, with a probability of 1 / e."""
+    most_transfers: int
+    """Largest number of transfers of a schedule."""
+
+
+TUNING = Tuning(
+    most_subgroups=64,
+    most_cosets=16,
+    moves=2**8,
+    searches=3,
+    more=4,
+    price=1.0,
+    heat=0.2,
+    most_transfers=2**25,
+)
+
 NEVER = 2**62
 """When a sum arrives that is not sent, in ticks."""
 
@@ -101,7 +122,7 @@ def allreduce(network: Network, problem: Problem, until: float, rng: np.random.G
     alpha = np.array([-(-topology.alpha[one] // tick) for one in link], np.int64)
     held = alpha + np.array([-(-size / topology.bandwidth[one] // tick) for one in link], np.int64)
     sent = _chain(network, Times(alpha, held), until, rng)
-    if sent is None or len(sent.kind) * topology.num_ranks**2 > MOST_TRANSFERS:
+    if sent is None or len(sent.kind) * topology.num_ranks**2 > TUNING.most_transfers:
         return None
     ranks, chunks = topology.num_ranks, Chunks.even(problem.collective, 1)
     count = len(sent.kind) * ranks
@@ -137,7 +158,11 @@ def _chain(network: Network, times: Times, until: float, rng: np.random.Generato
             return sent
         for other, larger in enumerate(found):
             times_larger = int(larger.sum()) / int(found[place].sum())
-            if other in best or not 1 < times_larger <= MOST_COSETS or not (larger >= found[place]).all():
+            if (
+                other in best
+                or not 1 < times_larger <= TUNING.most_cosets
+                or not (larger >= found[place]).all()
+            ):
                 continue
             growth = Growth.of(network.alike, network.elements, found[place], larger)
             key = growth.seen.tobytes(), growth.port.tobytes(), growth.offsets.tobytes()
@@ -169,12 +194,12 @@ def _subgroups(elements: Int32Array) -> list[BoolArray]:
 
     for rank in range(ranks):
         add(np.isin(np.arange(ranks), [0, rank]))
-        if len(found) == MOST_SUBGROUPS:
+        if len(found) == TUNING.most_subgroups:
             break
     cyclic = list(found.values())
     for first in cyclic:
         for second in cyclic:
-            if len(found) < 2 * MOST_SUBGROUPS:
+            if len(found) < 2 * TUNING.most_subgroups:
                 add(first | second)
     add(np.ones(ranks, np.bool_))
     return sorted(found.values(), key=lambda group: int(group.sum()))
@@ -183,11 +208,11 @@ def _subgroups(elements: Int32Array) -> list[BoolArray]:
 def _searched(growth: Growth, times: Times, rng: np.random.Generator) -> Sent | None:
     """Return the fastest messages found by which a sum is that of all cosets; None for none."""
     kinds, cosets = growth.seen.shape
-    length, best = cosets // 2 + MORE, None
-    for _ in range(SEARCHES if kinds else 0):
+    length, best = cosets // 2 + TUNING.more, None
+    for _ in range(TUNING.searches if kinds else 0):
         lists = np.stack([rng.integers(kinds, size=length), np.zeros(length, np.int64)])
         sent = np.full(length, -1)
-        end = _anneal(growth, times, lists, rng.random((MOVES * cosets, 4)), sent)
+        end = _anneal(growth, times, lists, rng.random((TUNING.moves * cosets, 4)), sent)
         if end >= 0 and (best is None or end < best.end):
             used = sent >= 0
             best = Sent(tuple(sent[used].tolist()), tuple(lists[0][used].tolist()), end)
@@ -202,7 +227,7 @@ def _anneal(growth: Growth, times: Times, best: Int64Array, moves: FloatArray, s
     """
     length, kinds = best.shape[1], len(growth.seen)
     now, then = best.copy(), best.copy()
-    price = PRICE * (times.alpha.max() + times.held.max())
+    price = TUNING.price * (times.alpha.max() + times.held.max())
     arrival, sums, free = np.zeros(length, np.int64), np.zeros(length, np.uint64), np.zeros_like(times.alpha)
     missing, end = _play(growth, times, now, sent, arrival, sums, free)
     cost, least = end + price * missing, -1 if missing > 0 else end
@@ -213,7 +238,7 @@ def _anneal(growth: Growth, times: Times, best: Int64Array, moves: FloatArray, s
         if which < 0.5:
             then[0, one] = int(moves[number, 2] * kinds)
         elif which < 0.65:
-            then[1, one] = int(moves[number, 2] * (MOST_WAITS + 1))
+            then[1, one] = int(moves[number, 2] * (ALIKE.most_waits + 1))
         elif which < 0.8:
             then[:, one], then[:, other] = now[:, other], now[:, one]
         else:
@@ -221,7 +246,7 @@ def _anneal(growth: Growth, times: Times, best: Int64Array, moves: FloatArray, s
             then[0, one], then[1, one] = int(moves[number, 2] * kinds), 0
         missing, end = _play(growth, times, then, sent, arrival, sums, free)
         worse = end + price * missing - cost
-        if worse <= 0 or chance < np.exp(-worse / (price * HEAT * (1 - number / len(moves)))):
+        if worse <= 0 or chance < np.exp(-worse / (price * TUNING.heat * (1 - number / len(moves)))):
             now[:] = then
             cost += worse
             if missing == 0 and (least < 0 or end < least):

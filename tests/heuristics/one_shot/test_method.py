@@ -9,6 +9,7 @@ from tests.schedules.builders import step_loads
 from tests.schedules.programs.runs import outcome
 from tutti.experiments.registry import METHODS
 from tutti.heuristics.one_shot import METHOD, OneShotOptions
+from tutti.heuristics.one_shot.roots import TUNING
 from tutti.schedules import Problem
 from tutti.schedules.collective import collective
 from tutti.schedules.files.schedule_file import content_hash
@@ -129,7 +130,7 @@ def test_a_terabyte_is_in_few_pieces_and_near_the_bound():
 @pytest.mark.parametrize("network", ["mesh:5", "mesh:5?alpha=0.1us"])
 def test_up_to_a_gigabyte_the_most_pieces_change_nothing(network, monkeypatch):
     bounded = content_hash(made(network, 10**9))
-    monkeypatch.setattr("tutti.heuristics.one_shot.method.MOST_PIECES", 2**19)
+    monkeypatch.setattr("tutti.heuristics.one_shot.method.TUNING", TUNING._replace(most_pieces=2**19))
     assert content_hash(made(network, 10**9)) == bounded
 
 
