@@ -32,6 +32,7 @@ from tutti.schedules.verify import VerificationError, verify
 from tutti.topologies.errors import InputError, NoSchedule, Unsupported
 from tutti.topologies.exact import (
     INT64_MAX,
+    NONE,
     BoolArray,
     FloatArray,
     Int32Array,
@@ -54,8 +55,6 @@ PARTS = (4, 2, 1)
 """In which transfers are cut: the more, the more evenly loaded are links, and the more messages there are."""
 ALIKE = 1 - 1e-12
 """Bandwidths nearer than this are the same, over other denominators."""
-NOTHING = -1
-"""What is no link, no node or no value."""
 
 
 def rerouted(schedule: Schedule, topology: Topology) -> Schedule:
@@ -83,11 +82,11 @@ def rerouted(schedule: Schedule, topology: Topology) -> Schedule:
         In the time clock, where messages get other times, if sums depend on those.
     """
     left, routes = _left(schedule, topology), schedule.route_table
-    dead = np.logical_or.reduceat(left.link_of[routes.links] == NOTHING, routes.offsets[:-1])
+    dead = np.logical_or.reduceat(left.link_of[routes.links] == NONE, routes.offsets[:-1])
     rows = np.flatnonzero(dead[schedule.route])
     wanted, way = np.unique(schedule.route[rows], return_inverse=True)
     ends = np.stack([schedule.route_source, schedule.route_target])[:, wanted]
-    gone = ends[left.node_of[ends] == NOTHING]
+    gone = ends[left.node_of[ends] == NONE]
     if len(gone):
         raise left.no_way(gone[0])
     offsets, links = shortest_routes(topology, *left.node_of[ends])
@@ -185,7 +184,7 @@ class _Left(NamedTuple):
     old, topology
         What it was, and what is left.
     node_of, link_of
-        Int64 and int32, of each node and link of the old one: its number in what is left, or `NOTHING`.
+        Int64 and int32, of each node and link of the old one: its number in what is left, or `NONE`.
     speed
         Float64, of each link of the old one: bytes a second, 0 where it is dead.
     """
@@ -206,11 +205,11 @@ class _Left(NamedTuple):
                 "links and switches may fail"
             )
         number = {label: node for node, label in enumerate(topology.labels)}
-        node_of = np.array([number.get(label, NOTHING) for label in old.labels])
+        node_of = np.array([number.get(label, NONE) for label in old.labels])
         links: dict[tuple[int, int], list[int]] = {}
         for link in range(topology.num_links - 1, -1, -1):
             links.setdefault((int(topology.source[link]), int(topology.target[link])), []).append(link)
-        link_of = np.full(old.num_links, NOTHING, np.int32)
+        link_of = np.full(old.num_links, NONE, np.int32)
         for link, ends in enumerate(
             zip(node_of[old.source].tolist(), node_of[old.target].tolist(), strict=True)
         ):
@@ -222,7 +221,7 @@ class _Left(NamedTuple):
             raise InputError(
                 f"topology {topology.name} has a link {name} that {old.name} has not; links may fail"
             )
-        speed = np.where(link_of == NOTHING, 0.0, topology.bandwidth.floats[link_of])
+        speed = np.where(link_of == NONE, 0.0, topology.bandwidth.floats[link_of])
         return cls(old, topology, node_of, link_of, speed)
 
     def crossed(self, schedule: Schedule) -> BoolArray:
@@ -234,7 +233,7 @@ class _Left(NamedTuple):
     def old_link(self) -> Int32Array:
         """The number that each link that is left had."""
         found = np.empty(self.topology.num_links, np.int32)
-        alive = np.flatnonzero(self.link_of != NOTHING)
+        alive = np.flatnonzero(self.link_of != NONE)
         found[self.link_of[alive]] = alive
         return found
 
@@ -370,9 +369,9 @@ def _moved(schedule: Schedule, chosen: BoolArray, left: _Left) -> Schedule:
     links = routes.links.copy()
     for _ in range(SWEEPS):
         wrong, links = _choose(table, steps, schedule.clock is Clock.STEP, network, values.copy(), links)
-        if wrong != NOTHING:
+        if wrong != NONE:
             ends = table.source[wrong], table.target[wrong]
-            raise left.no_way(next((node for node in ends if left.node_of[node] == NOTHING), ends[1]))
+            raise left.no_way(next((node for node in ends if left.node_of[node] == NONE), ends[1]))
     ways = [tuple(links[table.begin[row] : table.end[row]].tolist()) for row in table.chosen]
     known = {_links_of(routes, route): int(route) for route in np.unique(schedule.route[table.chosen])}
     new = [way for way in dict.fromkeys(ways) if way not in known]
@@ -403,7 +402,7 @@ def _cells(schedule: Schedule, chosen: BoolArray) -> tuple[Int64Array, Int64Arra
 def _initial(schedule: Schedule, cells: Int64Array) -> Int32Array:
     """Return a number of the value of each cell at each node at the start, int32 (nodes, cells)."""
     what = schedule.collective
-    values = np.full((schedule.topology.num_nodes, len(cells)), NOTHING, np.int32)
+    values = np.full((schedule.topology.num_nodes, len(cells)), NONE, np.int32)
     item = schedule.chunks.item[cells]
     start, group = what.items.start[item], what.items.group[item]
     alone = np.flatnonzero(start != EVERYONE)
@@ -446,7 +445,7 @@ def _choose(
             used = rows.end[row]
             _add(load, rows, row, links, 1)
         new = _deliver(rows, given, high, at_once, value, new)
-    return NOTHING, links[:used]
+    return NONE, links[:used]
 
 
 @kernel
@@ -497,7 +496,7 @@ def _may_send(rows: _Rows, row: int, network: _Network, value: Int32Array, node:
     if len(value) == 0 or rows.adds[row] or not network.able[node]:
         return False
     for cell in range(rows.first[row], rows.last[row]):
-        if value[node, cell] != value[source, cell] or value[node, cell] == NOTHING:
+        if value[node, cell] != value[source, cell] or value[node, cell] == NONE:
             return False
     return True
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tutti.schedules.collective import Collective
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, IntArray, frozen, offsets_of
+from tutti.topologies.exact import INT32_MAX, BoolArray, Int32Array, Int64Array, IntArray, frozen, offsets_of
 from tutti.topologies.topology import Topology
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("chunk", "route", "order", "count", "reduce")
 """Of the table of transfers; each may be None but the first two."""
-MOST_CHUNKS = 2**31 - 1
+MOST_CHUNKS = INT32_MAX
 """A chunk's number fits 32 bits."""
 NO_COPY = -1
 """In `Chunks.copy_of`: a chunk that is no copy."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import traceback
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +80,32 @@ def visible(text: str) -> str:
     'a?b'
     """
     return "".join(sign if sign.isprintable() else "?" for sign in text)
+
+
+SHOWN = 40
+"""Characters of a user's word that an error repeats."""
+
+
+def shortened(text: str, most: int = SHOWN) -> str:
+    """Return a text, cut after some characters: then three dots follow.
+
+    Examples
+    --------
+    >>> shortened("abc", 2), shortened("ab", 2)
+    ('ab...', 'ab')
+    """
+    return text[:most] + "..." * (len(text) > most)
+
+
+def listed(names: Sequence[str], most: int = 4) -> str:
+    """Return the first names, and three dots if there are more.
+
+    Examples
+    --------
+    >>> listed(["a", "b", "c"], 2), listed(["a"], 2)
+    ('a, b, ...', 'a')
+    """
+    return ", ".join(names[:most]) + ", ..." * (len(names) > most)
 
 
 def suggestion(word: str, allowed: Iterable[str]) -> str:

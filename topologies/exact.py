@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from tutti.topologies.errors import InputError
 
+INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 NONE = -1
 """In an array of numbers of things: none of them."""

@@ -41,8 +41,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from tutti.topologies.errors import InputError, suggestion, visible
-from tutti.topologies.exact import Int32Array, Rationals
+from tutti.topologies.errors import SHOWN, InputError, listed, suggestion, visible
+from tutti.topologies.exact import INT32_MAX, NONE, Int32Array, Rationals
 from tutti.topologies.topology import DEFAULT_ALPHA, DEFAULT_BANDWIDTH, Topology
 from tutti.topologies.units import (
     exact_number,
@@ -63,10 +63,6 @@ DRAFTS = ".*.part"
 _KINDS = ("compute", "switch")
 _NODE_KEYS = ("id", "kind", "label", "host", "multicast", "aggregate")
 _EDGE_KEYS = ("source", "target", "key", "bandwidth", "alpha")
-_NO_HOST = -1
-_MAX_HOST = 2**31 - 1
-_NAMED, _LONGEST = 6, 40
-"""A note names at most this many ignored keys, each by at most this many characters."""
 _SLOW = 1e6
 """If no bandwidth given without a unit exceeds this (bytes/s), a note says that the unit may be wrong."""
 _OTHER_NAMES = {
@@ -420,9 +416,7 @@ def _ignored(place: str, entries: list[Mapping[str, Any]], allowed: tuple[str, .
                 ignored[key] = None
     if not ignored:
         return []
-    named = ", ".join(visible(key[:_LONGEST]) for key in list(ignored)[:_NAMED]) + ", ..." * (
-        len(ignored) > _NAMED
-    )
+    named = listed([visible(key[:SHOWN]) for key in ignored], 6)
     return [f"ignored, as no network has it: {named} of {place}"]
 
 
@@ -488,16 +482,16 @@ def _able(nodes: list[Mapping[str, Any]], what: str) -> frozenset[int]:
 
 def _hosts(nodes: list[Mapping[str, Any]]) -> Int32Array | None:
     """Return the hosts, numbered as they come unless numbers are their names; None if no node tells its."""
-    hosts = [node.get("host", _NO_HOST) for node in nodes]
+    hosts = [node.get("host", NONE) for node in nodes]
     for node, host in zip(nodes, hosts, strict=True):
         if isinstance(host, bool) or not isinstance(host, (str, Number)):
             raise InputError(f"host {host!r} of node {node['id']!r} is neither text nor a number")
     if not any("host" in node for node in nodes):
         return None
-    if all(type(host) is int and _NO_HOST <= host <= _MAX_HOST for host in hosts):
+    if all(type(host) is int and NONE <= host <= INT32_MAX for host in hosts):
         return np.array(hosts, dtype=np.int32)
     names = [str(host) for host in hosts]
-    number = {name: place for place, name in enumerate(dict.fromkeys(names))} | {str(_NO_HOST): _NO_HOST}
+    number = {name: place for place, name in enumerate(dict.fromkeys(names))} | {str(NONE): NONE}
     return np.array([number[name] for name in names], dtype=np.int32)
 
 

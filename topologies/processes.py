@@ -33,6 +33,7 @@ from typing import Any
 import psutil
 
 from tutti.topologies.errors import TuttiError
+from tutti.topologies.units import MEGA
 
 POLL_SECONDS = 0.02
 """Between two looks at a watched worker's memory."""
@@ -46,7 +47,6 @@ UNKNOWN = 255
 """The exit status that `multiprocessing` reports for a process whose server is dead: the real one is lost."""
 QUIET_TRACKER = "ignore:resource_tracker"
 """A filter of warnings: the tracker cleans up locks that libraries made in a worker that was killed."""
-MEGABYTE = 10**6
 KIBIBYTE = 2**10
 PR_SET_PDEATHSIG = 1
 READY, START, STOP, PAUSE, RESUME, TELL, DONE, RAISE = range(8)
@@ -205,7 +205,7 @@ class Worker:
         """
         self.busy, self._clock, self._peak = True, _Clock(seconds), 0.0
         self.given = self._clock.began
-        self._memory = float("inf") if memory is None else memory / MEGABYTE
+        self._memory = float("inf") if memory is None else memory / MEGA
         self._notify = _ignore if notify is None else notify
         with contextlib.suppress(ConnectionError):  # a dead process is found by the next step
             self.pipe.send(call)
@@ -508,7 +508,7 @@ def resident_memory(pid: int) -> float:
     """Return the memory in MB that a process, or the largest copy of it, has resident; 0 if it has ended."""
     try:
         every = [psutil.Process(pid), *map(psutil.Process, _copies(pid))]
-        return max(float(process.memory_info().rss) for process in every) / MEGABYTE
+        return max(float(process.memory_info().rss) for process in every) / MEGA
     except psutil.Error:
         return 0.0
 
@@ -535,7 +535,7 @@ def peak_memory() -> float:
     """Return the most memory resident since `reset_peak_memory`, here or in a copy, in MB (10^6 bytes)."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
-        peak = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * KIBIBYTE / MEGABYTE
+        peak = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * KIBIBYTE / MEGA
     except (OSError, StopIteration):
         peak = _megabytes(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
     return max([peak, *_COPIES_MB])
@@ -543,4 +543,4 @@ def peak_memory() -> float:
 
 def _megabytes(most: int) -> float:
     """Return in MB what ``getrusage`` says, which counts bytes on a Mac and KiB elsewhere."""
-    return most * (1 if sys.platform == "darwin" else KIBIBYTE) / MEGABYTE
+    return most * (1 if sys.platform == "darwin" else KIBIBYTE) / MEGA

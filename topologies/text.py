@@ -264,8 +264,6 @@ _FAMILY_TEXT = re.compile(r"([a-z][a-z0-9_]*)(?::(.*))?", re.DOTALL)
 _FABRIC = re.compile("network|rail[0-9]+")
 """Labels of the switches that join the hosts' adapters where hosts come from a tool's file."""
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,9}")
-_SHOWN = 120
-"""How many characters of a text an error repeats."""
 
 
 def parse_topology(text: str) -> Topology:
@@ -356,7 +354,7 @@ def _from_file(path: str, defaults: Mapping[str, Fraction]) -> Topology:
 
 
 def _shown(text: str) -> str:
-    return f"topology {text[:_SHOWN]!r}{'...' * (len(text) > _SHOWN)}"
+    return f"topology {text[:120]!r}{'...' * (len(text) > 120)}"
 
 
 def _is_file(name: str) -> bool:

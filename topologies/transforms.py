@@ -14,12 +14,9 @@ import numpy as np
 
 from tutti.topologies.assembly import check_size
 from tutti.topologies.components import components
-from tutti.topologies.errors import Disconnected, InputError
+from tutti.topologies.errors import Disconnected, InputError, listed
 from tutti.topologies.exact import INT64_MAX, BoolArray, Int64Array, Rationals, frozen
 from tutti.topologies.topology import Topology
-
-_SHOWN = 5
-"""How many nodes an error lists."""
 
 
 def transpose(topology: Topology) -> Topology:
@@ -212,7 +209,7 @@ def links_between(topology: Topology, a: int, b: int, *, both: bool = True) -> l
         near = [topology.labels[node] for node in np.unique(topology.target[topology.source == a])]
         raise InputError(
             f"topology {topology.name} has no link {topology.labels[a]}->{topology.labels[b]}; "
-            f"{topology.labels[a]} has links to {_listed(near)}"
+            f"{topology.labels[a]} has links to {listed(near, 5)}"
         )
     return [int(link) for link in np.flatnonzero(found)]
 
@@ -388,7 +385,7 @@ def _check_whole(topology: Topology, stays: BoolArray, works: BoolArray, name: s
     if len(cut_off):
         raise Disconnected(
             f"topology {name} is not strongly connected: "
-            f"cut off from the rest: {_listed([topology.labels[rank] for rank in cut_off])}"
+            f"cut off from the rest: {listed([topology.labels[rank] for rank in cut_off], 5)}"
         )
 
 
@@ -423,10 +420,6 @@ def _check_nodes(topology: Topology, nodes: Iterable[int], count: int, what: str
 
 def _with_key(name: str, key: str) -> str:
     return f"{name}{'&' if '?' in name else '?'}{key}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + ", ..." * (len(names) > _SHOWN)
 
 
 def among(topology: Topology, members: tuple[int, ...]) -> Topology:

@@ -15,10 +15,16 @@ from fractions import Fraction
 
 from tutti.topologies.errors import InputError, suggestion
 
-_DECIMAL = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
-_BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
+BITS_PER_BYTE = 8
+MEGA = 10**6
+GIGA = 10**9
+"""Also the nanoseconds in a second."""
+GIBI = 2**30
+MICROSECOND = 1e-6
+"""In seconds."""
+_DECIMAL = {"": 1, "k": 10**3, "K": 10**3, "M": MEGA, "G": GIGA, "T": 10**12, "P": 10**15}
+_BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": GIBI, "Ti": 2**40, "Pi": 2**50}
 _PREFIXES = _DECIMAL | _BINARY
-_BITS_PER_BYTE = 8
 
 _NUMBER = r"[+-]?(?:[0-9]+/[0-9]+|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
 _QUANTITY = re.compile(rf"(?P<number>{_NUMBER})\s*(?P<unit>[^\d.].*)?", re.DOTALL)
@@ -43,7 +49,7 @@ _BANDWIDTH = _Quantity(
     units={
         f"{prefix}{letter}{per_second}": Fraction(scale, bits)
         for per_second in ("/s", "ps")
-        for letter, bits in (("B", 1), ("b", _BITS_PER_BYTE))
+        for letter, bits in (("B", 1), ("b", BITS_PER_BYTE))
         for prefix, scale in _PREFIXES.items()
     },
     printed=("GB/s", "MB/s", "TB/s", "KB/s", "B/s", "GiB/s", "MiB/s", "TiB/s", "KiB/s"),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
 
-from tutti.topologies.errors import InputError
+from tutti.topologies.errors import InputError, shortened
 from tutti.topologies.files import read_text
 
 MOST_ELEMENTS = 2**16
@@ -22,7 +22,6 @@ MOST_DEPTH = 64
 MOST_XML = 2**27
 """Bytes."""
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
-_SHOWN = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +55,7 @@ class Element:
 
     def error(self, text: str) -> InputError:
         """Return the error that this element is at fault."""
-        return InputError(f"{self.path}, line {self.line}: <{_cut(self.tag)}> {text}")
+        return InputError(f"{self.path}, line {self.line}: <{shortened(self.tag)}> {text}")
 
     def text(self, name: str) -> str:
         """Return an attribute.
@@ -82,12 +81,10 @@ class Element:
             return default
         text = self.text(name)
         if not _WHOLE_NUMBER.fullmatch(text) or not least <= int(text) <= most:
-            raise self.error(f"has {name}={_cut(text)!r}; a whole number from {least} to {most} is expected")
+            raise self.error(
+                f"has {name}={shortened(text)!r}; a whole number from {least} to {most} is expected"
+            )
         return int(text)
-
-
-def _cut(text: str) -> str:
-    return f"{text[:_SHOWN]}{'...' * (len(text) > _SHOWN)}"
 
 
 def read_xml(
@@ -173,7 +170,7 @@ def parse_xml(
         parser.Parse(text.encode(), True)  # in one piece: in several, a long token is read again each time
     except expat.ExpatError as error:
         reason = expat.ErrorString(error.code)
-        unclosed = f" (is the file cut off? <{_cut(open_elements[-1].tag)}> is not closed)"
+        unclosed = f" (is the file cut off? <{shortened(open_elements[-1].tag)}> is not closed)"
         cut = unclosed * (len(open_elements) > 1 and error.code == _ENDED)
         raise InputError(f"{where}, line {error.lineno}: not XML: {reason}{cut}") from None
     return document.children[0]

@@ -21,7 +21,8 @@ from tutti.schedules.method import Method
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import TuttiError
 from tutti.topologies.kernels import COMPILATION
-from tutti.topologies.processes import MEGABYTE, SHUTDOWN_SECONDS, Caller, End, Ended, Worker, load, step_all
+from tutti.topologies.processes import SHUTDOWN_SECONDS, Caller, End, Ended, Worker, load, step_all
+from tutti.topologies.units import MEGA
 
 PRELOADED = ("tutti.experiments.runner.tasks",)
 """Imported once, by a server that has run nothing and has no threads; workers are forked from it at once."""
@@ -237,7 +238,7 @@ def outcome_of(task: Task, ended: Ended) -> Outcome:
         message = f"a synthesis exceeded the time limit of {task.time_limit:g} s{which}"
         return Outcome("timeout", task.rows("timeout", message))
     if ended.how is End.MEMORY:
-        most = (task.memory or 0) / MEGABYTE
+        most = (task.memory or 0) / MEGA
         return failure(task, f"it took {ended.peak_mb:.0f} MB of memory; its limit is {most:g} MB")
     return failure(task, cause(ended))
 

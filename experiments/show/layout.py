@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import BoolArray, FloatArray, Int64Array
-from tutti.topologies.graphs.grid_structure import NONE, Hosts, LineKind, grid_of, hosts_of
+from tutti.topologies.exact import NONE, BoolArray, FloatArray, Int64Array
+from tutti.topologies.graphs.grid_structure import Hosts, LineKind, grid_of, hosts_of
 from tutti.topologies.topology import Link, Topology
 
 MOST_NODES = 64

@@ -13,10 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.topologies.exact import BoolArray, Int32Array, Int64Array
+from tutti.topologies.exact import NONE, BoolArray, Int32Array, Int64Array
 from tutti.topologies.kernels import kernel
-
-FREE = -1
 
 
 class Stages(NamedTuple):
@@ -40,7 +38,7 @@ class _Matching(NamedTuple):
     Parameters
     ----------
     to, by
-        int32: the column of each row, and the row of each column; `FREE`: none.
+        int32: the column of each row, and the row of each column; `NONE`: none.
     seen, before
         Whether a column was seen (bool), and from which row (int32).
     queue
@@ -118,7 +116,7 @@ def _filled(matrix: Int64Array) -> Int64Array:
 def _decompose(left: Int64Array, target: Int32Array, weight: Int64Array) -> int:
     """Write down permutations and their weights; return how many. `left` is zero in the end."""
     size, count = len(left), 0
-    to, by = np.full(size, FREE, np.int32), np.full(size, FREE, np.int32)
+    to, by = np.full(size, NONE, np.int32), np.full(size, NONE, np.int32)
     before, queue = np.empty(size, np.int32), np.empty(size, np.int32)
     found = _Matching(to, by, np.empty(size, np.bool_), before, queue)
     remaining, least = left[0].sum(), np.int64(1)
@@ -144,12 +142,12 @@ def _matched(left: Int64Array, least: int, found: _Matching) -> bool:
     """Give each row a column of its own with an entry of at least so much; return whether there are such."""
     size, to, by = len(left), found.to, found.by
     for row in range(size):
-        if to[row] != FREE and left[row, to[row]] < least:
-            by[to[row]] = FREE
-            to[row] = FREE
+        if to[row] != NONE and left[row, to[row]] < least:
+            by[to[row]] = NONE
+            to[row] = NONE
     complete = True
     for row in range(size):
-        complete = complete and (to[row] != FREE or _augmented(left, least, row, found))
+        complete = complete and (to[row] != NONE or _augmented(left, least, row, found))
     return complete
 
 
@@ -169,7 +167,7 @@ def _augmented(left: Int64Array, least: int, start: int, found: _Matching) -> bo
                 continue
             seen[column] = True
             before[column] = row
-            if by[column] != FREE:
+            if by[column] != NONE:
                 queue[tail] = by[column]
                 tail += 1
                 continue

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array
+from tutti.topologies.exact import NONE, BoolArray, FloatArray, Int32Array, Int64Array
 from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Incidence
 
@@ -39,7 +39,7 @@ class Tuning(NamedTuple):
 TUNING = Tuning(rounds=3, heat=0.1, most=1000, least_room=0.01)
 
 
-_START, _WAIT, _NONE = -1, -2, -1
+_START, _WAIT = -1, -2
 
 
 class Network(NamedTuple):
@@ -145,9 +145,9 @@ def ways(
         np.tile(np.arange(1, steps + 1), (kinds, 1)),
         np.zeros(shape),
         room,
-        np.full(shape, _NONE),
-        np.full(count * steps, _NONE),
-        np.full(count * steps, _NONE),
+        np.full(shape, NONE),
+        np.full(count * steps, NONE),
+        np.full(count * steps, NONE),
     )
     found, spare = (
         Ways(
@@ -226,8 +226,8 @@ def _add(network: Network, size: float, windows: _Windows, found: Ways, datum: i
         cost += _dearer(windows.load[kind, step], more, room)
         windows.load[kind, step] += more
         hop, next_one = datum * steps + place, windows.first[kind, step]
-        windows.after[hop], windows.before[hop], windows.first[kind, step] = next_one, _NONE, hop
-        if next_one != _NONE:
+        windows.after[hop], windows.before[hop], windows.first[kind, step] = next_one, NONE, hop
+        if next_one != NONE:
             windows.before[next_one] = hop
     return cost
 
@@ -243,11 +243,11 @@ def _take(network: Network, size: float, windows: _Windows, found: Ways, datum: 
         saved += _dearer(windows.load[kind, step], more, room)
         hop = datum * steps + place
         earlier, later = windows.before[hop], windows.after[hop]
-        if earlier == _NONE:
+        if earlier == NONE:
             windows.first[kind, step] = later
         else:
             windows.after[earlier] = later
-        if later != _NONE:
+        if later != NONE:
             windows.before[later] = earlier
     return saved
 
@@ -362,7 +362,7 @@ def _change(
     while not windows.opens[kind, begin]:
         begin -= 1
     for window in (begin, step):  # no hops are in one that does not open
-        while windows.first[kind, window] != _NONE:
+        while windows.first[kind, window] != NONE:
             datum = windows.first[kind, window] // steps
             moved[count] = datum
             count += 1

@@ -26,8 +26,7 @@ from tutti.topologies.exact import BoolArray, FloatArray, Int64Array
 from tutti.topologies.graphs.grid_structure import Hosts
 from tutti.topologies.options import Choice, Number, Whole
 from tutti.topologies.topology import Topology
-
-GIGA = 10**9
+from tutti.topologies.units import GIGA
 
 
 class Search(NamedTuple):

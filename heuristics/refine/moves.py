@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tutti.heuristics.refine.plan import NOBODY, TUNING, Parcels, Plan, Roads, Times
+from tutti.heuristics.refine.plan import TUNING, Parcels, Plan, Roads, Times
+from tutti.topologies.exact import NONE
 from tutti.topologies.kernels import kernel
 
 
@@ -42,7 +43,7 @@ def _put(rng: np.random.Generator, roads: Roads, plan: Plan, transfer: int, mome
     kind_of, slot, begins, start, route = roads.kind, plan.slot, plan.begins, plan.start, plan.route
     kind, length = kind_of[route[transfer]], plan.length[0]
     skip = _steps(rng)
-    before, place = NOBODY, length
+    before, place = NONE, length
     for at in range(length):
         if begins[at] and kind_of[route[slot[at]]] == kind:
             if start[at] < moment:
@@ -52,7 +53,7 @@ def _put(rng: np.random.Generator, roads: Roads, plan: Plan, transfer: int, mome
                 break
             else:
                 skip -= 1
-    if skip < 0 and before != NOBODY:
+    if skip < 0 and before != NONE:
         place = before
     _insert(plan, place, transfer, place == length or rng.random() < TUNING.alone)
 
@@ -74,7 +75,7 @@ def _place_of(plan: Plan, transfer: int) -> int:
     for place in range(plan.length[0]):
         if slot[place] == transfer:
             return place
-    return NOBODY
+    return NONE
 
 
 @kernel
@@ -85,7 +86,7 @@ def _next_of_class(roads: Roads, plan: Plan, place: int) -> int:
     for at in range(place + 1, plan.length[0]):
         if begins[at] and kind_of[route[slot[at]]] == kind:
             return at
-    return NOBODY
+    return NONE
 
 
 @kernel
@@ -247,7 +248,7 @@ def _retrace(
     while at != goal:
         left = parcels.slots - step
         detour = 0 if rng.random() < 0.95 else 2
-        seen, road = 0, NOBODY
+        seen, road = 0, NONE
         for position in range(roads.out[at], roads.out[at + 1]):
             way = roads.leaving[position]
             far, known = roads.hops[roads.target[way], goal], False
@@ -257,7 +258,7 @@ def _retrace(
                 seen += 1
                 if rng.random() * seen < 1:
                     road = way
-        if road == NOBODY:
+        if road == NONE:
             return False
         here = base + step
         plan.route[here] = road

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array
+from tutti.topologies.exact import NONE, BoolArray, FloatArray, Int32Array, Int64Array
 from tutti.topologies.kernels import kernel
 
 
@@ -96,7 +96,6 @@ TUNING = Tuning(
     spare=4,
 )
 
-NOBODY = -1
 NEVER = np.inf
 
 
@@ -264,21 +263,21 @@ def play(  # noqa: C901 (one loop over messages; its parts share a dozen numbers
     waits, queue, blocked = times.waits, times.queue, times.blocked
     length = plan.length[0]
     ready[:], left[:] = 0.0, 0
-    free[:], holder[:], blocked[:] = 0.0, NOBODY, 0
+    free[:], holder[:], blocked[:] = 0.0, NONE, 0
     waiting = 0
     for place in range(length):
         left[goal[slot[place]]] += 1
         if begins[place]:
             queue[waiting] = place
             waiting += 1
-    end, last, passes = 0.0, NOBODY, 0
+    end, last, passes = 0.0, NONE, 0
     while waiting > 0:
         passes += 1
         kept = 0
         for position in range(waiting):
             place = queue[position]
             kind = kind_of[route[slot[place]]]
-            begin, wait, load, held = 0.0, NOBODY, 0, False
+            begin, wait, load, held = 0.0, NONE, 0, False
             after = place
             while True:
                 load += size[of[slot[after]]]
@@ -306,7 +305,7 @@ def play(  # noqa: C901 (one loop over messages; its parts share a dozen numbers
                 holder[link_of[hop]] = place
             over = begin + latency[kind] + load * slowest[kind]
             if over > limit:
-                return NEVER, NOBODY, NEVER
+                return NEVER, NONE, NEVER
             waits[place] = wait
             for other in range(place, after):
                 start[other] = begin
@@ -317,9 +316,10 @@ def play(  # noqa: C901 (one loop over messages; its parts share a dozen numbers
             if over > end:
                 end, last = over, place
         if kept == waiting or passes == TUNING.most_passes:
-            return NEVER, NOBODY, NEVER
+            return NEVER, NONE, NEVER
         waiting = kept
-    late, power = 0.0, 8  # links that are nearly as late as the last one count almost as much
+    late = 0.0
+    power = 8  # a larger one counts only links that are nearly as late as the last
     for link in range(len(free)):
         late += (free[link] / end) ** power
     return end, last, end * (late / len(free)) ** (1 / power)

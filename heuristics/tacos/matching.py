@@ -54,14 +54,13 @@ from tutti.heuristics.tacos.event_loop import (
 )
 from tutti.heuristics.tacos.network import Network
 from tutti.heuristics.tacos.options import MAXIMUM, PAPER
-from tutti.topologies.exact import Int64Array
+from tutti.topologies.exact import NONE, Int64Array
 from tutti.topologies.kernels import kernel
 
 UNIFORM, RAREST, SCARCEST = range(3)
 ORDERS = {"uniform": UNIFORM, "rarest": RAREST, "scarcest": SCARCEST}
 """By what a free link chooses: see `TacosOptions.chunk_rule`."""
 
-NOBODY = -1
 
 RANDOM_BITS = 32
 """Of a chunk's priority: how rare it is stands above a random number."""
@@ -304,7 +303,7 @@ def _match_receiver(made: Synthesis, node: int, wait: bool, now: int) -> None:
     links = _free_in_links(made, node)
     chosen = most_links(_bids(made, links, wait, now))
     for j in range(len(links)):
-        if chosen[j] == NOBODY:
+        if chosen[j] == NONE:
             starve(made, links[j])
         else:
             send(made, links[j], chosen[j], now)
@@ -378,7 +377,7 @@ def most_links(bids: Bids) -> Int64Array:
     their links the first that can bring them.
     """
     links = len(bids.first) - 1
-    brings = np.full(links, NOBODY)
+    brings = np.full(links, NONE)
     bids_by_chunk = _by_chunk(bids)
     matched, begin = 0, 0
     while begin < len(bids_by_chunk.bid) and matched < links:
@@ -386,7 +385,7 @@ def most_links(bids: Bids) -> Int64Array:
         matched += _admit(bids, bids_by_chunk, begin, brings)
         begin = bids_by_chunk.after[bids_by_chunk.bid[begin]]
     for j in range(links):
-        if brings[j] != NOBODY:
+        if brings[j] != NONE:
             brings[j] = bids.chunk[brings[j]]
     return brings
 
@@ -435,23 +434,23 @@ def _admit(bids: Bids, by: BidsByChunk, begin: int, brings: Int64Array) -> int:
     `brings` is the bid that each link is matched by. Of the links at which a path ends, the first is taken.
     """
     links = len(brings)
-    via, before = np.full(links, NOBODY), np.full(links, NOBODY)
+    via, before = np.full(links, NONE), np.full(links, NONE)
     queue, head, length = np.empty(links + 1, np.int64), 0, 1
-    queue[0] = NOBODY  # stands for the chunk itself, links for the chunks that they bring
+    queue[0] = NONE  # stands for the chunk itself, links for the chunks that they bring
     while head < length:
         link, head = queue[head], head + 1
-        place = begin if link == NOBODY else by.begin[brings[link]]
+        place = begin if link == NONE else by.begin[brings[link]]
         for i in range(place, by.after[by.bid[place]]):
             other = by.link[by.bid[i]]
-            if via[other] == NOBODY:
+            if via[other] == NONE:
                 via[other], before[other] = by.bid[i], link
-                if brings[other] != NOBODY:
+                if brings[other] != NONE:
                     queue[length], length = other, length + 1
     for last in range(links):
         # Links stand by cost: the first free one that a path reaches is the cheapest.
-        if via[last] != NOBODY and brings[last] == NOBODY:
+        if via[last] != NONE and brings[last] == NONE:
             link = np.int64(last)
-            while link != NOBODY:
+            while link != NONE:
                 brings[link] = via[link]
                 link = before[link]
             return 1

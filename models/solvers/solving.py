@@ -33,7 +33,8 @@ from tutti.models.solvers.outcome import (
 from tutti.models.solvers.registry import find_backend
 from tutti.topologies.errors import InputError, TuttiError, raised
 from tutti.topologies.kernels import COMPILATION
-from tutti.topologies.processes import MEGABYTE, Caller, End, Ended, Worker, peak_memory, reset_peak_memory
+from tutti.topologies.processes import Caller, End, Ended, Worker, peak_memory, reset_peak_memory
+from tutti.topologies.units import MEGA
 
 if TYPE_CHECKING:
     import pyomo.environ as pyo
@@ -260,7 +261,7 @@ def _measured(ended: Ended, options: SolverOptions) -> _Measured:
     answer: _Measured = ended.answer
     peak, allowed = max(answer.peak_rss_mb or 0.0, ended.peak_mb), options.memory_limit
     measured = replace(answer, peak_rss_mb=peak)
-    if allowed is None or peak * MEGABYTE <= allowed:
+    if allowed is None or peak * MEGA <= allowed:
         return measured
     # more than was allowed, if only for a moment that nobody saw
     return replace(measured, outcome=Outcome(Termination.MEMORY_LIMIT, SolutionStatus.NONE))

@@ -15,8 +15,9 @@ import numpy.typing as npt
 from tutti.schedules.collective import EVERYONE
 from tutti.schedules.execution.transport import Array, Failure
 from tutti.schedules.programs.layout import Layout, Placement
-from tutti.schedules.programs.program import NONE, Buffer, Program, table_of
+from tutti.schedules.programs.program import Buffer, Program, table_of
 from tutti.topologies.errors import InputError
+from tutti.topologies.exact import NONE
 
 DTYPES = ("float32", "float64", "int32", "int64")
 MOST = 100

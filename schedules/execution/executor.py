@@ -11,7 +11,8 @@ import numpy as np
 from tutti.schedules.execution.fifos import DEPTH, Fifo, Fifos, fifo_of, name_of
 from tutti.schedules.execution.transport import Array, Patience, Transport
 from tutti.schedules.programs.layout import Layout
-from tutti.schedules.programs.program import NONE, Op, Program
+from tutti.schedules.programs.program import Op, Program
+from tutti.topologies.exact import NONE
 
 
 @dataclass(frozen=True, slots=True)

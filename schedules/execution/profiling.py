@@ -19,10 +19,10 @@ from tutti.schedules.collective import collective
 from tutti.schedules.execution.session import Task, Times
 from tutti.schedules.programs.program import Address, Buffer, Instruction, Op, Program
 from tutti.topologies.topology import Link, Topology
+from tutti.topologies.units import GIGA
 
 MESSAGES = 8
 """n."""
-NANO = 10**9
 
 
 def pairs(ranks: int) -> list[tuple[int, int]]:
@@ -78,7 +78,7 @@ def profile(name: str, tasks: Sequence[Task], times: Sequence[Sequence[Times]]) 
         seconds = [min(one.ours) for one in times[source][span]]
         alpha, beta = _solve(tasks[span], seconds)
         links.append(
-            Link(source, target, Fraction(max(round(1 / beta), 1)), Fraction(round(alpha * NANO), NANO))
+            Link(source, target, Fraction(max(round(1 / beta), 1)), Fraction(round(alpha * GIGA), GIGA))
         )
     return Topology.from_links(name, ranks, links)
 

@@ -15,7 +15,8 @@ from tutti.schedules.execution.executor import Executor
 from tutti.schedules.execution.fifos import Fifo, Fifos, capacities
 from tutti.schedules.execution.transport import Array, Patience, Transport
 from tutti.schedules.programs.layout import Layout
-from tutti.schedules.programs.program import NONE, Buffer, Op, Program
+from tutti.schedules.programs.program import Buffer, Op, Program
+from tutti.topologies.exact import NONE
 
 
 @dataclass(frozen=True)

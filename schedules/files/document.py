@@ -24,7 +24,7 @@ import numpy.typing as npt
 from tutti.schedules.byte_matrix import ByteMatrix
 from tutti.schedules.collective import Collective, Kind, collective, concurrent
 from tutti.schedules.schedule import MOST_CHUNKS, NO_COPY, Chunks, Clock, Routes, Schedule
-from tutti.topologies.errors import InputError, suggestion
+from tutti.topologies.errors import InputError, shortened, suggestion
 from tutti.topologies.exact import INT64_MAX, Int32Array, json_number
 from tutti.topologies.files import from_node_link, to_node_link
 from tutti.topologies.text import parse_topology
@@ -34,8 +34,6 @@ from tutti.topologies.units import exact_number, parse_time
 MOST_COUNTED = 2**24
 """The most chunks that a file may have by stating their number, without listing them. With a larger value a
 file of a few bytes can make a reader take more memory, about 60 bytes a chunk."""
-_LONGEST = 60
-"""Longer values are cut short in errors."""
 
 
 def check_keys(keys: Iterable[str], allowed: Iterable[str], where: str) -> None:
@@ -102,7 +100,7 @@ def shown(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     text = repr(value) if isinstance(value, str) else str(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return shortened(text, 60)
 
 
 FORMAT = "tutti.schedule/1"

@@ -15,9 +15,9 @@ from tutti.schedules.programs.machine import (
     matches,
     origins,
 )
-from tutti.schedules.programs.program import NONE, Buffer, Op, Program
+from tutti.schedules.programs.program import Buffer, Op, Program
 from tutti.topologies.errors import TuttiError
-from tutti.topologies.exact import Int32Array, Int64Array
+from tutti.topologies.exact import NONE, Int32Array, Int64Array
 
 TWICE = 2
 

@@ -30,10 +30,10 @@ from tutti.schedules.programs.machine import (
     run,
     state_of,
 )
-from tutti.schedules.programs.program import NONE, Code, Program
+from tutti.schedules.programs.program import Code, Program
 from tutti.schedules.programs.races import clock_entries, doubtful_pairs, first_race
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import Int32Array, Int64Array, offsets_of
+from tutti.topologies.exact import NONE, Int32Array, Int64Array, offsets_of
 
 MOST_CLOCKS = 2 * 10**10
 """Entries of vector clocks (some tens of seconds); more are computed only if one asks for it."""

@@ -13,10 +13,11 @@ from typing import Annotated, Any, ClassVar
 from tutti.schedules.files.schedule_file import write_text
 from tutti.schedules.programs.layout import Layout
 from tutti.schedules.programs.lowering import LoweringOptions
-from tutti.schedules.programs.program import NONE, Address, Buffer, Instruction, Op, Program
+from tutti.schedules.programs.program import Address, Buffer, Instruction, Op, Program
 from tutti.schedules.programs.serial import serial_order
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import InputError
+from tutti.topologies.exact import NONE
 from tutti.topologies.options import Whole
 
 

@@ -17,11 +17,11 @@ import numpy as np
 
 from tutti.schedules.programs.moves import MOST_UNITS, Moves, moves_of
 from tutti.schedules.programs.ordering import Flow, Listing, Waits, in_order, needed, waits
-from tutti.schedules.programs.program import NONE, Buffer, Code, Op, Program
+from tutti.schedules.programs.program import Buffer, Code, Op, Program
 from tutti.schedules.programs.rounding import GRAIN, rounded
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import BoolArray, Int64Array, frozen, offsets_of
+from tutti.topologies.exact import NONE, BoolArray, Int64Array, frozen, offsets_of
 from tutti.topologies.options import Options, Whole
 from tutti.topologies.units import parse_size
 

@@ -19,21 +19,17 @@ from tutti.schedules.fingerprints import EMPTY, UInt64Array, mix, plus, word_of
 from tutti.schedules.programs.layout import Layout, Placement
 from tutti.schedules.programs.program import Code, Op, Program, table_of
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, IntArray, offsets_of
+from tutti.topologies.exact import INT32_MAX, NONE, BoolArray, Int32Array, Int64Array, IntArray, offsets_of
 from tutti.topologies.kernels import kernel
-
-NOWHERE = -1
 
 FINE, UNSET, UNEQUAL, DEADLOCK = range(4)
 """How a run ends: well, at a read of what was never written, at a message of another length, or stuck."""
 
-_NOTHING = -1
-"""What an instruction awaits that can start."""
 
 MOST_UNITS = 2**28
 """Of all memories, and of all messages: 2 GiB of fingerprints."""
 
-ALWAYS = 2**31 - 1
+ALWAYS = INT32_MAX
 """The depth of FIFOs that are never full."""
 
 
@@ -185,7 +181,7 @@ def machine_of(program: Program, memory: Memory) -> Machine:
     reads, writes = table_of("reads")[op], table_of("writes")[op]
     sends = table_of("sends")[op] | (op == Op.SIGNAL)
     takes = table_of("receives")[op] | (op == Op.WAIT)
-    source, target = np.full((2, len(program)), NOWHERE, dtype=np.int64)
+    source, target = np.full((2, len(program)), NONE, dtype=np.int64)
     for cells, used, side, buffer, offset in (
         (source, reads, code.origin, code.source_buffer, code.source_offset),
         (target, writes, code.to, code.target_buffer, code.target_offset),
@@ -196,14 +192,12 @@ def machine_of(program: Program, memory: Memory) -> Machine:
     payload = offsets_of(np.where(sends, length, 0))
     _refuse_more(program, "messages", payload[-1])
     connection, signals = _connections(code, own, sends, takes, program.num_ranks)
-    send, take = (
-        np.where(used, side, NOWHERE) for used, side in zip((sends, takes), connection, strict=True)
-    )
+    send, take = (np.where(used, side, NONE) for used, side in zip((sends, takes), connection, strict=True))
     return Machine(
         program.begin,
         program.block_of,
         source,
-        np.where(op == Op.REDUCE, target, NOWHERE),
+        np.where(op == Op.REDUCE, target, NONE),
         target,
         length,
         take,
@@ -320,7 +314,7 @@ def awaited(machine: Machine, state: State, depth: int, instruction: int) -> int
         return count + take
     if send >= 0 and not machine.signals[send] and state.num_sent[send] - state.num_taken[send] >= depth:
         return count + connections + send
-    return _NOTHING
+    return NONE
 
 
 @kernel

@@ -17,16 +17,16 @@ import numpy as np
 
 from tutti.schedules.collective import Collective
 from tutti.schedules.programs.layout import Layout, Placement
-from tutti.schedules.programs.program import NONE, Buffer
+from tutti.schedules.programs.program import Buffer
 from tutti.schedules.schedule import NO_COPY, Clock, Schedule
 from tutti.schedules.simulation.simulate import Simulation, SimulationOptions, simulate
 from tutti.schedules.verify.replay import kept_copies
 from tutti.schedules.verify.timing import timing
 from tutti.topologies.errors import InputError, Unsupported
-from tutti.topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
+from tutti.topologies.exact import INT32_MAX, NONE, BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
 from tutti.topologies.kernels import kernel
 
-MOST_UNITS = 2**31 - 1
+MOST_UNITS = INT32_MAX
 _NO_COPIES = np.empty((0, 0), dtype=np.bool_)
 
 

@@ -26,14 +26,13 @@ from tutti.topologies.errors import InputError
 from tutti.topologies.exact import common_divisor
 from tutti.topologies.options import Choice, Options, Whole
 from tutti.topologies.topology import Topology
-from tutti.topologies.units import short
+from tutti.topologies.units import GIGA, short
 
 Ring = tuple[int, ...]
 """The ranks in a ring's order, from rank 0 on."""
 
 MOST_CHANNELS = 32
 _NOT_RINGS = "does not fit: the schedule is not made of rings"
-_GIGA = 10**9
 
 
 @dataclass(frozen=True)
@@ -232,7 +231,7 @@ def _speeds(schedule: Schedule, rings: dict[Ring, int], own: set[int]) -> tuple[
             for link in steps.get((before, rank), ()):
                 passing[link] += many
                 beyond[link] = not {before, rank} <= own
-    speeds = {link: float(topology.bandwidth[link] / many / _GIGA) for link, many in passing.items()}
+    speeds = {link: float(topology.bandwidth[link] / many / GIGA) for link, many in passing.items()}
     outside = min((speed for link, speed in speeds.items() if beyond[link]), default=0.0)
     inside = min((speed for link, speed in speeds.items() if not beyond[link]), default=outside)
     return inside, outside or inside

@@ -26,19 +26,10 @@ import numpy as np
 
 from tutti.schedules.programs.layout import Layout
 from tutti.schedules.programs.machine import Memory
-from tutti.schedules.programs.program import (
-    NONE,
-    NOWHERE,
-    Address,
-    Buffer,
-    Instruction,
-    Op,
-    Program,
-    table_of,
-)
+from tutti.schedules.programs.program import NOWHERE, Address, Buffer, Instruction, Op, Program, table_of
 from tutti.schedules.programs.serial import senders, serial_order
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import BoolArray
+from tutti.topologies.exact import NONE, BoolArray
 
 Blocks = list[list[Instruction]]
 

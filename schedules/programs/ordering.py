@@ -11,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tutti.schedules.programs.moves import Moves, Places
-from tutti.schedules.programs.program import NONE
-from tutti.topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
+from tutti.topologies.exact import NONE, BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
 from tutti.topologies.graphs.heaps import pop_event, push_event
 from tutti.topologies.kernels import kernel
 

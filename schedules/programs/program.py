@@ -37,10 +37,7 @@ import numpy.typing as npt
 from tutti.schedules.collective import Collective
 from tutti.schedules.programs.layout import Layout
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, IntArray, frozen, offsets_of
-
-NONE = -1
-"""No rank, no buffer, no offset."""
+from tutti.topologies.exact import NONE, BoolArray, Int32Array, Int64Array, IntArray, frozen, offsets_of
 
 
 class Op(IntEnum):

@@ -22,12 +22,12 @@ from typing import NamedTuple
 import numpy as np
 
 from tutti.schedules.programs.layout import Layout
-from tutti.schedules.programs.program import NONE, Buffer, Op, Program, table_of
+from tutti.schedules.programs.program import Buffer, Op, Program, table_of
 from tutti.schedules.programs.serial import senders, serial_order
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
 from tutti.schedules.verify import verify
 from tutti.topologies.errors import InputError, Unsupported
-from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, offsets_of
+from tutti.topologies.exact import NONE, BoolArray, Int32Array, Int64Array, offsets_of
 from tutti.topologies.graphs.shortest_paths import shortest_routes
 from tutti.topologies.topology import DEFAULT_ALPHA, DEFAULT_BANDWIDTH, Link, Topology
 

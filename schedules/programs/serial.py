@@ -6,9 +6,9 @@ from collections import deque
 
 import numpy as np
 
-from tutti.schedules.programs.program import NONE, Program, table_of
+from tutti.schedules.programs.program import Program, table_of
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import Int64Array, IntArray, offsets_of
+from tutti.topologies.exact import NONE, Int64Array, IntArray, offsets_of
 
 
 def senders(program: Program) -> Int64Array:

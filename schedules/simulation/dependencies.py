@@ -20,10 +20,9 @@ import numpy as np
 
 from tutti.schedules.message_durations import Messages, transfer_ticks
 from tutti.schedules.schedule import Clock, Schedule, TransferColumns
-from tutti.topologies.exact import Int32Array, Int64Array
+from tutti.topologies.exact import NONE, Int32Array, Int64Array
 from tutti.topologies.kernels import kernel
 
-_NONE = -1
 _FIRST_EDGES = 1024
 _MOST_CELLS = 2**26
 """Pairs of node and chunk whose writers are kept all at once (256 MiB)."""
@@ -90,7 +89,7 @@ def dependencies(schedule: Schedule, grouped: Messages) -> Dependencies:
     places = _Places(schedule.route_source, schedule.route_target, chunks.first, chunks.copy_of_or_empty)
     moments = _Moments(grouped.of_row, *_visibility(schedule, grouped))
     if not schedule.collective.is_combining and nodes * len(chunks) <= _MOST_CELLS:
-        writer = np.full((nodes, len(chunks)), _NONE, dtype=np.int32)
+        writer = np.full((nodes, len(chunks)), NONE, dtype=np.int32)
         if _note_writers(rows, places.target, grouped.of_row, writer):
             return _connect_single(rows, places.source, moments, writer)
     item = chunks.item[schedule.chunk]
@@ -139,7 +138,7 @@ def _note_writers(
     for row in range(len(route)):
         run = count[row] if len(count) else 1
         for cell in range(chunk[row], chunk[row] + run):
-            if writer[target[route[row]], cell] != _NONE:
+            if writer[target[route[row]], cell] != NONE:
                 return False
             writer[target[route[row]], cell] = of_row[row]
     return True
@@ -156,7 +155,7 @@ def _connect_single(
     chunk, count, route = rows
     of_row, start, done = moments
     pending = np.zeros(len(start), dtype=np.int32)
-    head = np.full(len(start), _NONE, dtype=np.int32)
+    head = np.full(len(start), NONE, dtype=np.int32)
     following = np.empty(len(route) + _FIRST_EDGES, dtype=np.int32)
     waiting = np.empty(len(route) + _FIRST_EDGES, dtype=np.int32)
     used = np.array([0, len(start)])
@@ -164,9 +163,9 @@ def _connect_single(
         run = count[row] if len(count) else 1
         while used[0] + run > len(waiting):
             following, waiting = _doubled(following), _doubled(waiting)
-        reader, previous = of_row[row], _NONE
+        reader, previous = of_row[row], NONE
         for event in writer[source[route[row]], chunk[row] : chunk[row] + run]:
-            if event not in (_NONE, previous) and done[event] <= start[reader]:
+            if event not in (NONE, previous) and done[event] <= start[reader]:
                 edges = Dependencies(pending, head, following, waiting)
                 _wait(np.int64(event), np.int64(reader), edges, used)
                 previous = event
@@ -190,7 +189,7 @@ def _connect(
     source, target, first_chunk, copy_of = places
     of_row, start, done = moments
     pending = np.zeros(len(start) + _FIRST_EDGES, dtype=np.int32)
-    head = np.full(len(pending), _NONE, dtype=np.int32)
+    head = np.full(len(pending), NONE, dtype=np.int32)
     following = np.empty(len(reads) + _FIRST_EDGES, dtype=np.int32)
     waiting = np.empty(len(reads) + _FIRST_EDGES, dtype=np.int32)
     used = np.array([0, len(start)])  # edges, events
@@ -201,7 +200,7 @@ def _connect(
     for item in range(len(begin) - 1):
         width = first_chunk[item + 1] - first_chunk[item]
         for cell in range(num_nodes * width):
-            latest[cell] = _NONE
+            latest[cell] = NONE
         write = begin[item]
         for position in range(begin[item], begin[item + 1]):
             reader = of_row[reads[position]]
@@ -279,7 +278,7 @@ def _read(
     Equal neighbours count once.
     """
     first, chunk, run = cells
-    previous = _NONE
+    previous = NONE
     for place in range(run):
         event = _completing(latest, first + place, chunk + place, copy_of)
         if event >= 0 and event != previous:
@@ -299,7 +298,7 @@ def _write(
     """Let the writer complete each cell: alone if it is the first, through a join otherwise."""
     pending, head, _, _ = edges
     first, chunk, run = cells
-    previous, join = _NONE, _NONE
+    previous, join = NONE, NONE
     for place in range(run):
         event = _completing(latest, first + place, chunk + place, copy_of)
         if event < 0 or event == writer:
@@ -307,7 +306,7 @@ def _write(
             continue
         if event != previous:
             previous, join = event, used[1]
-            head[join], pending[join] = _NONE, 0
+            head[join], pending[join] = NONE, 0
             used[1] += 1
             _wait(np.int64(event), np.int64(join), edges, used)
             _wait(np.int64(writer), np.int64(join), edges, used)

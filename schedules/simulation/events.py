@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tutti.schedules.schedule import Clock, Schedule, TransferColumns
-from tutti.topologies.exact import FloatArray, Int32Array, Int64Array, IntArray
+from tutti.topologies.exact import NONE, FloatArray, Int32Array, Int64Array, IntArray
 from tutti.topologies.kernels import kernel
 
 Table = npt.NDArray[Any]
@@ -88,7 +88,6 @@ ENTRY = np.dtype([("time", np.float64), ("code", np.int64)])
 
 ROUNDING = 2.0**-45
 """Of a time: 256 times what one addition rounds by, and less than half a tick below 2^44 ticks."""
-NONE = -1
 _FREE, _HEAD, _COMPLETE, _FREE_AND_COMPLETE = 0, 1, 2, 3
 _CODES = 4
 _ENTRIES, _QUEUED, _JOINS = 0, 1, 2
@@ -391,7 +390,6 @@ def _next_entry(agenda: Table, state: Int64Array) -> int:
     return earliest
 
 
-_NONE = -1
 FEW_PAIRS = 2**22
 PAIRS_A_TRANSFER = 4
 """Nodes times chunks, 4 bytes each. With more for each transfer, as in an all-to-all of many ranks, only the
@@ -459,8 +457,8 @@ def in_order(
         schedule.chunks.size,
         alpha,
         sending,
-        np.full((places, chunks), _NONE, dtype=np.int32),
-        _LinkState(np.zeros(links), np.zeros(links, dtype=np.int64), np.full(links, _NONE, dtype=np.int32)),
+        np.full((places, chunks), NONE, dtype=np.int32),
+        _LinkState(np.zeros(links), np.zeros(links, dtype=np.int64), np.full(links, NONE, dtype=np.int32)),
         times,
         overlap_alpha,
     )
@@ -499,7 +497,7 @@ def _run_in_order(
             number = message[last] = links.latest[link]
             links.load[link] += size[chunk[last]]
             brought = bringer[min(source[link], most), chunk[last]]
-            if brought != _NONE:
+            if brought != NONE:
                 if target[route[brought]] != source[link]:
                     return -1
                 start[number] = max(start[number], finish[message[brought]])

@@ -41,7 +41,6 @@ from tutti.schedules.simulation.events import (
     HOP,
     LINK,
     MESSAGE,
-    NONE,
     TURN,
     WAITER,
     Table,
@@ -51,10 +50,10 @@ from tutti.schedules.simulation.events import (
     run,
 )
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of
+from tutti.topologies.exact import INT32_MAX, NONE, FloatArray, Int32Array, Int64Array, offsets_of
 from tutti.topologies.options import Flag
 
-MOST_HOPS = 2**31 - 1
+MOST_HOPS = INT32_MAX
 
 
 @dataclass(frozen=True)

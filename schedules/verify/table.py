@@ -11,10 +11,10 @@ from tutti.schedules.collective import EVERYONE
 from tutti.schedules.files.rounds import RoundTable
 from tutti.schedules.schedule import COLUMNS, NO_COPY, Clock, Schedule, TransferColumns
 from tutti.topologies.errors import TuttiError
-from tutti.topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, frozen
+from tutti.topologies.exact import INT32_MAX, INT64_MAX, BoolArray, Int32Array, Int64Array, frozen
 from tutti.topologies.kernels import kernel
 
-MOST_ROWS = 2**31 - 1
+MOST_ROWS = INT32_MAX
 """Row numbers are int32."""
 _FINE, _CHUNK, _COUNT, _ITEM, _ROUTE, _REDUCE, _SOURCE, _TARGET = range(8)
 

@@ -14,7 +14,7 @@ from tutti.schedules.message_durations import Messages, transfer_ticks
 from tutti.schedules.schedule import Clock, Schedule, TransferColumns
 from tutti.schedules.verify.table import VerificationError
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import INT64_MAX, Int32Array, Int64Array, offsets_of
+from tutti.topologies.exact import INT64_MAX, NONE, Int32Array, Int64Array, offsets_of
 from tutti.topologies.kernels import kernel
 
 
@@ -83,7 +83,6 @@ def unit_at(units: Int64Array, row: int) -> int:
     return row if len(units) == 0 else units[row]
 
 
-_NONE = -1
 _FIRST_CAPACITY = 1024
 
 
@@ -165,7 +164,7 @@ def _kinds(
     total = np.zeros(num_routes, dtype=np.int64)
     begun = np.zeros(num_routes, dtype=np.bool_)
     known = np.empty((_FIRST_CAPACITY, 2), dtype=np.int64)
-    slots = np.full(2 * _FIRST_CAPACITY, _NONE, dtype=np.int32)
+    slots = np.full(2 * _FIRST_CAPACITY, NONE, dtype=np.int32)
     length, begin = 0, 0
     while begin < len(order):
         end = begin
@@ -177,7 +176,7 @@ def _kinds(
         for row in range(begin, end):
             known, slots = _with_room(known, slots, length)
             slot = _slot(known, slots, route[row], total[route[row]])
-            if slots[slot] == _NONE:
+            if slots[slot] == NONE:
                 slots[slot], known[length, 0], known[length, 1] = length, route[row], total[route[row]]
                 length += 1
             of_row[row] = ~slots[slot] if begun[route[row]] else slots[slot]
@@ -191,7 +190,7 @@ def _kinds(
 @kernel
 def _add(total: int, load: int) -> int:
     """Return the sum of two loads, -1 where it or one of them is beyond 64 bits."""
-    return _NONE if total < 0 or total + load < 0 else total + load
+    return NONE if total < 0 or total + load < 0 else total + load
 
 
 @kernel
@@ -200,7 +199,7 @@ def _slot(known: Int64Array, slots: Int32Array, route: int, load: int) -> np.int
     mixed = np.uint64(load) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(route)
     mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
     slot = np.int64(mixed >> np.uint64(33)) % len(slots)
-    while slots[slot] != _NONE and (known[slots[slot], 0] != route or known[slots[slot], 1] != load):
+    while slots[slot] != NONE and (known[slots[slot], 0] != route or known[slots[slot], 1] != load):
         slot = (slot + 1) % len(slots)
     return slot
 
@@ -211,7 +210,7 @@ def _with_room(known: Int64Array, slots: Int32Array, length: int) -> tuple[Int64
     if length < len(known):
         return known, slots
     known = np.concatenate((known, np.empty_like(known)))
-    slots = np.full(2 * len(slots), _NONE, dtype=np.int32)
+    slots = np.full(2 * len(slots), NONE, dtype=np.int32)
     for entry in range(length):
         slots[_slot(known, slots, known[entry, 0], known[entry, 1])] = entry
     return known, slots
@@ -238,7 +237,7 @@ def first_clash(schedule: Schedule, when: Timing) -> Clash | None:
         table.links,
         schedule.topology.num_links,
     )
-    return None if row == _NONE else Clash(row, other, link)
+    return None if row == NONE else Clash(row, other, link)
 
 
 @kernel
@@ -255,9 +254,9 @@ def _first_clash(
     start can't meet a later message.
     """
     order, kind, _, at, enter, hold = when
-    head = np.full(num_links, _NONE, dtype=np.int64)
+    head = np.full(num_links, NONE, dtype=np.int64)
     uses = np.empty((_FIRST_CAPACITY, 4), dtype=np.int64)
-    free, used = _NONE, 0
+    free, used = NONE, 0
     for row in range(len(order)):
         if kind[row] < 0:  # it goes with an earlier row
             continue
@@ -268,29 +267,29 @@ def _first_clash(
             end = begin + hold[at[kind[row]] + hop]
             free = _forget(uses, head, free, link, order[row])
             use = head[link]
-            while use != _NONE:
+            while use != NONE:
                 if begin < uses[use, 1] and uses[use, 0] < end:
                     return row, uses[use, 2], link
                 use = uses[use, 3]
-            if free == _NONE:
+            if free == NONE:
                 if used == len(uses):
                     uses = np.concatenate((uses, np.empty_like(uses)))
                 free, used = used, used + 1
-                uses[free, 3] = _NONE
+                uses[free, 3] = NONE
             use, free = free, uses[free, 3]
             uses[use, 0], uses[use, 1], uses[use, 2], uses[use, 3] = begin, end, row, head[link]
             head[link] = use
-    return _NONE, _NONE, _NONE
+    return NONE, NONE, NONE
 
 
 @kernel
 def _forget(uses: Int64Array, head: Int64Array, free: int, link: int, now: int) -> int:
     """Move the link's uses that end by `now` to the list of free ones; return its head."""
-    before, use = _NONE, head[link]
-    while use != _NONE:
+    before, use = NONE, head[link]
+    while use != NONE:
         following = uses[use, 3]
         if uses[use, 1] <= now:
-            if before == _NONE:
+            if before == NONE:
                 head[link] = following
             else:
                 uses[before, 3] = following

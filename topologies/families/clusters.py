@@ -21,10 +21,11 @@ import numpy as np
 
 from tutti.topologies.assembly import Arcs, Values, assemble, at_least, check_size, per_class
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import Int64Array, IntArray
+from tutti.topologies.exact import NONE, Int64Array, IntArray
 from tutti.topologies.families.grids import torus
-from tutti.topologies.families.machines import NO_HOST, two_way
+from tutti.topologies.families.machines import two_way
 from tutti.topologies.topology import DEFAULT_ALPHA, DEFAULT_BANDWIDTH, Topology
+from tutti.topologies.units import GIGA
 
 _BOX_BANDWIDTH = Fraction(450 * 10**9)
 
@@ -85,7 +86,7 @@ def fat_tree(
         [port, port * ports / (factor * max(spines, 1))],
         per_class(f"topology {name}: alpha", alpha, [DEFAULT_ALPHA] * 2),
         switches=[*(f"leaf{i}" for i in range(leaves)), *(f"spine{i}" for i in range(spines))],
-        hosts=[*(rank // ports).tolist(), *leaf.tolist(), *[NO_HOST] * spines],
+        hosts=[*(rank // ports).tolist(), *leaf.tolist(), *[NONE] * spines],
     )
 
 
@@ -208,7 +209,7 @@ def _rails(
         rates,
         per_class(f"topology {name}: alpha", alpha, [DEFAULT_ALPHA] * len(classes)),
         switches=[*(f"box{i}" for i in range(boxes)), *(f"rail{i}" for i in range(gpus)), *above],
-        hosts=[*_box_of_gpu(boxes, gpus).tolist(), *range(boxes), *[NO_HOST] * (gpus + len(above))],
+        hosts=[*_box_of_gpu(boxes, gpus).tolist(), *range(boxes), *[NONE] * (gpus + len(above))],
     )
 
 
@@ -218,9 +219,6 @@ def _on_box_switches(boxes: int, gpus: int) -> Arcs:
 
 def _box_of_gpu(boxes: int, gpus: int) -> IntArray:
     return np.repeat(np.arange(boxes), gpus)
-
-
-_GB = 10**9
 
 
 def dragonfly(per_group: int, groups: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
@@ -266,7 +264,7 @@ def dragonfly(per_group: int, groups: int, *, bandwidth: Values = None, alpha: V
         [(a[local] * groups + g[local], b[local] * groups + g[local]), (tail, head)],
         bandwidth,
         alpha,
-        default_bandwidth=[Fraction(400 * _GB), Fraction(200 * _GB)],
+        default_bandwidth=[Fraction(400 * GIGA), Fraction(200 * GIGA)],
         hosts=np.tile(np.arange(groups), per_group).tolist(),
     )
 
@@ -300,9 +298,9 @@ def switch2d(per_box: int, boxes: int, *, bandwidth: Values = None, alpha: Value
         [two_way(rank, ranks + rank % boxes), two_way(rank, ranks + boxes + rank // boxes)],
         bandwidth,
         alpha,
-        default_bandwidth=[Fraction(300 * _GB), Fraction(25 * _GB)],
+        default_bandwidth=[Fraction(300 * GIGA), Fraction(25 * GIGA)],
         switches=[*(f"box{i}" for i in range(boxes)), *(f"rail{i}" for i in range(per_box))],
-        hosts=[*(rank % boxes).tolist(), *range(boxes), *[NO_HOST] * per_box],
+        hosts=[*(rank % boxes).tolist(), *range(boxes), *[NONE] * per_box],
     )
 
 
@@ -344,10 +342,10 @@ def ring_fc_switch(
         name,
         ranks,
         [_ring_links(rank, ring), _full_links(rank, full, switch), two_way(ports, ranks + ports // switch)],
-        per_class(f"topology {name}: bandwidth", bandwidth, [Fraction(b * _GB) for b in (200, 100, 50)]),
+        per_class(f"topology {name}: bandwidth", bandwidth, [Fraction(b * GIGA) for b in (200, 100, 50)]),
         alpha,
         switches=[f"switch{i}" for i in range(columns)],
-        hosts=[*(rank % switch).tolist(), *[NO_HOST] * columns],
+        hosts=[*(rank % switch).tolist(), *[NONE] * columns],
     )
 
 

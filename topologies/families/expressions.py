@@ -41,7 +41,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
 from tutti.topologies.assembly import Values, check_size
-from tutti.topologies.errors import InputError, suggestion
+from tutti.topologies.errors import InputError, shortened, suggestion
 from tutti.topologies.families import grids
 from tutti.topologies.families.algebraic import distance_regular, johnson
 from tutti.topologies.families.direct import (
@@ -71,8 +71,6 @@ _HUGE = 64
 """An exponent that is refused for the size of its power, and quickly computed."""
 
 _MANY = 2**64
-_SHOWN = 60
-"""Characters of an expression in an error."""
 
 
 @dataclass(frozen=True)
@@ -208,7 +206,7 @@ def check_growth(expression: Expression) -> None:
         If there are more nodes than `topologies.assembly` allows.
     """
     if any(not isinstance(part, Base) for part in _parts(expression)):
-        check_size(_shortened(str(expression)), _least_size(expression)[0], 0)
+        check_size(shortened(str(expression), 60), _least_size(expression)[0], 0)
 
 
 def _parts(expression: Expression) -> tuple[Expression, ...]:
@@ -238,10 +236,6 @@ def _least_size(expression: Expression) -> tuple[int, int]:
         case Product():
             nodes, degree = math.prod(n for n, _ in sizes), sum(d for _, d in sizes)
     return min(nodes, _MANY), min(degree, _MANY)
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _within(part: Expression, *looser: type) -> str:

@@ -27,23 +27,20 @@ import numpy as np
 
 from tutti.topologies.assembly import Arcs, Values, assemble, at_least, check_size, per_class
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import IntArray
+from tutti.topologies.exact import NONE, IntArray
 from tutti.topologies.topology import Topology
-
-_GB = 10**9
-NO_HOST = -1
-"""In `Topology.hosts`: in no box."""
+from tutti.topologies.units import GIGA, MEGA
 
 _DGX_GPUS = 8
 _NVSWITCH_LABEL = "nvswitch"
-_A100_BANDWIDTH = (Fraction(300 * _GB), Fraction(25 * _GB))
+_A100_BANDWIDTH = (Fraction(300 * GIGA), Fraction(25 * GIGA))
 """A GPU's NVLinks together, and its InfiniBand adapter."""
 
-H100_BANDWIDTH = (Fraction(450 * _GB), Fraction(50 * _GB))
+H100_BANDWIDTH = (Fraction(450 * GIGA), Fraction(50 * GIGA))
 """The same of an H100."""
 
 _MI250_GPUS = 16
-_MI250_BANDWIDTH = (Fraction(50 * _GB), Fraction(16 * _GB))
+_MI250_BANDWIDTH = (Fraction(50 * GIGA), Fraction(16 * GIGA))
 """One Infinity Fabric link, and a GPU's part of the box's InfiniBand adapters."""
 
 # fmt: off
@@ -234,16 +231,15 @@ def platform(
         alpha,
         default_bandwidth=defaults,
         switches=box_switches + infiniband,
-        hosts=[*box.tolist(), *range(len(box_switches)), *[NO_HOST] * rails],
+        hosts=[*box.tolist(), *range(len(box_switches)), *[NONE] * rails],
     )
 
 
-_BYTES_PER_MB = 10**6
 _US = Fraction(1, 10**6)
 
 
 def _bytes_per_second(us_per_mb: int) -> Fraction:
-    return _BYTES_PER_MB / (us_per_mb * _US)
+    return MEGA / (us_per_mb * _US)
 
 
 _NVLINK = _bytes_per_second(46)
@@ -339,7 +335,7 @@ def ndv2(boxes: int, *, bandwidth: Values = None, alpha: Values = None) -> Topol
         per_class(f"topology {name}: bandwidth", bandwidth, [_NVLINK, _PCIE, _INFINIBAND]),
         per_class(f"topology {name}: alpha", alpha, [_NVLINK_ALPHA, _PCIE_ALPHA, _INFINIBAND_ALPHA]),
         switches=[*(f"nic{i}" for i in adapters), *["ib"] * (boxes > 1)],
-        hosts=[*box.tolist(), *adapters.tolist(), *[NO_HOST] * (boxes > 1)],
+        hosts=[*box.tolist(), *adapters.tolist(), *[NONE] * (boxes > 1)],
     )
 
 
@@ -385,6 +381,6 @@ def dgx2(boxes: int, *, bandwidth: Values = None, alpha: Values = None) -> Topol
             *box.tolist(),
             *range(boxes),
             *box[::_DGX2_GPUS_A_NIC][: len(adapters)].tolist(),
-            *[NO_HOST] * (boxes > 1),
+            *[NONE] * (boxes > 1),
         ],
     )

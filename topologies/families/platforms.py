@@ -23,21 +23,21 @@ from tutti.topologies.families.machines import (
     with_sharp,
 )
 from tutti.topologies.topology import Topology
+from tutti.topologies.units import GIGA
 
-_GB = 10**9
-_CONNECTX7 = Fraction(50 * _GB)
+_CONNECTX7 = Fraction(50 * GIGA)
 """A 400 Gb/s adapter."""
-_NVLINK5 = (Fraction(900 * _GB), _CONNECTX7)
+_NVLINK5 = (Fraction(900 * GIGA), _CONNECTX7)
 """The 18 NVLinks of a Blackwell GPU together, and its adapter."""
 _DGX_GPUS = 8
 _NVL72_GPUS = 72
-_MI300X = (Fraction(64 * _GB), _CONNECTX7)
+_MI300X = (Fraction(64 * GIGA), _CONNECTX7)
 """One Infinity Fabric link, and a GPU's adapter."""
 _MI300X_GPUS = 8
 _MI300X_FABRIC = [(a, b, 1) for a in range(_MI300X_GPUS) for b in range(a + 1, _MI300X_GPUS)]
-_TPU_V4 = Fraction(50 * _GB)
-_TPU_V5P = Fraction(100 * _GB)
-_NEURONLINK3 = Fraction(128 * _GB)
+_TPU_V4 = Fraction(50 * GIGA)
+_TPU_V5P = Fraction(100 * GIGA)
+_NEURONLINK3 = Fraction(128 * GIGA)
 
 
 def dgx_h200(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Values = None) -> Topology:

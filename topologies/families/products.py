@@ -27,11 +27,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from tutti.topologies.assembly import at_least, check_size
-from tutti.topologies.errors import InputError
+from tutti.topologies.errors import InputError, listed
 from tutti.topologies.exact import INT64_MAX, Int64Array, Rationals, frozen, offsets_of
 from tutti.topologies.topology import Topology
-
-_SHOWN = 5
 
 
 def self_loops(topology: Topology) -> Int64Array:
@@ -141,10 +139,9 @@ def degree_expansion(topology: Topology, factor: int) -> Topology:
     at_least(name, 1, factor=factor)
     loops = np.flatnonzero(self_loops(topology))
     if len(loops):
-        which = ", ".join(topology.labels[node] for node in loops[:_SHOWN])
+        which = listed([topology.labels[node] for node in loops], 5)
         raise InputError(
-            f"topology {name}: degree expansion needs a network without self-loops; "
-            f"they are at {which}{', ...' * (len(loops) > _SHOWN)}"
+            f"topology {name}: degree expansion needs a network without self-loops; they are at {which}"
         )
     check_size(name, topology.num_ranks * factor, topology.num_links * factor**2)
     link, i, j = (axis.reshape(-1) for axis in np.indices((topology.num_links, factor, factor)))

@@ -24,16 +24,12 @@ from typing import NamedTuple
 import numpy as np
 
 from tutti.topologies.components import components
-from tutti.topologies.errors import InputError
-from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, frozen
+from tutti.topologies.errors import InputError, listed
+from tutti.topologies.exact import NONE, BoolArray, Int32Array, Int64Array, frozen
 from tutti.topologies.topology import Topology
 
-NONE = -1
-"""In `Topology.hosts`: in no host."""
 MOST_BANDWIDTHS = 16
 """A network with more different bandwidths has no plain hosts; clusters have some five."""
-SHOWN = 4
-"""How many hosts, and runs of ranks of one, a text lists."""
 
 
 class LineKind(StrEnum):
@@ -119,8 +115,8 @@ class Hosts:
 
     def __str__(self) -> str:
         count, size = self.ranks.shape
-        each = "; ".join(map(runs, self.ranks[:SHOWN].tolist()))
-        return f"{count} hosts of {size} ranks each ({each}{'; ...' if count > SHOWN else ''})"
+        each = "; ".join(map(runs, self.ranks[:4].tolist()))
+        return f"{count} hosts of {size} ranks each ({each}{'; ...' * (count > 4)})"
 
 
 class UnevenHosts(NamedTuple):
@@ -139,7 +135,7 @@ class UnevenHosts(NamedTuple):
 
     def __str__(self) -> str:
         sizes = [str(len(members)) for members in self.members]
-        return f"hosts of unequal size ({', '.join(sizes[:SHOWN])}{', ...' * (len(sizes) > SHOWN)} ranks)"
+        return f"hosts of unequal size ({listed(sizes)} ranks)"
 
 
 def uneven_hosts(topology: Topology) -> UnevenHosts | None:
@@ -184,7 +180,7 @@ def runs(ranks: Sequence[int]) -> str:
     starts = [i for i, rank in enumerate(ranks) if i == 0 or rank > ranks[i - 1] + 1]
     pairs = [(ranks[a], ranks[b - 1]) for a, b in zip(starts, [*starts[1:], len(ranks)], strict=True)]
     words = [str(first) if first == last else f"{first}-{last}" for first, last in pairs]
-    return ", ".join(words[:SHOWN]) + ", ..." * (len(words) > SHOWN)
+    return listed(words)
 
 
 def grid_of(topology: Topology, hosts: Hosts | str = "") -> Grid | None:

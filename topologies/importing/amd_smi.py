@@ -17,14 +17,13 @@ from itertools import combinations
 from pathlib import Path
 
 from tutti.topologies.assembly import per_class
-from tutti.topologies.errors import InputError
+from tutti.topologies.errors import SHOWN, InputError
 from tutti.topologies.files import read_text
 from tutti.topologies.importing.joining import Joining
 from tutti.topologies.importing.machine import Cable, Device, Kind, Machine, network
-from tutti.topologies.importing.speeds import GB
 from tutti.topologies.logs import Line, plain_lines, streams
 from tutti.topologies.topology import Topology
-from tutti.topologies.units import format_bandwidth
+from tutti.topologies.units import GIGA, MEGA, format_bandwidth
 
 MOST_TEXT = 2**24
 MOST_GPUS = 512
@@ -41,15 +40,13 @@ _SELF = ("0", "SELF", "X", "N/A")
 _TYPES = ("XGMI", "PCIE")
 _WHOLE = re.compile(r"[0-9]{1,6}")
 _RANGE = re.compile(r"([0-9]{1,8})(?:-([0-9]{1,8}))?")
-_MEGA = 10**6
-_XGMI, _PCIE, _NIC = Fraction(48 * GB), Fraction(48 * GB), Fraction(50 * GB)
+_XGMI, _PCIE, _NIC = Fraction(48 * GIGA), Fraction(48 * GIGA), Fraction(50 * GIGA)
 """Default bytes/s of one Infinity Fabric link, of PCIe and of an adapter: the values of an MI300X."""
-_CPUS = Fraction(16 * GB)
+_CPUS = Fraction(16 * GIGA)
 """Bytes/s between two AMD CPUs. NCCL assumes the same."""
 _ONE_HOP = ("1", "N/A", "")
 _NEAR = 2
 """Largest number of hops over PCIe between two GPUs of one NUMA node."""
-_SHOWN = 20
 
 
 @dataclass
@@ -139,7 +136,7 @@ def _add_fabric(tables: _Tables, machine: Machine, xgmi: Fraction, *, given: boo
 def _told(cell: str) -> Fraction:
     """Return the largest bandwidth in a cell, or 0."""
     match = _RANGE.fullmatch(cell)
-    return Fraction(int(match[2] or match[1]) * _MEGA) if match else Fraction(0)
+    return Fraction(int(match[2] or match[1]) * MEGA) if match else Fraction(0)
 
 
 def _add_cpus(tables: _Tables, machine: Machine, pcie: Fraction) -> None:
@@ -265,10 +262,10 @@ def _check(tables: _Tables, where: str) -> None:
                 pair = f"{tables.names[one]} and {tables.names[other]}"
                 if one == other and cell.upper() not in _SELF:
                     raise InputError(
-                        f"{where}: {_what(table)} has {cell[:_SHOWN]!r} for {tables.names[one]} itself"
+                        f"{where}: {_what(table)} has {cell[:SHOWN]!r} for {tables.names[one]} itself"
                     )
                 if one != other and not _is_cell(table, cell):
-                    raise InputError(f"{where}: {_what(table)} has {cell[:_SHOWN]!r} for {pair}")
+                    raise InputError(f"{where}: {_what(table)} has {cell[:SHOWN]!r} for {pair}")
                 if one != other and cell != tables.cell(table, other, one):
                     raise InputError(f"{where}: {pair} are not the same in both directions in {_what(table)}")
 

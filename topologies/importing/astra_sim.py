@@ -14,19 +14,17 @@ from itertools import combinations
 from math import prod
 
 from tutti.topologies.assembly import check_size
-from tutti.topologies.errors import InputError, suggestion
+from tutti.topologies.errors import SHOWN, InputError, suggestion
 from tutti.topologies.topology import Link, Topology
-from tutti.topologies.units import exact_number
+from tutti.topologies.units import GIBI, GIGA, exact_number
 
 _KEYS = ("topology", "npus_count", "bandwidth", "latency")
 KINDS = ("Ring", "FullyConnected", "Switch")
-_GIGA, _NANO = 2**30, 10**9
 _FINEST = 10**15
 """Latencies are rounded to 1/10^15 s, and bandwidths to whole bytes a second: the file has decimals."""
 _LINE = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)\s*:\s*(.*)")
 _COUNT = re.compile(r"[0-9]{1,7}")
 MOST_DIMENSIONS = 16
-_SHOWN = 40
 
 
 def from_yml(text: str, where: str) -> Topology:
@@ -47,16 +45,16 @@ def from_yml(text: str, where: str) -> Topology:
         raise InputError(f"{where}: {', '.join(_KEYS)} need one value a dimension, of 1 to {MOST_DIMENSIONS}")
     for kind in kinds:
         if kind not in KINDS:
-            raise InputError(f"{where}: topology {kind[:_SHOWN]!r} is not read{suggestion(kind, KINDS)}")
+            raise InputError(f"{where}: topology {kind[:SHOWN]!r} is not read{suggestion(kind, KINDS)}")
     counts = [_count(word, where) for word in values["npus_count"]]
-    bandwidth = [_positive(word, f"{where}: bandwidth", 0) * _GIGA for word in values["bandwidth"]]
-    alpha = [_positive(word, f"{where}: latency", -1) / _NANO for word in values["latency"]]
+    bandwidth = [_positive(word, f"{where}: bandwidth", 0) * GIBI for word in values["bandwidth"]]
+    alpha = [_positive(word, f"{where}: latency", -1) / GIGA for word in values["latency"]]
     bandwidth = [Fraction(max(round(value), 1)) for value in bandwidth]
     alpha = [Fraction(round(value * _FINEST), _FINEST) for value in alpha]
     notes = ["a GB is 2^30 bytes in ASTRA-sim"]
     unread = sorted(values.keys() - set(_KEYS))
     if unread:
-        notes.append(f"ignored, as no network has it: {', '.join(unread)[:_SHOWN]}")
+        notes.append(f"ignored, as no network has it: {', '.join(unread)[:SHOWN]}")
     return _network(where, kinds, counts, bandwidth, alpha, notes)
 
 
@@ -77,7 +75,7 @@ def _flat(text: str, where: str) -> dict[str, list[str]]:
             found[key] = []
         elif not key or not (open_list or content.startswith("- ")):
             raise InputError(
-                f"{place}: {content[:_SHOWN]!r} is no line of a network of ASTRA-sim, key: [ value ]"
+                f"{place}: {content[:SHOWN]!r} is no line of a network of ASTRA-sim, key: [ value ]"
             )
         open_list = (open_list or content.startswith("[")) and not content.endswith("]")
         words = content.removeprefix("- ").strip("[] ").split(",")
@@ -89,7 +87,7 @@ def _flat(text: str, where: str) -> dict[str, list[str]]:
 
 def _count(word: str, where: str) -> int:
     if not _COUNT.fullmatch(word) or int(word) < 2:
-        raise InputError(f"{where}: npus_count {word[:_SHOWN]!r} is no whole number of at least 2")
+        raise InputError(f"{where}: npus_count {word[:SHOWN]!r} is no whole number of at least 2")
     return int(word)
 
 
@@ -100,7 +98,7 @@ def _positive(word: str, where: str, above: int) -> Fraction:
         raise InputError(f"{where}: {error}") from None
     if value <= above or value < 0:
         raise InputError(
-            f"{where} is {word[:_SHOWN]}; it must {'be positive' if above == 0 else 'not be negative'}"
+            f"{where} is {word[:SHOWN]}; it must {'be positive' if above == 0 else 'not be negative'}"
         )
     return value
 

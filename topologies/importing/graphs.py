@@ -15,7 +15,7 @@ from html import unescape
 from typing import Any
 from warnings import catch_warnings, simplefilter
 
-from tutti.topologies.errors import InputError
+from tutti.topologies.errors import SHOWN, InputError
 from tutti.topologies.logs import plain_lines
 from tutti.topologies.units import exact_number
 from tutti.topologies.xml_files import Element, parse_xml
@@ -30,7 +30,6 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _REAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 _LONGEST = 2**16
 """Largest number of characters of the attributes of one edge."""
-_SHOWN = 40
 
 
 def from_graphml(text: str, where: str) -> Document:
@@ -79,7 +78,7 @@ def _data(element: Element, keys: Mapping[str, Element]) -> dict[str, Any]:
         name = data.text("key")
         declared = keys.get(name)
         if declared is None:
-            raise data.error(f"has key={name[:_SHOWN]!r}, which no <key> declares")
+            raise data.error(f"has key={name[:SHOWN]!r}, which no <key> declares")
         kind = declared.attributes.get("attr.type", "string")
         found[declared.attributes.get("attr.name", name)] = _typed("".join(data.content), kind)
     return found
@@ -159,7 +158,7 @@ def _gml_list(words: Iterator[tuple[str, Any]], where: str, depth: int) -> list[
         elif what in ("text", "word"):
             pairs.append((word, _gml_value(value) if what == "word" else value))
         else:
-            raise InputError(f"{where}: no GML: the key {word[:_SHOWN]!r} has no value")
+            raise InputError(f"{where}: no GML: the key {word[:SHOWN]!r} has no value")
     raise InputError(f"{where}: no GML: it ends within a list")
 
 
@@ -242,7 +241,7 @@ def _edge(content: str, place: str) -> tuple[dict[str, Any], bool]:
     words = head.replace(",", " ").split()
     if len(words) not in (2, 3) or (brace and len(words) > 2):
         raise InputError(
-            f"{place}: {content[:_SHOWN]!r} is no edge; a line is: u v, or: u v {{'bandwidth': ...}}"
+            f"{place}: {content[:SHOWN]!r} is no edge; a line is: u v, or: u v {{'bandwidth': ...}}"
         )
     data: dict[str, Any] = {}
     if brace:
@@ -256,7 +255,7 @@ def _python_dict(text: str, place: str) -> dict[str, Any]:
         simplefilter("ignore")
         data = ast.literal_eval(text[:_LONGEST])
     if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
-        raise InputError(f"{place}: {text[:_SHOWN]!r} is no dict of attributes")
+        raise InputError(f"{place}: {text[:SHOWN]!r} is no dict of attributes")
     return data
 
 

@@ -26,16 +26,14 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from tutti.topologies.assembly import check_size, per_class
-from tutti.topologies.errors import InputError
+from tutti.topologies.errors import InputError, listed
+from tutti.topologies.exact import NONE
 from tutti.topologies.importing.joining import Joining
 from tutti.topologies.topology import Link, Topology
 from tutti.topologies.units import format_bandwidth, format_time
 
 _US = Fraction(1, 10**6)
 FABRIC_ALPHA, PCIE_ALPHA, NETWORK_ALPHA = Fraction(7, 10) * _US, Fraction(1, 2) * _US, Fraction(85, 100) * _US
-NO_HOST = -1
-SHOWN = 4
-"""How many devices a note names."""
 
 
 class Kind(StrEnum):
@@ -114,7 +112,7 @@ class Machine:
     def in_a_rack(self, hosts: int) -> Machine:
         """Return this number of copies of the host, whose GPUs share one NVSwitch."""
         (hub,) = self.of(Kind.NVSWITCH)
-        devices = [replace(self.devices[hub], host=NO_HOST)]
+        devices = [replace(self.devices[hub], host=NONE)]
         cables = []
         for host in range(hosts):
             at = {hub: 0}
@@ -178,7 +176,7 @@ def network(machine: Machine, name: str, joining: Joining) -> Topology:
 
 def _rack(machine: Machine, name: str, hosts: int) -> Machine:
     """Return hosts whose GPUs one NVSwitch joins."""
-    if len(machine.of(Kind.NVSWITCH)) != 1 or {device.host for device in machine.devices} - {0, NO_HOST}:
+    if len(machine.of(Kind.NVSWITCH)) != 1 or {device.host for device in machine.devices} - {0, NONE}:
         raise InputError(f"{name}: nvlink=all needs a file of one host with one NVSwitch")
     check_size(name, hosts * len(machine.devices), 2 * hosts * len(machine.cables))
     machine.notes.append(f"one NVSwitch joins the GPUs of all {hosts} hosts (nvlink=all)")
@@ -290,9 +288,9 @@ def _named(devices: list[Device]) -> str:
     """Return the labels of devices, with the bandwidth of an adapter."""
     shown = [
         device.label + "".join(f" {format_bandwidth(port.bandwidth)}" for port in device.ports[:1])
-        for device in devices[:SHOWN]
+        for device in devices
     ]
-    return ", ".join(shown) + ", ..." * (len(devices) > SHOWN)
+    return listed(shown)
 
 
 def _reached(machine: Machine, start: list[int], cables: list[Cable]) -> set[int]:
@@ -343,8 +341,7 @@ def _joined(machine: Machine, name: str, joining: Joining) -> Topology:
             *(_prefix(copy, device, copies, hosts) + device.label for copy, device in each),
             *(["network"] if rails == 1 else [f"rail{rail}" for rail in range(rails)]),
         ],
-        hosts=[NO_HOST if d.host == NO_HOST else copy * hosts + d.host for copy, d in placed]
-        + [NO_HOST] * rails,
+        hosts=[NONE if d.host == NONE else copy * hosts + d.host for copy, d in placed] + [NONE] * rails,
         multicast=sharp,
         aggregate=sharp,
         notes=machine.notes,
@@ -353,7 +350,7 @@ def _joined(machine: Machine, name: str, joining: Joining) -> Topology:
 
 def _prefix(copy: int, device: Device, copies: int, hosts: int) -> str:
     """Return what tells the devices of several hosts apart; what is in none is numbered by the copy."""
-    if device.host == NO_HOST:
+    if device.host == NONE:
         return f"d{copy}." * (copies > 1)
     return f"h{copy * hosts + device.host}." * (copies * hosts > 1)
 

@@ -17,11 +17,11 @@ from fractions import Fraction
 from itertools import combinations, pairwise
 from pathlib import Path
 
-from tutti.topologies.errors import InputError
+from tutti.topologies.errors import SHOWN, InputError
+from tutti.topologies.exact import INT32_MAX, NONE
 from tutti.topologies.importing.joining import Joining
-from tutti.topologies.importing.machine import NO_HOST, OTHERS, Cable, Device, Kind, Machine, Port, network
+from tutti.topologies.importing.machine import OTHERS, Cable, Device, Kind, Machine, Port, network
 from tutti.topologies.importing.speeds import (
-    GB,
     cpu_bandwidth,
     nic_bandwidth,
     nvlink_bandwidth,
@@ -29,7 +29,7 @@ from tutti.topologies.importing.speeds import (
     xgmi_bandwidth,
 )
 from tutti.topologies.topology import Topology
-from tutti.topologies.units import exact_number, format_bandwidth
+from tutti.topologies.units import GIGA, exact_number, format_bandwidth
 from tutti.topologies.xml_files import Element, read_xml
 
 MOST_ELEMENTS, MOST_BYTES = 2**14, 2**24
@@ -37,8 +37,6 @@ MOST_CPUS = 64
 """Largest number of CPUs of a host. They are joined pairwise."""
 MOST_LINKS = 64
 """Largest number of links from a GPU to one other device."""
-MOST_RANK = 2**31 - 1
-_SHOWN = 40
 MOST_DIGITS = 40
 """Largest number of digits of a latency. NCCL writes six decimals."""
 _GPU_CLASSES, _NIC_CLASSES = ("0x03", "0x12"), ("0x02",)
@@ -47,8 +45,8 @@ _CPU_CLASS = "0x06"
 """Of what else an NVLink may lead to: the bridge of a POWER9."""
 _PLAIN_LABEL = re.compile(r"[A-Za-z0-9_.:+]{1,64}")
 _UNKNOWN = " (unknown)"
-_UNKNOWN_LINK = Fraction(20 * GB)
-_UNKNOWN_CPU = Fraction(10 * GB)
+_UNKNOWN_LINK = Fraction(20 * GIGA)
+_UNKNOWN_CPU = Fraction(10 * GIGA)
 _MOST_NVLINKS = ((107, 36), (0, 18))
 """Pairs of a compute capability (times ten) and the largest number of NVLinks of a GPU from there on."""
 _SHARP_CAPABILITY = 90
@@ -68,12 +66,12 @@ class _Gpu:
     @property
     def rank(self) -> int:
         """Its rank, -1 without one."""
-        return self.element.integer("rank", -1, MOST_RANK, -1)
+        return self.element.integer("rank", -1, INT32_MAX, -1)
 
     @property
     def dev(self) -> int:
         """Its number on the host."""
-        return self.element.integer("dev", -1, MOST_RANK, 0)
+        return self.element.integer("dev", -1, INT32_MAX, 0)
 
 
 @dataclass
@@ -248,14 +246,14 @@ def _check_one_rank_each(system: _System, gpus: list[_Gpu]) -> None:
         other = seen.setdefault((gpu.host, gpu.busid or f"line {gpu.element.line}"), gpu)
         if other is not gpu:
             raise gpu.element.error(
-                f"is on the same <pci busid='{gpu.busid[:_SHOWN]}'> as the one in line {other.element.line}: "
+                f"is on the same <pci busid='{gpu.busid[:SHOWN]}'> as the one in line {other.element.line}: "
                 "ranks that share a GPU (MIG, MLOPart, NCCL_MULTI_RANK_GPU_ENABLE) share its links, which is "
                 "not read; dump with one rank a GPU"
             )
         dev = gpu.element.attributes.get("dev")
         if dev is not None and numbers.setdefault((gpu.host, dev), gpu) is not gpu and not system.static_gpus:
             system.notes.append(
-                f"two GPUs of a host have dev={dev[:_SHOWN]}, on different PCI buses; taken for two GPUs"
+                f"two GPUs of a host have dev={dev[:SHOWN]}, on different PCI buses; taken for two GPUs"
             )
 
 
@@ -310,7 +308,7 @@ def _check_count(gpu: _Gpu) -> None:
 def _to_nvswitch(system: _System, gpus: list[_Gpu], gpu: _Gpu, bandwidth: Fraction, one_host: bool) -> None:
     if system.nvswitch is None:
         sharp = all(other.element.integer("sm", 0, 10**4, 0) >= _SHARP_CAPABILITY for other in gpus)
-        host = 0 if one_host else NO_HOST
+        host = 0 if one_host else NONE
         system.nvswitch = system.add(Device(Kind.NVSWITCH, "nvswitch", host, sharp=sharp))
         able = "; it multicasts and aggregates (NVLink SHARP), as from Hopper on" * sharp
         system.notes.append(f"all NVSwitches are one switch{able}")

@@ -21,14 +21,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tutti.topologies.assembly import per_class
-from tutti.topologies.errors import InputError
+from tutti.topologies.errors import SHOWN, InputError, listed
 from tutti.topologies.files import read_text
 from tutti.topologies.importing.joining import Joining
-from tutti.topologies.importing.machine import SHOWN, Cable, Device, Kind, Machine, Port, network
-from tutti.topologies.importing.speeds import GB
+from tutti.topologies.importing.machine import Cable, Device, Kind, Machine, Port, network
 from tutti.topologies.logs import Line, plain_lines, streams
 from tutti.topologies.topology import Topology
-from tutti.topologies.units import format_bandwidth
+from tutti.topologies.units import GIGA, format_bandwidth
 
 MOST_TEXT = 2**24
 MOST_DEVICES = 512
@@ -50,7 +49,6 @@ _NEAR = ("PIX", "PXB", "PHB", "NODE")
 _NAME = re.compile(r"[A-Za-z0-9_.:+-]{1,64}")
 _LEGEND = re.compile(r"(NIC[0-9]{1,4}): *([A-Za-z0-9_.:+]{1,64})")
 _NUMA = re.compile(r"[0-9]{1,4}([-,][0-9]{1,4})*")
-_SHOWN = 20
 
 
 class _Generation(NamedTuple):
@@ -63,12 +61,12 @@ class _Generation(NamedTuple):
 
 
 _GENERATIONS = {
-    6: _Generation("Volta", Fraction(20 * GB), Fraction(12 * GB), Fraction(25 * GB, 2)),
-    12: _Generation("Ampere", Fraction(20 * GB), Fraction(24 * GB), Fraction(25 * GB)),
-    18: _Generation("Hopper", Fraction(206 * GB, 10), Fraction(48 * GB), Fraction(50 * GB)),
+    6: _Generation("Volta", Fraction(20 * GIGA), Fraction(12 * GIGA), Fraction(25 * GIGA, 2)),
+    12: _Generation("Ampere", Fraction(20 * GIGA), Fraction(24 * GIGA), Fraction(25 * GIGA)),
+    18: _Generation("Hopper", Fraction(206 * GIGA, 10), Fraction(48 * GIGA), Fraction(50 * GIGA)),
 }
 """By the NVLinks of a GPU; NVLink and PCIe as NCCL takes them."""
-_CPUS = Fraction(10 * GB)
+_CPUS = Fraction(10 * GIGA)
 
 
 @dataclass
@@ -164,7 +162,7 @@ def _numa_notes(matrix: _Matrix, gpus: list[int]) -> list[str]:
     without = [name for name in names if name not in matrix.numa]
     notes = []
     if 0 < len(without) < len(names):
-        notes.append(f"no NUMA node in the row of {', '.join(without[:SHOWN])}; others have one")
+        notes.append(f"no NUMA node in the row of {', '.join(without[:4])}; others have one")
     for one, other in combinations(gpus, 2):
         numa = [matrix.numa.get(matrix.names[gpu]) for gpu in (one, other)]
         cell = matrix.cells[matrix.names[one]][other]
@@ -225,8 +223,7 @@ def _add_nvswitch(machine: Machine, links: dict[int, int], nvlink: Fraction, *, 
     if fewer:
         machine.notes.append(
             f"GPUs of an NVSwitch with fewer than {most} NVLinks, by the largest entry of their row: "
-            + ", ".join(fewer[:SHOWN])
-            + ", ..." * (len(fewer) > SHOWN)
+            + listed(fewer)
         )
     hub = _add(machine, Device(Kind.NVSWITCH, "nvswitch", sharp=sharp))
     for gpu, count in links.items():
@@ -337,7 +334,7 @@ def _columns(words: list[str], place: str) -> list[str]:
     strange = next((word for word in columns if not _NAME.fullmatch(word)), None)
     if strange is not None:
         raise InputError(
-            f"{place}: a device called {strange[:_SHOWN]!r}; a name has letters, digits and _.:+-"
+            f"{place}: a device called {strange[:SHOWN]!r}; a name has letters, digits and _.:+-"
         )
     if len(set(columns)) < len(columns):
         raise InputError(f"{place}: a device stands twice in the header")
@@ -359,7 +356,7 @@ def _add_row(matrix: _Matrix, words: list[str], place: str) -> None:
         matrix.glued[name] = [cell.replace("SOC", "SYS") for cell, cpus in splits if _NUMA.fullmatch(cpus)]
         cells += matrix.glued[name][:1]
     if len(cells) != count:
-        found = f"{rest[0][:_SHOWN]!r} where a cell is expected" if rest else "too few cells"
+        found = f"{rest[0][:SHOWN]!r} where a cell is expected" if rest else "too few cells"
         found = "too many cells" if len(cells) > count else found
         raise InputError(f"{place}: {found}; the header has {count} devices, and a cell is one of {_CELLS}")
     many = next((cell for cell in cells if cell[:2] == "NV" and int(cell[2:]) > MOST_NVLINKS), None)

@@ -9,26 +9,26 @@ import re
 from collections.abc import Mapping
 from fractions import Fraction
 
-GB = 10**9
+from tutti.topologies.units import GIGA
 
 _NVLINK = ((100, "40.1"), (90, "20.6"), (87, "20"), (86, "12"), (70, "20"), (60, "18"))
-"""GB/s of one NVLink, from this compute capability (times ten) on."""
+"""GIGA/s of one NVLink, from this compute capability (times ten) on."""
 _XGMI = (
     (re.compile("gfx95|950"), "48"),
     (re.compile("gfx94|94[0-2]"), "48"),
     (re.compile("gfx90a|910"), "36"),
     (re.compile("(gfx)?90[0-8]"), "24"),
 )
-"""GB/s of one Infinity Fabric link, by the start of the GPU's architecture as RCCL writes it."""
+"""GIGA/s of one Infinity Fabric link, by the start of the GPU's architecture as RCCL writes it."""
 _GENERATIONS = {"2.5": 15, "5": 30, "8": 60, "16": 120, "32": 240, "64": 480}
 """What a PCIe lane carries, in 100 Mb/s, by its GT/s."""
 _UNKNOWN_GENERATION = 60
 PCIE_WIDTH = 16
 UNKNOWN_NIC = 10_000
 """Mb/s of an adapter that doesn't tell."""
-_POWER, _ARM, _AMD = Fraction(32 * GB), Fraction(6 * GB), Fraction(16 * GB)
+_POWER, _ARM, _AMD = Fraction(32 * GIGA), Fraction(6 * GIGA), Fraction(16 * GIGA)
 _INTEL = ((0xCF, 40), (0x8F, 22), (0x55, 10), (0, 6))
-"""GB/s between two Intel CPUs, from this model of family 6 on: Emerald Rapids, Sapphire Rapids, Skylake."""
+"""GIGA/s between two Intel CPUs, from this model of family 6 on: Emerald Rapids, Sapphire Rapids, Skylake."""
 
 
 def nvlink_bandwidth(capability: int) -> Fraction | None:
@@ -40,13 +40,13 @@ def nvlink_bandwidth(capability: int) -> Fraction | None:
     Fraction(20600000000, 1)
     """
     speed = next((speed for least, speed in _NVLINK if capability >= least), None)
-    return None if speed is None else Fraction(speed) * GB
+    return None if speed is None else Fraction(speed) * GIGA
 
 
 def xgmi_bandwidth(architecture: str) -> Fraction | None:
     """Return the bandwidth of one Infinity Fabric link of a GPU by its ``gcn``, or None."""
     speed = next((speed for name, speed in _XGMI if name.match(architecture)), None)
-    return None if speed is None else Fraction(speed) * GB
+    return None if speed is None else Fraction(speed) * GIGA
 
 
 def pcie_bandwidth(speed: str, width: int) -> Fraction:
@@ -66,7 +66,7 @@ def pcie_bandwidth(speed: str, width: int) -> Fraction:
     """
     words = speed.split() or [""]
     lane = _GENERATIONS.get(words[0].removesuffix(".0"), _UNKNOWN_GENERATION)
-    return Fraction((width or PCIE_WIDTH) * lane * GB, 80)
+    return Fraction((width or PCIE_WIDTH) * lane * GIGA, 80)
 
 
 def nic_bandwidth(megabits: int) -> Fraction:
@@ -86,7 +86,7 @@ def cpu_bandwidth(cpu: Mapping[str, str]) -> Fraction | None:
     if vendor != "GenuineIntel":
         return None
     family, model = (_integer(cpu.get(name, "")) for name in ("familyid", "modelid"))
-    return next(Fraction(speed * GB) for least, speed in _INTEL if least <= model * (family == 6))
+    return next(Fraction(speed * GIGA) for least, speed in _INTEL if least <= model * (family == 6))
 
 
 def _integer(text: str) -> int:

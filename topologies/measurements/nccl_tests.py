@@ -16,16 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from tutti.topologies.errors import InputError
+from tutti.topologies.errors import SHOWN, InputError
 from tutti.topologies.exact import BoolArray
 from tutti.topologies.files import exact_json
 from tutti.topologies.logs import Line
 from tutti.topologies.measurements.series import Rows, Series, is_number, number
+from tutti.topologies.units import GIGA, MICROSECOND
 
-_US = 1e-6
-_GB = 1e9
 _HUGE = 10**300
-_SHOWN = 40
 _ROUNDING, _RELATIVE = 0.006, 0.05
 """Largest difference of algbw from size over time: in GB/s, as algbw has two decimals, plus a fraction, as
 long times have two digits. Larger values let more torn rows pass."""
@@ -66,7 +64,7 @@ class _Table:
             If its time or size is out of range.
         """
         if row[0]:
-            Rows().add(row[0], row[1] * _US, place)
+            Rows().add(row[0], row[1] * MICROSECOND, place)
             self.values.append(row)
             self.places.append(place)
 
@@ -85,7 +83,7 @@ class _Table:
             good[:] = True
         for (size, time, *_), place, fine in zip(self.values, self.places, good.tolist(), strict=True):
             if fine:
-                self.rows.add(size, time * _US, place)
+                self.rows.add(size, time * MICROSECOND, place)
             else:
                 self.rows.bad.append(InputError(f"{place}: its algbw is not size / time"))
         if not self.rows.size:
@@ -103,7 +101,7 @@ class _Table:
     def _consistent(self) -> BoolArray:
         """Return which rows have an algbw that is size over time."""
         size, time, algbw, _ = np.array(self.values, dtype=np.float64).reshape(-1, 4).T
-        expected = size / np.maximum(time, 1e-9) / (_GB * _US)
+        expected = size / np.maximum(time, 1e-9) / (GIGA * MICROSECOND)
         fine: BoolArray = np.abs(algbw - expected) <= _ROUNDING + _RELATIVE * expected
         return fine
 
@@ -315,5 +313,5 @@ def _add_result(table: _Table, result: Any, place: str) -> None:
 
 def _float(value: Any, place: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | Fraction):
-        raise InputError(f"{place}: {str(value)[:_SHOWN]!r} is not a number")
+        raise InputError(f"{place}: {str(value)[:SHOWN]!r} is not a number")
     return float(min(value, _HUGE))

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tutti.topologies.errors import InputError
+from tutti.topologies.errors import InputError, shortened
 from tutti.topologies.exact import FloatArray
 
 MOST_BYTES, MOST_SECONDS = 2.0**60, 1e9
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
-_SHOWN = 40
 _NAMED = 3
 """A note names at most this many of the rows that are left out."""
 
@@ -93,8 +92,7 @@ def number(word: str, place: str) -> float:
         If it is none.
     """
     if not _NUMBER.fullmatch(word):
-        shown = f"{word[:_SHOWN]}{'...' * (len(word) > _SHOWN)}"
-        raise InputError(f"{place}: {shown!r} is not a finite number")
+        raise InputError(f"{place}: {shortened(word)!r} is not a finite number")
     return float(word)
 
 

@@ -14,11 +14,12 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tutti.topologies.errors import InputError, visible
+from tutti.topologies.errors import SHOWN, InputError, visible
 from tutti.topologies.files import read_text
 from tutti.topologies.logs import Line, plain_lines, streams
 from tutti.topologies.measurements import nccl_tests
 from tutti.topologies.measurements.series import Rows, Series, is_number, number
+from tutti.topologies.units import MEGA, MICROSECOND
 
 MOST_TEXT = 2**28
 MOST_PAIRS, MOST_NAME = 2**17, 64
@@ -28,8 +29,6 @@ OSU_WINDOW = 64
 _OSU_TITLE = re.compile(r"#\s*OSU\s+(?:MPI\S*\s+)?(.*?)\s+Test\b.*")
 _OSU_OTHERS = ("Bi-Directional", "Multiple", "Message Rate", "Put", "Get", "Accumulate")
 _WINDOW = re.compile(r"window size:\s*([0-9]{1,6})")
-_SHOWN = 40
-_US, _MB = 1e-6, 1e6
 _LATENCY, _BANDWIDTH = "Latency", "Bandwidth"
 
 
@@ -111,7 +110,7 @@ def _osu_table(run: list[Line], where: str) -> _OsuTable:
     if title.startswith(_OSU_OTHERS) or not title.endswith((_LATENCY, _BANDWIDTH)):
         allowed = "Latency, Bandwidth and the latency of collectives"
         place = f"{where}, line {run[0].number}"
-        raise InputError(f"{place}: the OSU table {title[:_SHOWN]!r} is not read; allowed: {allowed}")
+        raise InputError(f"{place}: the OSU table {title[:SHOWN]!r} is not read; allowed: {allowed}")
     table, window = _OsuTable(title), OSU_WINDOW
     for line in run:
         if found := _WINDOW.search(line.text):
@@ -125,12 +124,12 @@ def _osu_table(run: list[Line], where: str) -> _OsuTable:
 def _add_osu_row(table: _OsuTable, words: list[str], window: int, place: str) -> None:
     try:
         if len(words) < 2:
-            raise InputError(f"{place}: {words[0][:_SHOWN]!r} alone; a row has a size and a value")
+            raise InputError(f"{place}: {words[0][:SHOWN]!r} alone; a row has a size and a value")
         size, value = (number(word, place) for word in words[:2])
         if table.title != _BANDWIDTH:
-            table.rows.add(size, value * _US, place)
+            table.rows.add(size, value * MICROSECOND, place)
         elif value:  # too slow for two decimals
-            table.rows.add(window * size, window * size / (value * _MB), place)
+            table.rows.add(window * size, window * size / (value * MEGA), place)
     except InputError as error:
         table.rows.bad.append(error)
 

@@ -35,7 +35,7 @@ from tutti.topologies.errors import InputError
 from tutti.topologies.exact import INT64_MAX
 from tutti.topologies.options import Options
 from tutti.topologies.topology import Topology
-from tutti.topologies.units import format_size, parse_size
+from tutti.topologies.units import GIBI, GIGA, format_size, parse_size
 
 COLLECTIVES: Mapping[Kind, tuple[str, int]] = {
     Kind.ALLREDUCE: ("all-reduce", 0),
@@ -46,9 +46,6 @@ COLLECTIVES: Mapping[Kind, tuple[str, int]] = {
 """What ASTRA-sim calls those that can be custom, and their numbers in the schema."""
 
 _COMM_TYPES = {Action.SEND: 5, Action.RECV: 6}
-_GIGA = 2**30
-"""Bytes of a GB in ASTRA-sim's analytical back-end (astra-network-analytical, ``NetworkFunction.cc``)."""
-_NANO = 10**9
 
 
 @dataclass(frozen=True)
@@ -149,7 +146,7 @@ def _networks(topology: Topology) -> tuple[dict[str, str], dict[str, str]]:
     if form is None:
         missing["analytical"] = "none: it has rings, complete networks and switches, their links alike"
     else:
-        bandwidth, latency = topology.bandwidth[0] / _GIGA, topology.alpha[0] * _NANO
+        bandwidth, latency = topology.bandwidth[0] / GIBI, topology.alpha[0] * GIGA
         numbers = {"topology": form, "npus_count": topology.num_ranks}
         numbers |= {"bandwidth": _decimal(bandwidth), "latency": _decimal(latency)}
         files["network.yml"] = "".join(f"{key}: [ {value} ]\n" for key, value in numbers.items())

@@ -13,10 +13,7 @@ from fractions import Fraction
 
 from tutti.topologies.errors import InputError
 from tutti.topologies.topology import Topology
-from tutti.topologies.units import format_bandwidth, format_time
-
-_NANO = 10**9
-_BITS = 8
+from tutti.topologies.units import BITS_PER_BYTE, GIGA, format_bandwidth, format_time
 
 
 def to_ns3(topology: Topology) -> str:
@@ -49,7 +46,7 @@ def _links(topology: Topology) -> Iterator[str]:
                 f"does not fit: {name} has {_shown(bandwidth, alpha)}, back there is {others}; "
                 "ns-3's links go both ways"
             )
-        delay = alpha * _NANO
+        delay = alpha * GIGA
         if delay.denominator != 1:
             name = topology.link_name(joined[source, target][0])
             raise InputError(f"does not fit: α of {name} is {format_time(alpha)}; ns-3 counts nanoseconds")
@@ -74,5 +71,5 @@ def _shown(bandwidth: Fraction, alpha: Fraction) -> str:
 
 def _rate(bandwidth: Fraction) -> str:
     """Return a bandwidth in whole bits a second, rounded down as ns-3 does."""
-    bits = int(bandwidth * _BITS)
-    return f"{bits // _NANO}Gbps" if bits % _NANO == 0 else f"{bits}bps"
+    bits = int(bandwidth * BITS_PER_BYTE)
+    return f"{bits // GIGA}Gbps" if bits % GIGA == 0 else f"{bits}bps"

@@ -27,14 +27,14 @@ from tutti.schedules.programs.msccl.flavours import (
     Flavour,
 )
 from tutti.schedules.programs.msccl.reader import MOST_OF_FILE, parse_algo, program_of
-from tutti.schedules.programs.program import NONE, Op
+from tutti.schedules.programs.program import Op
 from tutti.schedules.programs.serial import serial_order
 from tutti.topologies.errors import InputError
+from tutti.topologies.exact import INT32_MAX, INT64_MAX, NONE
 from tutti.topologies.xml_files import Element
 
 MOST_FINDINGS = 50
 """That are told one by one."""
-_INT32, _INT64 = 2**31 - 1, 2**63 - 1
 
 _TAG = re.compile(r'<(?:/[^\s<>/]+>|[^\s<>/=!?]+(?: [^\s<>"=/]{1,255}="[^"<]*")* ?/?>)')
 _BLANK = " \n\r"
@@ -160,7 +160,7 @@ class _Rules:
         missing = [name for name in flavour.required if name not in given]
         if missing:
             self.add(algo, f"<algo> has no {', '.join(missing)}, which the runtime asks for")
-        self.units = self.number(algo, "nchunksperloop", 1, _INT32, 1) or 0
+        self.units = self.number(algo, "nchunksperloop", 1, INT32_MAX, 1) or 0
         self.ranks = self.number(algo, "ngpus", 2, MOST_CHILDREN, 2) or 0
         self.channels = self.number(algo, "nchannels", 1, MOST_CHANNELS, 1) or MOST_CHANNELS
         self._choice(algo, "proto", PROTOCOLS)
@@ -181,8 +181,8 @@ class _Rules:
         self.limit(algo, len(algo.attributes.get("name", "").encode()), flavour.characters, "bytes of name")
         for name in ("inplace", "outofplace"):
             self.number(algo, name, 0, 1, 0)
-        low = self.number(algo, "minBytes", 0, _INT64, 0)
-        high = self.number(algo, "maxBytes", 0, _INT64, _INT64)
+        low = self.number(algo, "minBytes", 0, INT64_MAX, 0)
+        high = self.number(algo, "maxBytes", 0, INT64_MAX, INT64_MAX)
         endless = high == 0 and flavour.name == "rccl"
         if low is not None and high is not None and low >= high and not endless:
             self.add(algo, f"maxBytes='{high}' is not above minBytes='{low}': it would never be chosen")
@@ -203,7 +203,7 @@ class _Rules:
 
     def _gpu(self, gpu: Element, rank: int, collective: str, others: int) -> None:
         """Check a rank; `others` is how many elements outside it its parser counts."""
-        sizes = [self.number(gpu, f"{letter}_chunks", 0, _INT32) or 0 for letter in BUFFERS]
+        sizes = [self.number(gpu, f"{letter}_chunks", 0, INT32_MAX) or 0 for letter in BUFFERS]
         self._sizes(gpu, sizes, collective)
         blocks = list(gpu.each("tb"))
         steps = [list(block.each("step")) for block in blocks]
@@ -279,7 +279,7 @@ class _Rules:
             if letter not in BUFFERS:
                 self.add(step, f"{side}buf='{letter[:40]}'; it is i, o or s")
                 continue
-            offset = self.number(step, f"{side}off", 0 if used else NONE, _INT32)
+            offset = self.number(step, f"{side}off", 0 if used else NONE, INT32_MAX)
             size = sizes[BUFFERS[letter]]
             if used and offset is not None and count is not None and offset + count > size:
                 self.add(step, f"{side}off='{offset}', cnt='{count}': outside {letter}_chunks='{size}'")

@@ -33,10 +33,10 @@ from tutti.schedules.programs.msccl.flavours import (
 )
 from tutti.schedules.programs.msccl.lint import lint
 from tutti.schedules.programs.msccl.reader import MOST_OF_FILE
-from tutti.schedules.programs.program import NONE, Address, Buffer, Instruction, Op, Program, table_of
+from tutti.schedules.programs.program import Address, Buffer, Instruction, Op, Program, table_of
 from tutti.schedules.programs.serial import senders
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import IntArray
+from tutti.topologies.exact import NONE, IntArray
 from tutti.topologies.options import Choice, Options, Whole
 from tutti.topologies.units import whole_bytes
 

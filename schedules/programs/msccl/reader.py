@@ -13,8 +13,9 @@ from pathlib import Path
 
 from tutti.schedules.collective import Collective, Kind
 from tutti.schedules.programs.msccl.flavours import BUFFERS, KINDS, MOST_CHILDREN, TYPES
-from tutti.schedules.programs.program import NONE, NOWHERE, Address, Instruction, Op, Program
+from tutti.schedules.programs.program import NOWHERE, Address, Instruction, Op, Program
 from tutti.topologies.errors import InputError, suggestion
+from tutti.topologies.exact import NONE
 from tutti.topologies.files import read_text
 from tutti.topologies.xml_files import MOST_XML, Element, parse_xml
 

@@ -37,9 +37,9 @@ from tutti.schedules.programs.mscclpp.names import (
 )
 from tutti.schedules.programs.mscclpp.syncs import Cells, Role, Syncs
 from tutti.schedules.programs.one_sided import Blocks, blocks_of, without_needless_waits
-from tutti.schedules.programs.program import NONE, Address, Buffer, Instruction, Op, Program
+from tutti.schedules.programs.program import Address, Buffer, Instruction, Op, Program
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import BoolArray
+from tutti.topologies.exact import NONE, BoolArray
 
 _LETTER = {buffer: letter for letter, buffer in BUFFERS.items()}
 _Json = dict[str, Any]

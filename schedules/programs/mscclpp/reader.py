@@ -38,8 +38,9 @@ from tutti.schedules.programs.mscclpp.names import (
     chunks_of,
 )
 from tutti.schedules.programs.mscclpp.syncs import Cells, Role, Syncs
-from tutti.schedules.programs.program import NONE, Address, Buffer, Instruction, Op, Program
+from tutti.schedules.programs.program import Address, Buffer, Instruction, Op, Program
 from tutti.topologies.errors import InputError
+from tutti.topologies.exact import NONE
 from tutti.topologies.files import read_text
 
 MOST_PLAN = 2**25

@@ -12,8 +12,8 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from tutti.schedules.programs.layout import Layout
-from tutti.schedules.programs.program import NONE, Address, Instruction, Op
-from tutti.topologies.exact import offsets_of
+from tutti.schedules.programs.program import Address, Instruction, Op
+from tutti.topologies.exact import NONE, offsets_of
 
 
 class Role(Enum):
