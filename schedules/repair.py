@@ -45,16 +45,19 @@ from tutti.topologies.graphs.shortest_paths import shortest_routes
 from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Incidence, Topology
 
-POWER = 8
-"""p."""
-SWEEPS = 2
-"""How often each transfer is chosen for."""
-MOST_CELLS = 2**27
-"""Pairs of node and chunk whose values are kept (512 MiB); in larger schedules sources stay."""
-PARTS = (4, 2, 1)
-"""In which transfers are cut: the more, the more evenly loaded are links, and the more messages there are."""
-ALIKE = 1 - 1e-12
-"""Bandwidths nearer than this are the same, over other denominators."""
+
+class Tuning(NamedTuple):
+    """How transfers are chosen for."""
+
+    sweeps: int
+    """Number of times that each transfer is chosen for."""
+    most_cells: int
+    """Pairs of node and chunk whose values are kept (512 MiB). In larger schedules sources stay."""
+    parts: tuple[int, ...]
+    """Numbers of parts of a transfer that are tried. More load links more evenly and make more messages."""
+
+
+TUNING = Tuning(sweeps=2, most_cells=2**27, parts=(4, 2, 1))
 
 
 def rerouted(schedule: Schedule, topology: Topology) -> Schedule:
@@ -95,17 +98,19 @@ def rerouted(schedule: Schedule, topology: Topology) -> Schedule:
 
 
 def fastest_repair(schedule: Schedule, topology: Topology, size: Fraction, slices: int = 1) -> Schedule:
-    """Return the fastest at a size, in bytes and slices of a flow, of `repaired` in `PARTS` and `rerouted`.
+    """Return the fastest at a size of `repaired`, in each number of `TUNING.parts`, and `rerouted`.
+
+    The size is in bytes, and of a flow in slices.
 
     All change the same transfers. Where messages are short what counts is how many they are.
     """
     options = SimulationOptions(slices if schedule.clock is Clock.FLOW else 1)
-    several = PARTS[:1] if schedule.clock is Clock.TIME else PARTS
+    several = TUNING.parts[:1] if schedule.clock is Clock.TIME else TUNING.parts
     tried = [repaired(schedule, topology, parts) for parts in several]
     return min([*tried, rerouted(schedule, topology)], key=lambda one: simulate(one, size, options).time)
 
 
-def repaired(schedule: Schedule, topology: Topology, parts: int = PARTS[0]) -> Schedule:
+def repaired(schedule: Schedule, topology: Topology, parts: int = TUNING.parts[0]) -> Schedule:
     """Return the schedule on a network with failures, no more changed than what crosses links that fail.
 
     Parameters
@@ -226,7 +231,7 @@ class _Left(NamedTuple):
 
     def crossed(self, schedule: Schedule) -> BoolArray:
         """Return which transfers of a schedule cross a link that is dead or slower than it was."""
-        slower, routes = self.speed < self.old.bandwidth.floats * ALIKE, schedule.route_table
+        slower, routes = self.speed < self.old.bandwidth.floats * (1 - 1e-12), schedule.route_table
         return np.logical_or.reduceat(slower[routes.links], routes.offsets[:-1])[schedule.route]
 
     @property
@@ -347,7 +352,7 @@ def _moved(schedule: Schedule, chosen: BoolArray, left: _Left) -> Schedule:
     if not chosen.any():
         return schedule
     first, last, cells = _cells(schedule, chosen)
-    free = topology.num_nodes * len(cells) <= MOST_CELLS and schedule.chunks.copy_of is None
+    free = topology.num_nodes * len(cells) <= TUNING.most_cells and schedule.chunks.copy_of is None
     table = _Rows(
         first,
         last,
@@ -367,7 +372,7 @@ def _moved(schedule: Schedule, chosen: BoolArray, left: _Left) -> Schedule:
         steps = np.concatenate([[0], np.flatnonzero(np.diff(schedule.order)) + 1, [len(schedule)]])
     values = _initial(schedule, cells) if free else np.zeros((0, 0), np.int32)
     links = routes.links.copy()
-    for _ in range(SWEEPS):
+    for _ in range(TUNING.sweeps):
         wrong, links = _choose(table, steps, schedule.clock is Clock.STEP, network, values.copy(), links)
         if wrong != NONE:
             ends = table.source[wrong], table.target[wrong]
@@ -462,6 +467,7 @@ def _find(
     """Dijkstra's algorithm from a row's target, backwards, up to the nearest node that may be its source."""
     cost, link_of, keys, nodes = search
     target = np.int64(rows.target[row])
+    power = 8  # p
     cost[:] = np.inf
     cost[target] = keys[0] = 0.0
     nodes[0], size = target, 1
@@ -479,7 +485,7 @@ def _find(
             tail, speed = np.int64(network.tail[link]), network.speed[link]
             if speed == 0:
                 continue
-            more = ((load[link] + rows.size[row]) / speed) ** POWER - (load[link] / speed) ** POWER
+            more = ((load[link] + rows.size[row]) / speed) ** power - (load[link] / speed) ** power
             if reached + more < cost[tail]:
                 cost[tail], link_of[tail] = reached + more, link
                 sift_up(keys, nodes, size, reached + more, tail)

@@ -19,6 +19,8 @@ Arcs = tuple[IntArray, IntArray]
 
 MAX_NODES = 2**20
 MAX_LINKS = 2**24
+HUGE = 64
+"""An exponent from which on powers are refused for their size. It is small enough to compute them."""
 
 
 def check_size(name: str, nodes: int, links: int) -> None:

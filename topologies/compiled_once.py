@@ -16,16 +16,28 @@ import pickle
 import time
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 from tutti.topologies.progress import tell
 
 CLAIMS = "kernels.lock"
-LOOK_SECONDS, TOLD_SECONDS = 0.01, 1.0
-PATIENCE_SECONDS = 120.0
-"""Nothing takes as long to compile: whoever holds a claim so long was stopped, and is not waited for."""
+
+
+class Waits(NamedTuple):
+    """How long another process is waited for, in seconds."""
+
+    look: float
+    """Between two looks."""
+    told: float
+    """Until the user is told."""
+    patience: float
+    """Until a claim is ignored: nothing takes as long to compile, so whoever holds it was stopped."""
+
+
+WAITS = Waits(look=0.01, told=1.0, patience=120.0)
+
 TAKEN = {errno.EACCES, errno.EAGAIN}
 _HELD: dict[CompiledOnce, int] = {}
 """What this process has claimed, with the file."""
@@ -87,7 +99,7 @@ class CompiledOnce(FunctionCache):
         """Wait until nobody else compiles it; False where that can't be known, or takes too long."""
         file, began, told = _claims(self.cache_path), time.monotonic(), False
         self.kept = True
-        while file is not None and (waited := time.monotonic() - began) < PATIENCE_SECONDS:
+        while file is not None and (waited := time.monotonic() - began) < WAITS.patience:
             try:
                 fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, self._byte)
             except OSError as error:
@@ -96,10 +108,10 @@ class CompiledOnce(FunctionCache):
             else:
                 _HELD[self] = file
                 return True
-            if waited > TOLD_SECONDS and not told:
+            if waited > WAITS.told and not told:
                 tell("waiting for another process, which compiles kernels")
                 told = True
-            time.sleep(LOOK_SECONDS)
+            time.sleep(WAITS.look)
         self.kept = file is None
         return False
 

@@ -63,16 +63,12 @@ DRAFTS = ".*.part"
 _KINDS = ("compute", "switch")
 _NODE_KEYS = ("id", "kind", "label", "host", "multicast", "aggregate")
 _EDGE_KEYS = ("source", "target", "key", "bandwidth", "alpha")
-_SLOW = 1e6
-"""If no bandwidth given without a unit exceeds this (bytes/s), a note says that the unit may be wrong."""
 _OTHER_NAMES = {
     "bandwidth": ("capacity", "weight", "bw", "speed", "cap", "rate", "link_bandwidth"),
     "alpha": ("latency", "delay", "lat"),
 }
 """Names that other tools give to a bandwidth and to an α."""
 _NUMBERS = (str, int, float, Fraction, Decimal)
-_MANY_DIGITS = 100
-"""Python converts no fewer digits than this; longer integers are looked at first."""
 
 
 @contextmanager
@@ -347,7 +343,7 @@ def exact_json(text: str, where: str, what: str) -> Any:
             raise InputError(f"{where}: {error}") from None
 
     def integer(number: str) -> int:
-        return int(number if len(number) < _MANY_DIGITS else exact(number))
+        return int(number if len(number) < 100 else exact(number))
 
     try:
         return json.loads(text, parse_float=exact, parse_int=integer, parse_constant=refuse)
@@ -375,7 +371,7 @@ def _read(document: Any, name: str | None, defaults: Mapping[str, Fraction]) -> 
     edges = _completed(edges, defaults)
     called = name or str(graph.get("name", "unnamed"))
     topology = _topology(called, nodes, edges, directed, graph.get("nominal_degree"))
-    if _without_units(edges) and topology.bandwidth.floats.max() < _SLOW:
+    if _without_units(edges) and topology.bandwidth.floats.max() < 1e6:
         notes.append("bandwidths without a unit are bytes a second; write e.g. 50GB/s")
     return replace(topology, notes=(*_notes(graph.get("notes", [])), *notes))
 

@@ -28,27 +28,33 @@ from enum import StrEnum
 from multiprocessing import parent_process, resource_tracker
 from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 
 from tutti.topologies.errors import TuttiError
 from tutti.topologies.units import MEGA
 
-POLL_SECONDS = 0.02
-"""Between two looks at a watched worker's memory."""
-LONGEST_WAIT = 3600.0
-"""Seconds; what the system waits for is bounded, and a time limit is not."""
-SHUTDOWN_SECONDS = 2.0
-"""How long a worker may take to leave by itself."""
-SERVERS = 5
-"""How many servers in a row may be killed before one has forked a worker. Then starting a worker fails."""
+
+class Waits(NamedTuple):
+    """How long workers are waited for, in seconds, and how many servers may fail."""
+
+    poll: float
+    """Between two looks at a watched worker's memory."""
+    longest: float
+    """Longest wait that the system is asked for. A time limit may be longer."""
+    shutdown: float
+    """For a worker to leave by itself."""
+    servers: int
+    """Servers in a row that may be killed before one has forked a worker. Then starting a worker fails."""
+
+
+WAITS = Waits(poll=0.02, longest=3600.0, shutdown=2.0, servers=5)
+
 UNKNOWN = 255
 """The exit status that `multiprocessing` reports for a process whose server is dead: the real one is lost."""
 QUIET_TRACKER = "ignore:resource_tracker"
 """A filter of warnings: the tracker cleans up locks that libraries made in a worker that was killed."""
-KIBIBYTE = 2**10
-PR_SET_PDEATHSIG = 1
 READY, START, STOP, PAUSE, RESUME, TELL, DONE, RAISE = range(8)
 """What a worker sends: it can begin; the clock of its call starts, stops, pauses or goes on; progress; the
 answer of the call; the error that the parent is to raise."""
@@ -165,7 +171,7 @@ class Worker:
         """
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([*preload])
-        for _ in range(SERVERS):
+        for _ in range(WAITS.servers):
             mine, theirs = context.Pipe()
             process = context.Process(target=_run_forked, args=(entry, theirs, setting), daemon=True)
             with theirs, contextlib.suppress(ConnectionError, EOFError):  # the server died meanwhile
@@ -173,7 +179,7 @@ class Worker:
                     process.start()
                 return cls(process, mine)
             mine.close()
-            time.sleep(POLL_SECONDS)
+            time.sleep(WAITS.poll)
         raise TuttiError("the server that forks worker processes was killed again and again")
 
     @classmethod
@@ -221,9 +227,9 @@ class Worker:
     def patience(self) -> float | None:
         """Return the seconds after which to look at it, whether or not it has sent anything by then."""
         if self.busy and self.watched:
-            return POLL_SECONDS
+            return WAITS.poll
         deadline = self._clock.deadline
-        return None if deadline is None else min(max(deadline - time.monotonic(), 0.0), LONGEST_WAIT)
+        return None if deadline is None else min(max(deadline - time.monotonic(), 0.0), WAITS.longest)
 
     def step(self) -> Ended | None:
         """Take a message, or else hold the limits; return how the call ended, if it did.
@@ -236,7 +242,7 @@ class Worker:
         try:
             message = self.pipe.recv() if self.pipe.poll() else None
         except (EOFError, OSError):
-            self.end(SHUTDOWN_SECONDS)
+            self.end(WAITS.shutdown)
             if not self.ready and 0 <= self.process.exitcode < UNKNOWN:
                 raise TuttiError("a worker process could not start; what it printed stands above") from None
             return self._ended(End.DEATH)
@@ -352,7 +358,7 @@ class _Copy:
             elif until is not None and time.monotonic() > until:
                 return
             else:
-                time.sleep(POLL_SECONDS)
+                time.sleep(WAITS.poll)
 
 
 def _be_copy(parent: int) -> None:
@@ -478,7 +484,7 @@ def run_fresh() -> None:
 def _die_with(parent: int) -> None:
     """End as soon as the parent does, where the system can say so."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
     if os.getppid() != parent:  # it died before the request
         os._exit(1)
 
@@ -535,7 +541,7 @@ def peak_memory() -> float:
     """Return the most memory resident since `reset_peak_memory`, here or in a copy, in MB (10^6 bytes)."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
-        peak = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * KIBIBYTE / MEGA
+        peak = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 2**10 / MEGA
     except (OSError, StopIteration):
         peak = _megabytes(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
     return max([peak, *_COPIES_MB])
@@ -543,4 +549,4 @@ def peak_memory() -> float:
 
 def _megabytes(most: int) -> float:
     """Return in MB what ``getrusage`` says, which counts bytes on a Mac and KiB elsewhere."""
-    return most * (1 if sys.platform == "darwin" else KIBIBYTE) / MEGA
+    return most * (1 if sys.platform == "darwin" else 2**10) / MEGA

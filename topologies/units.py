@@ -80,7 +80,6 @@ _SIZE = _Quantity(
     zero=False,
 )
 
-
 MOST_BYTES = 10**18
 """Of a size; more is a slip of the hand."""
 

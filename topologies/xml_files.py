@@ -16,11 +16,9 @@ from xml.parsers import expat
 from tutti.topologies.errors import InputError, shortened
 from tutti.topologies.files import read_text
 
-MOST_ELEMENTS = 2**16
-"""As NCCL reads of a graph (of a system it reads 256)."""
-MOST_DEPTH = 64
 MOST_XML = 2**27
-"""Bytes."""
+"""Largest number of bytes that are read."""
+
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
@@ -90,8 +88,8 @@ class Element:
 def read_xml(
     path: Path | str,
     *,
-    most_elements: int = MOST_ELEMENTS,
-    most_depth: int = MOST_DEPTH,
+    most_elements: int = 2**16,
+    most_depth: int = 64,
     most_bytes: int = MOST_XML,
 ) -> Element:
     """Return the root element of an XML file.
@@ -116,8 +114,8 @@ def parse_xml(
     text: str,
     where: str,
     *,
-    most_elements: int = MOST_ELEMENTS,
-    most_depth: int = MOST_DEPTH,
+    most_elements: int = 2**16,
+    most_depth: int = 64,
     contents: bool = False,
 ) -> Element:
     """Return the root element of XML text; `where` names it in errors.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tutti.schedules.programs.formats import FORMATS
-from tutti.schedules.programs.mscclpp.reader import MOST_PLAN, is_plan, read_plan
+from tutti.schedules.programs.mscclpp.names import LIMITS
+from tutti.schedules.programs.mscclpp.reader import is_plan, read_plan
 from tutti.schedules.programs.program import Program
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.files import opened
@@ -46,5 +47,5 @@ def is_plan_file(path: Path) -> bool:
     if path.suffix != ".json":
         return False
     with opened(path) as file:
-        data = file.read(MOST_PLAN + 1)
-    return len(data) <= MOST_PLAN and is_plan(data)
+        data = file.read(LIMITS.plan + 1)
+    return len(data) <= LIMITS.plan and is_plan(data)

@@ -27,7 +27,7 @@ from tutti.experiments.runner.manifest import versions
 from tutti.experiments.runner.pool import KEPT, Call, Running, Setting, known_bounds, outcome_of
 from tutti.experiments.runner.tasks import Outcome, Task, failure
 from tutti.topologies.errors import InputError, TuttiError, installing
-from tutti.topologies.processes import SHUTDOWN_SECONDS, Worker
+from tutti.topologies.processes import WAITS, Worker
 from tutti.topologies.units import format_size
 
 ADDRESS = re.compile(r"[a-z]+://.+:\d+")
@@ -267,7 +267,7 @@ def _process(plugins: Loaded | None) -> Worker:
     """Return this thread's process, a new one where the last has ended, or has loaded other plug-ins."""
     process: Worker | None = getattr(_here, "process", None)
     if process is not None and _here.plugins != plugins:
-        process.end(SHUTDOWN_SECONDS)
+        process.end(WAITS.shutdown)
     if process is None or process.process.exitcode is not None:
         process = _here.process = Worker.fresh("tutti.experiments.runner.pool:work_afar")
         _here.plugins = plugins

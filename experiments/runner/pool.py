@@ -21,7 +21,7 @@ from tutti.schedules.method import Method
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import TuttiError
 from tutti.topologies.kernels import COMPILATION
-from tutti.topologies.processes import SHUTDOWN_SECONDS, Caller, End, Ended, Worker, load, step_all
+from tutti.topologies.processes import WAITS, Caller, End, Ended, Worker, load, step_all
 from tutti.topologies.units import MEGA
 
 PRELOADED = ("tutti.experiments.runner.tasks",)
@@ -161,7 +161,7 @@ class Pool:
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         for worker in self._tasks:
-            worker.end(SHUTDOWN_SECONDS if kind is None and not worker.busy else 0.0)
+            worker.end(WAITS.shutdown if kind is None and not worker.busy else 0.0)
         self._tasks = {}
 
     def run(

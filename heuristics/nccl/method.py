@@ -21,7 +21,7 @@ from tutti.heuristics.nccl.channels import chains, exits_of, over_parallel_links
 from tutti.heuristics.nccl.constants import VERSION, Algorithm
 from tutti.heuristics.nccl.machine import NcclOptions, cluster_of, switches_of_hosts
 from tutti.heuristics.nccl.model import KINDS, Cluster, Estimate, estimates
-from tutti.heuristics.trees.nccl_like import chained_trees
+from tutti.heuristics.trees.nccl_like import AUTOMATIC, chained_trees
 from tutti.heuristics.trees.pipelined_trees import pipelined_trees
 from tutti.heuristics.trees.sharp import over_switches
 from tutti.schedules.capabilities import Capabilities, Groups, Shape
@@ -34,7 +34,6 @@ from tutti.topologies.graphs.grid_structure import Hosts, hosts_of
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import duration
 
-AUTOMATIC = 0
 MUCH = Fraction(2**30)
 """Bytes of M where no size is given."""
 

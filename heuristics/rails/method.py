@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
@@ -41,11 +42,22 @@ from tutti.topologies.topology import Topology
 
 DEFAULT_SIZE = Fraction(10**9)
 """Where no size is asked."""
-UNITS = 2**16
-"""In a shard at most; fewer where that is less than a byte."""
-LEAST = (0.0, 4.0, 8.0, 16.0, 32.0)
-SHARES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 1.0)
-"""What is tried: the units that an adapter sends in so many α, and shares of what is left."""
+
+
+class Tuning(NamedTuple):
+    """What is tried."""
+
+    units: int
+    """Units of a shard. There are fewer where that is less than a byte."""
+    least: tuple[float, ...]
+    """Multiples of α in whose bytes an adapter sends a message at least."""
+    shares: tuple[float, ...]
+    """Shares of what is left that an adapter sends in one message."""
+
+
+TUNING = Tuning(
+    units=2**16, least=(0.0, 4.0, 8.0, 16.0, 32.0), shares=(0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 1.0)
+)
 
 
 def synthesize(problem: Problem, options: HostOptions, rng: np.random.Generator) -> Schedule:
@@ -114,7 +126,7 @@ def load_of(topology: Topology, found: Machines, size: Fraction) -> Load:
 
 def _units(shard: Fraction) -> int:
     """Return how many units a shard of so many bytes has: whole bytes each, if half of the most do."""
-    most = max(1, min(UNITS, int(shard)))
+    most = max(1, min(TUNING.units, int(shard)))
     return next((units for units in range(most, most // 2, -1) if (shard / units).denominator == 1), most)
 
 
@@ -123,9 +135,9 @@ def _rules(load: Load) -> Iterator[Rule]:
     whole = load.machines * load.shard
     powers = 2 ** np.arange((load.ranks - 1).bit_length(), dtype=np.int64)
     for distances in (powers, np.arange(1, load.ranks, dtype=np.int64)):
-        for least in LEAST:
+        for least in TUNING.least:
             units = min(whole, int(least * load.adapter_alpha / load.adapter))
-            for share in SHARES:
+            for share in TUNING.shares:
                 for doubling in (False, True)[: load.machines - 1]:
                     yield Rule(distances, units, share, doubling)
 

@@ -19,11 +19,6 @@ AUTO, UNIFORM, RAREST, SCARCEST = "auto", "uniform", "rarest", "scarcest"
 PAPER, MAXIMUM, SAMPLED = "paper", "maximum", "sampled"
 PICKS = (AUTO, SAMPLED, UNIFORM, RAREST, SCARCEST, PAPER, MAXIMUM)
 
-ROW_BYTES = 16
-"""Of a transfer in a schedule."""
-LINK_BYTES = 128
-"""Of a link in the network, its copies and the room to work in, rounded up."""
-
 
 @dataclass(frozen=True)
 class Tuning:
@@ -38,14 +33,18 @@ class Tuning:
         Of the degrees to unwind a switch to, each up to here is tried, then powers of two, then the largest.
     most_unwound
         Higher degrees that would make more links, degree times ranks, are tried only if asked for.
+    row_bytes, link_bytes
+        Memory of a transfer in a schedule; of a link, its copies and the room to work in, rounded up.
     """
 
-    sampled_above: int = 2**17
-    first_degrees: int = 4
-    most_unwound: int = 2**17
+    sampled_above: int
+    first_degrees: int
+    most_unwound: int
+    row_bytes: int
+    link_bytes: int
 
 
-TUNING = Tuning()
+TUNING = Tuning(sampled_above=2**17, first_degrees=4, most_unwound=2**17, row_bytes=16, link_bytes=128)
 
 
 @dataclass(frozen=True)
@@ -123,12 +122,12 @@ def check_table(problem: Problem, options: TacosOptions) -> None:
     reached = np.array([len(members) - 1 for members in problem.collective.members])[items.group]
     transfers = options.chunks * int(np.where(items.end == EVERYONE, reached, items.end != items.start).sum())
     state = options.chunks * len(items) * problem.topology.num_ranks // 4
-    _check(problem.topology, f"{transfers} transfers", ROW_BYTES * transfers + state, options)
+    _check(problem.topology, f"{transfers} transfers", TUNING.row_bytes * transfers + state, options)
 
 
 def check_state(topology: Topology, chunks: int, options: TacosOptions) -> None:
     """Raise `InputError` if what all ranks have needs more than there is: a bit for each rank and chunk."""
-    needed = chunks * topology.num_ranks // 8 + LINK_BYTES * topology.num_links
+    needed = chunks * topology.num_ranks // 8 + TUNING.link_bytes * topology.num_links
     _check(topology, f"the sets of {chunks} chunks", needed, options)
 
 

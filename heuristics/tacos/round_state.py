@@ -24,7 +24,8 @@ NOTHING = np.int64(-1)
 WIDTH = 8
 """Words of a block: a line of the cache."""
 
-WORD_SHIFT, BLOCK_SHIFT = 6, 9
+WORD_SHIFT = WORD_BITS.bit_length() - 1
+BLOCK_SHIFT = WORD_SHIFT + WIDTH.bit_length() - 1
 """A chunk's number shifted right by these is that of its word, and of its block: faster than dividing, which
 has to think of numbers below 0."""
 

@@ -29,6 +29,7 @@ from tutti.heuristics.tacos.bitsets import leaf, unlocked
 from tutti.heuristics.tacos.network import Network
 from tutti.heuristics.tacos.round_matching import CAREFUL_CHUNKS, match_nodes
 from tutti.heuristics.tacos.round_state import (
+    WIDTH,
     NodeScratch,
     RoundState,
     deliver,
@@ -39,17 +40,19 @@ from tutti.heuristics.tacos.round_state import (
 from tutti.topologies.exact import Int32Array, Int64Array
 from tutti.topologies.kernels import intrinsic
 
-LOGGED = 256
-"""Rounds after which a thread comes back to the interpreter, where it can be interrupted."""
 
-NODES_A_THREAD = 1024
-"""With fewer, a round is too short to be shared out."""
+class Tuning(NamedTuple):
+    """How threads share a round."""
 
-LINE = 8
-"""Numbers in a line of the cache, or two threads would write to the same one."""
+    logged: int
+    """Rounds after which a thread returns to the interpreter, where it can be interrupted."""
+    nodes_a_thread: int
+    """Nodes for each thread, at least. With fewer, a round is too short to be shared."""
+    patience: int
+    """Looks at the other threads before a wait is left to the caller: some ten microseconds."""
 
-PATIENCE = 4096
-"""How often the others are looked at before a wait is left to the caller: some ten microseconds."""
+
+TUNING = Tuning(logged=256, nodes_a_thread=1024, patience=4096)
 
 
 class Rounds(NamedTuple):
@@ -80,7 +83,7 @@ class Together(NamedTuple):
     barrier
         Where threads wait for each other: two steps a round.
     found
-        int64, shape (threads, LINE): how many transfers each thread's nodes have in the round, in column 0.
+        int64, shape (threads, WIDTH): how many transfers each thread's nodes have in the round, in column 0.
     """
 
     chunk: Int32Array
@@ -104,7 +107,7 @@ class ThreadPart(NamedTuple):
     at
         int64, shape (2,): how many steps it has done, and how many transfers all rounds before have.
     first
-        int64, shape (LOGGED,): the first transfers of the rounds after those that it had done at the call.
+        int64, shape (logged,): the first transfers of the rounds after those that it had done at the call.
     """
 
     thread: int
@@ -117,7 +120,7 @@ class ThreadPart(NamedTuple):
 
 def threads_for(nodes: int) -> int:
     """Return how many threads share so many nodes."""
-    return max(1, min(os.cpu_count() or 1, nodes // NODES_A_THREAD))
+    return max(1, min(os.cpu_count() or 1, nodes // TUNING.nodes_a_thread))
 
 
 def synthesize(
@@ -139,7 +142,7 @@ def synthesize(
         Nodes that lack no more chunks search well (`round_matching.CAREFUL`), others quickly.
     """
     state = starting_state(network, owner)
-    transfers, found = int(state.missing.sum()), np.zeros((threads, LINE), np.int64)
+    transfers, found = int(state.missing.sum()), np.zeros((threads, WIDTH), np.int64)
     chunk, link = np.empty(transfers, np.int32), np.empty(transfers, np.int32)
     made = Together(chunk, link, network.in_links, thread_barrier(threads), found)
     stop = Event()
@@ -185,7 +188,7 @@ def _work(
 ) -> Int64Array:
     """Do one thread's part of all rounds; return the first transfer of each round, and how many there are."""
     begin, end = _shares(len(state.missing), len(made.barrier))[thread : thread + 2]
-    at, first = np.zeros(2, np.int64), np.empty(LOGGED, np.int64)
+    at, first = np.zeros(2, np.int64), np.empty(TUNING.logged, np.int64)
     part = ThreadPart(thread, begin, end, scratch_for(state), at, first)
     own = state._replace(spread=state.spread.copy())
     logged, transfers = [], len(made.chunk)
@@ -222,7 +225,7 @@ def play(state: RoundState, made: Together, part: ThreadPart, seed: np.uint64, c
         As of `synthesize`.
     """
     logged = 0
-    while part.at[1] < len(made.chunk) and logged < LOGGED:
+    while part.at[1] < len(made.chunk) and logged < TUNING.logged:
         step, row = part.at[0], part.at[1]
         if not all_arrived(made.barrier, step):
             break
@@ -269,8 +272,8 @@ def played(
 
 
 def thread_barrier(threads: int) -> Int64Array:
-    """Return int64, shape (threads, LINE): how many steps each thread has done, in column 0; none so far."""
-    return np.zeros((threads, LINE), np.int64)
+    """Return int64, shape (threads, WIDTH): how many steps each thread has done, in column 0; none so far."""
+    return np.zeros((threads, WIDTH), np.int64)
 
 
 def _place(context: Any, builder: Any, kind: Any, array: Any, row: Any) -> Any:
@@ -286,7 +289,7 @@ def _read(context: Any, steps: Any, thread: Any) -> Any:
     """Return how many steps a thread has done; what it wrote before is then there to read."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.load_atomic(_place(context, builder, signature.args[0], *arguments), "acquire", LINE)
+        return builder.load_atomic(_place(context, builder, signature.args[0], *arguments), "acquire", WIDTH)
 
     return steps.dtype(steps, thread), generate
 
@@ -298,7 +301,7 @@ def _write(context: Any, steps: Any, thread: Any, done: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         place = _place(context, builder, signature.args[0], *arguments[:2])
-        builder.store_atomic(arguments[2], place, "release", LINE)
+        builder.store_atomic(arguments[2], place, "release", WIDTH)
         return context.get_dummy_value()
 
     return void(steps, thread, done), generate
@@ -314,7 +317,7 @@ def arrive(steps: Int64Array, thread: int, done: int) -> None:
 def all_arrived(steps: Int64Array, done: int) -> bool:
     """Wait a while until all threads have done so many steps; return whether they have."""
     for thread in range(len(steps)):
-        left = PATIENCE
+        left = TUNING.patience
         while _read(steps, np.int64(thread)) < done:
             left -= 1
             if left == 0:

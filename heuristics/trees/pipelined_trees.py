@@ -20,7 +20,7 @@ from tutti.schedules.cost import congestion
 from tutti.schedules.intervals import CutLine, line_width
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Chunks, Schedule
-from tutti.schedules.simulation.pipelining import PATIENCE
+from tutti.schedules.simulation.pipelining import TUNING
 from tutti.schedules.simulation.simulate import simulate
 from tutti.topologies.exact import Int32Array, Int64Array
 from tutti.topologies.trees.forest import depths
@@ -44,7 +44,7 @@ def best_slices(problem: Problem, parents: Int32Array) -> int:
     best, slices, least = 1, 1, math.inf
     ways = 2 if problem.collective.kind is Kind.ALLREDUCE else 1
     most = min(MOST_SLICES, max(1, MOST_TRIED // (ways * parents.size)))
-    while problem.size is not None and slices <= min(most, best << PATIENCE):
+    while problem.size is not None and slices <= min(most, best << TUNING.patience):
         time = simulate(_alone(problem, parents, slices), problem.size).time
         if time < least:
             best, least = slices, time

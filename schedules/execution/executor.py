@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tutti.schedules.execution.fifos import DEPTH, Fifo, Fifos, fifo_of, name_of
+from tutti.schedules.execution.fifos import ROOM, Fifo, Fifos, fifo_of, name_of
 from tutti.schedules.execution.transport import Array, Patience, Transport
 from tutti.schedules.programs.layout import Layout
 from tutti.schedules.programs.program import Op, Program
@@ -24,7 +24,7 @@ class Ring:
     fifo
         Which.
     memory
-        Its slots: DEPTH times those of a pass.
+        Its slots: ROOM.depth times those of a pass.
     units
         Of a pass.
     window
@@ -94,7 +94,7 @@ class Executor:
         self.passes = -(-elements // self.width)
         self._played = 0
         rings = {
-            fifo: Ring(fifo, transport.ring(fifo).view(self.dtype), sum(units), DEPTH * len(units))
+            fifo: Ring(fifo, transport.ring(fifo).view(self.dtype), sum(units), ROOM.depth * len(units))
             for fifo, units in zip(fifos.fifos, fifos.units, strict=True)
             if rank in (fifo.source, fifo.target)
         }
@@ -152,7 +152,7 @@ class Executor:
     def _slot(self, end: End, number: int, width: int) -> Array:
         """Return the slot of a message in a pass of so many elements a unit."""
         ring = end.ring
-        begin = ((self._played + number) % DEPTH * ring.units + end.offset) * self.width
+        begin = ((self._played + number) % ROOM.depth * ring.units + end.offset) * self.width
         return ring.memory[begin : begin + end.units * width].reshape(end.units, width)
 
     def _why(self) -> str:

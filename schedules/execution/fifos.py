@@ -4,7 +4,7 @@ A program is played in *passes*: pass k moves the k-th *slice* of every unit, so
 enough for FIFOs of bounded memory, and a block can begin a slice while others still do the one before, as
 MSCCL's interpreter does. Slices are disjoint, so passes have no hazards between them.
 
-A FIFO has room for all messages of `DEPTH` passes. That is enough for every program that ends on FIFOs
+A FIFO has room for all messages of `ROOM.depth` passes. That is enough for every program that ends on FIFOs
 without bounds: in the oldest pass that isn't done, whatever lies in a FIFO before a message belongs to that
 pass, and fits.
 """
@@ -20,12 +20,19 @@ import numpy as np
 from tutti.schedules.programs.program import Op, Program, table_of
 from tutti.topologies.errors import InputError
 
-DEPTH = 2
-"""Passes whose messages a FIFO can hold."""
-PASS_BYTES = 2**23
-"""Of the messages of one pass in a FIFO; fewer make ranks that share a core change places more often."""
-TOTAL_BYTES = 2**30
-"""Of all FIFOs."""
+
+class Room(NamedTuple):
+    """The size of FIFOs."""
+
+    depth: int
+    """Passes whose messages a FIFO can hold."""
+    pass_bytes: int
+    """Bytes of one pass in a FIFO. With fewer, ranks that share a core change places more often."""
+    total_bytes: int
+    """Bytes of all FIFOs."""
+
+
+ROOM = Room(depth=2, pass_bytes=2**23, total_bytes=2**30)
 
 
 class Fifo(NamedTuple):
@@ -74,8 +81,8 @@ class Fifos:
     def slice_of(self, elements: int, itemsize: int) -> int:
         """Return how many elements of a unit a pass moves, where a unit has so many of so many bytes."""
         most = max(map(sum, self.units), default=0)
-        total = DEPTH * sum(map(sum, self.units))
-        fits = min(PASS_BYTES // max(most, 1), TOTAL_BYTES // max(total, 1)) // itemsize
+        total = ROOM.depth * sum(map(sum, self.units))
+        fits = min(ROOM.pass_bytes // max(most, 1), ROOM.total_bytes // max(total, 1)) // itemsize
         return max(1, min(elements, fits))
 
 
@@ -85,7 +92,7 @@ def capacities(tasks: Sequence[tuple[Fifos, int, int]]) -> dict[Fifo, int]:
     for fifos, elements, itemsize in tasks:
         width = fifos.slice_of(elements, itemsize) * itemsize
         for fifo, units in zip(fifos.fifos, fifos.units, strict=True):
-            needed[fifo] = max(needed.get(fifo, 0), DEPTH * sum(units) * width)
+            needed[fifo] = max(needed.get(fifo, 0), ROOM.depth * sum(units) * width)
     return dict(sorted(needed.items()))
 
 

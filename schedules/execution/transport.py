@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,13 +21,19 @@ from tutti.topologies.errors import TuttiError
 
 Array = npt.NDArray[Any]
 
-LOOKS = 50
-"""Turns without progress before a rank looks at the clock."""
-AWAKE = 2e-3
-"""Seconds for which it then only lets others run, before it sleeps: a rank that just looked again and again
-would hold a core which those that it waits for may need."""
-NAP = 1e-4
-"""Seconds that it sleeps."""
+
+class Waiting(NamedTuple):
+    """How a rank waits for others. A larger value holds a core that these may need."""
+
+    looks: int
+    """Turns without progress before it looks at the clock."""
+    awake: float
+    """Seconds for which it then only lets others run, before it sleeps."""
+    nap: float
+    """Seconds that it sleeps."""
+
+
+WAITING = Waiting(looks=50, awake=2e-3, nap=1e-4)
 
 _yield: Callable[[], None] = getattr(os, "sched_yield", partial(time.sleep, 0))
 
@@ -96,13 +102,13 @@ class Patience:
         """
         self._turns += 1
         waited = 0.0
-        if self._turns == LOOKS:
+        if self._turns == WAITING.looks:
             self._since = time.monotonic()
-        elif self._turns > LOOKS:
+        elif self._turns > WAITING.looks:
             waited = time.monotonic() - self._since
         if waited > self.limit:
             raise Stalled(f"{what()}, for {self.limit:g} s")
-        if waited < AWAKE:
+        if waited < WAITING.awake:
             _yield()
         else:
-            time.sleep(NAP)
+            time.sleep(WAITING.nap)

@@ -30,20 +30,38 @@ from tutti.topologies.errors import Unsupported
 from tutti.topologies.exact import FloatArray
 from tutti.topologies.kernels import now
 
-MOST_CELLS = 2**24
-"""Nodes times chunks, and edges."""
-MOST_TRANSFERS = 2**18
-"""Edges times pieces of their chunks: a few tenths of a second for each rule."""
-ROUNDS = 6
-"""So often at most the neighbours of the best rules are tried."""
-PIECES = 8
-"""In a message of the best length of a chain, √(α T), at first."""
-MOST_NUDGES, MOST_WORK = 500, 2**24
-"""Changes of priorities that are tried, and these times transfers: a few seconds' worth."""
-NUDGED = 0.05
-"""Share of the edges whose priorities are changed at once."""
-CLOSE = 1.005
-"""So near to the bound by the congestion no more is tried."""
+
+class Tuning(NamedTuple):
+    """Which flows are listed, and how long rules are tried."""
+
+    most_cells: int
+    """Limit on nodes times chunks."""
+    most_transfers: int
+    """Limit on edges times pieces of their chunks: a few tenths of a second for each rule."""
+    rounds: int
+    """Number of times that the neighbours of the best rules are tried."""
+    pieces: int
+    """Pieces in a message of the best length of a chain, √(α T), at first."""
+    most_nudges: int
+    """Largest number of changes of priorities that are tried."""
+    most_work: int
+    """Limit on these times transfers: a few seconds."""
+    nudged: float
+    """Share of the edges whose priorities one such change moves."""
+    close: float
+    """Nothing more is tried within this factor of the bound by the congestion."""
+
+
+TUNING = Tuning(
+    most_cells=2**24,
+    most_transfers=2**18,
+    rounds=6,
+    pieces=8,
+    most_nudges=500,
+    most_work=2**24,
+    nudged=0.05,
+    close=1.005,
+)
 
 
 @dataclass(frozen=True)
@@ -97,8 +115,8 @@ def can_be_listed(schedule: Schedule) -> bool:
         schedule.clock is Clock.FLOW
         and not what.parts
         and schedule.chunks.copy_of is None
-        and 0 < edges <= MOST_TRANSFERS
-        and schedule.topology.num_nodes * len(schedule.chunks) <= MOST_CELLS
+        and 0 < edges <= TUNING.most_transfers
+        and schedule.topology.num_nodes * len(schedule.chunks) <= TUNING.most_cells
         and bool((schedule.chunks.size > 0).all())
         and not _begins_inside(schedule.route_table)
     )
@@ -134,8 +152,8 @@ def list_schedule(
     """
     if not can_be_listed(flow):
         raise Unsupported(
-            f"list schedule of {flow.collective}: needs a flow that moves 1 to {MOST_TRANSFERS} chunks, "
-            "none empty, by routes of which none begins inside another"
+            f"list schedule of {flow.collective}: needs a flow that moves 1 to {TUNING.most_transfers} "
+            "chunks, none empty, by routes of which none begins inside another"
         )
     kind = flow.collective.kind
     if kind.is_combining and kind is not Kind.ALLREDUCE:
@@ -196,7 +214,11 @@ class _Context:
     def guess(self) -> int:
         """Return a number of pieces, a power of two, of which there are not too many transfers."""
         byte = 1 / float(np.median(self.flow.topology.bandwidth.floats))
-        most = PIECES * float(self.size) * byte / self.least if self.least > 0 else float(MOST_TRANSFERS)
+        most = (
+            TUNING.pieces * float(self.size) * byte / self.least
+            if self.least > 0
+            else float(TUNING.most_transfers)
+        )
         pieces = 2 ** max(0, round(math.log2(max(most, 1.0))))
         while pieces > 1 and not self.feasible(Rules(pieces)):
             pieces //= 2
@@ -204,7 +226,7 @@ class _Context:
 
     def feasible(self, rules: Rules) -> bool:
         """Whether there are not too many transfers."""
-        return rules.pieces >= 1 and int(self.cut(rules.pieces).first[-1]) <= MOST_TRANSFERS
+        return rules.pieces >= 1 and int(self.cut(rules.pieces).first[-1]) <= TUNING.most_transfers
 
     def neighbours(self, rules: Rules, until: float) -> Iterator[Rules]:
         """Yield the feasible rules that differ a little, until the time is over."""
@@ -218,7 +240,7 @@ class _Context:
 def _searched(context: _Context, until: float) -> Rules:
     """Return the best rules found: neighbours of the best so far, as long as one is better."""
     best = context.tried(Rules(context.guess()))
-    for _ in range(ROUNDS):
+    for _ in range(TUNING.rounds):
         before = best
         best = improved(best, context.neighbours(best.rules, until), context.tried, patience=None)
         if best is before:
@@ -230,10 +252,10 @@ def _nudged(context: _Context, rules: Rules, until: float) -> FloatArray:
     """Return what to add to the edges' priorities: changes of a few at random that did not make it longer."""
     edges, transfers = len(context.edges.row), int(context.cut(rules.pieces).first[-1])
     best, least, rng = np.zeros(edges), context.tried(rules).seconds, np.random.default_rng(0)
-    for _ in range(min(MOST_NUDGES, MOST_WORK // transfers)):
-        if now() > until or least <= CLOSE * context.bound:
+    for _ in range(min(TUNING.most_nudges, TUNING.most_work // transfers)):
+        if now() > until or least <= TUNING.close * context.bound:
             break
-        chosen = rng.random(edges) < NUDGED
+        chosen = rng.random(edges) < TUNING.nudged
         nudge = best + np.where(chosen, rng.normal(size=edges), 0.0)
         end = context.sent(rules, nudge)[1]
         if end <= least:

@@ -9,6 +9,7 @@ to look for races in; tiny ones can be run in all the interleavings that there a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,17 +36,21 @@ from tutti.schedules.programs.races import clock_entries, doubtful_pairs, first_
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import NONE, Int32Array, Int64Array, offsets_of
 
-MOST_CLOCKS = 2 * 10**10
-"""Entries of vector clocks (some tens of seconds); more are computed only if one asks for it."""
 
-MOST_STATES = 100_000
-MOST_STATE_BYTES = 2**30
-"""Memory, in bytes, that the states of all interleavings may take."""
+class Limits(NamedTuple):
+    """What is judged, and how thoroughly."""
 
-MOST_PARTS = 2**24
-"""Largest number of units in all messages of a program that is cut into units. They take about a gigabyte."""
+    clocks: int
+    """Entries of vector clocks. More, some tens of seconds, are computed only if one asks for it."""
+    states: int
+    """States of all interleavings that are looked at, unless another number is asked for."""
+    state_bytes: int
+    """Bytes of memory that these states may take."""
+    parts: int
+    """Units in all messages of a program that is cut into units: about a gigabyte."""
 
-SEEDS = 2**32
+
+LIMITS = Limits(clocks=2 * 10**10, states=100_000, state_bytes=2**30, parts=2**24)
 
 
 @dataclass(frozen=True)
@@ -89,7 +94,7 @@ def judge(
     seed
         Of the others.
     races
-        Whether to look for races; None: unless that takes too long (`MOST_CLOCKS`).
+        Whether to look for races; None: unless that takes too long (`LIMITS.clocks`).
     full
         Whether the program may rely on a FIFO to hold no more than `depth`: a send then comes after the
         receive that made room for it.
@@ -147,7 +152,7 @@ def check_depth(program: Program, depth: int) -> int:
     ProgramError
         If it doesn't end, naming the depth that it needs.
     InputError
-        If its messages have more than `MOST_PARTS` units.
+        If its messages have more than `LIMITS.parts` units.
     """
     cut, original = _in_units(program)
     machine = machine_of(cut, Memory(cut))
@@ -161,7 +166,7 @@ def check_depth(program: Program, depth: int) -> int:
 
 
 def all_interleavings(
-    program: Program, *, depth: int | None = None, most_states: int = MOST_STATES
+    program: Program, *, depth: int | None = None, most_states: int = LIMITS.states
 ) -> frozenset[str]:
     """Return every fault, other than races, that some interleaving of a tiny program ends with.
 
@@ -172,7 +177,7 @@ def all_interleavings(
     """
     trial = _Trial(program, depth)
     units = int(trial.memory.start[-1] + trial.machine.payload[-1])
-    most_states = min(most_states, MOST_STATE_BYTES // (8 * units + 1))
+    most_states = min(most_states, LIMITS.state_bytes // (8 * units + 1))
     too_many = InputError(f"{program.name}: more than {most_states} states, too many to try them all")
     if most_states < 1:
         raise too_many
@@ -212,7 +217,7 @@ class _Trial:
     def run(self, seed: int | None = None) -> tuple[State, Int32Array]:
         """Run the program; return how it ended, and the order in which its instructions ran."""
         state = state_of(self.machine, self.memory.initial())
-        seed = None if seed is None else seed % SEEDS
+        seed = None if seed is None else seed % 2**32
         ending, order = run(self.machine, state, depth=self.depth, seed=seed)
         if error := self.fault(state, ending, order):
             raise error
@@ -232,7 +237,7 @@ class _Trial:
     def no_race(self, state: State, order: Int32Array, *, full: bool, whatever_it_takes: bool) -> bool:
         """Return whether it is proven that nothing races; raise the error for the first race of a run."""
         pairs = doubtful_pairs(self.machine, state, order)
-        if clock_entries(self.machine, pairs) > MOST_CLOCKS and not whatever_it_takes:
+        if clock_entries(self.machine, pairs) > LIMITS.clocks and not whatever_it_takes:
             return False
         partners = [matches(self.machine, state)]
         if full and self.depth != ALWAYS:
@@ -257,8 +262,8 @@ def _in_units(program: Program) -> tuple[Program, Int64Array]:
     code = program.code
     parts = np.where((code.to != NONE) | (code.origin != NONE), np.maximum(code.length, 1), 1)
     begin = offsets_of(parts)
-    if begin[-1] > MOST_PARTS:
-        raise InputError(f"{program.name}: messages of {begin[-1]} units; at most {MOST_PARTS} are judged")
+    if begin[-1] > LIMITS.parts:
+        raise InputError(f"{program.name}: messages of {begin[-1]} units; at most {LIMITS.parts} are judged")
     original = np.repeat(np.arange(len(program)), parts)
     within = np.arange(len(original)) - begin[original]
     code = Code(*(column[original] for column in code))

@@ -25,18 +25,22 @@ from tutti.topologies.exact import NONE, BoolArray, Int64Array, frozen, offsets_
 from tutti.topologies.options import Options, Whole
 from tutti.topologies.units import parse_size
 
-DEPTHS = (2, 8)
-"""Depths of a FIFO, in messages, that are tried if the format does not fix one. The first for which an order
-of the instructions is found is taken; if there is none, FIFOs may hold any number."""
 
-ROUNDS = 5
-"""Largest number of tries, each with more channels, to keep blocks short enough and FIFOs deep enough."""
+class Tuning(NamedTuple):
+    """How an order of instructions is looked for."""
 
-SIZE = 64 * 10**6
-"""Bytes of M at which what is independent is put in order, unless a size is given."""
+    depths: tuple[int, ...]
+    """Depths of a FIFO, in messages, that are tried if the format does not fix one. The first for which an
+    order is found is taken. If there is none, FIFOs may hold any number."""
+    rounds: int
+    """Number of tries, each with more channels, to keep blocks short enough and FIFOs deep enough."""
+    size: int
+    """Bytes of M at which what is independent is put in order, unless a size is given."""
+    most_entries: int
+    """Steps times blocks of a rank up to which waits are reduced by what is known of all its blocks."""
 
-MOST_ENTRIES = 2**26
-"""Steps times blocks of a rank up to which waits are reduced by what is known of all its blocks."""
+
+TUNING = Tuning(depths=(2, 8), rounds=5, size=64 * 10**6, most_entries=2**26)
 
 
 class TooShallow(InputError):
@@ -112,7 +116,7 @@ def lower(
     instances: int = 1,
     limits: Limits = Limits(),
     grain: int = GRAIN,
-    size: Fraction | int = SIZE,
+    size: Fraction | int = TUNING.size,
     name: str | None = None,
 ) -> Program:
     """Return the program that does what a legal schedule does.
@@ -148,7 +152,7 @@ def lower(
     )
     waiting, name = waits(moves), name or _name(schedule)
     spread, program = np.ones(0, dtype=np.int64), None
-    for _ in range(ROUNDS):
+    for _ in range(TUNING.rounds):
         fifos = _Fifos.of_moves(moves, spread, limits.peers)
         joined = _joined(moves, waiting, fifos)
         found, full = _ordered(moves, waiting, fifos, joined[-1], limits.depth)
@@ -238,7 +242,7 @@ def _ordered(
     joined = _flow(moves, fifos, np.where(fused == NONE, nodes, fused))
     apart = _flow(moves, fifos, nodes)
     if depth is None:  # the last, the replay's own order, is always one
-        tries = [(flow, times, most) for flow in (joined, apart) for most in DEPTHS]
+        tries = [(flow, times, most) for flow in (joined, apart) for most in TUNING.depths]
         tries += [(flow, times, MOST_UNITS) for flow in (joined, apart)] + [(apart, turns, MOST_UNITS)]
     else:
         tries = [(flow, when, depth) for flow in (joined, apart) for when in (times, turns)]
@@ -427,7 +431,7 @@ def _assemble(
         number[order[by_rank]],
         offsets_of(many),
         number[waiting.node[which]],
-        MOST_ENTRIES,
+        TUNING.most_entries,
     )
     used, scratch = _packed(code, blocks.rank[block[placed]], moves.scratch)
     rank32, scratch32, waits32 = (frozen(column, np.int32) for column in (blocks.rank, scratch, waits_for))

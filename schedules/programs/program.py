@@ -39,6 +39,9 @@ from tutti.schedules.programs.layout import Layout
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import NONE, BoolArray, Int32Array, Int64Array, IntArray, frozen, offsets_of
 
+WARP = 32
+"""Threads of a warp of a GPU."""
+
 
 class Op(IntEnum):
     """What an instruction does."""

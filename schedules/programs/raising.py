@@ -31,10 +31,8 @@ from tutti.topologies.exact import NONE, BoolArray, Int32Array, Int64Array, offs
 from tutti.topologies.graphs.shortest_paths import shortest_routes
 from tutti.topologies.topology import DEFAULT_ALPHA, DEFAULT_BANDWIDTH, Link, Topology
 
-MOST_CELLS = 2**22
-"""Units of memory of all ranks together."""
-MOST_MOVED = 2**22
-"""Units that all instructions together move."""
+MOST_UNITS = 2**22
+"""Largest number of units of memory of all ranks together, and of units that all instructions move."""
 
 
 class _Value(NamedTuple):
@@ -172,9 +170,11 @@ class _Replay:
         self.program, self.layout = program, Layout.of(program)
         layout, code = self.layout, program.code
         sizes = int(layout.memory.sum()), int(code.length.sum(dtype=np.int64))
-        for size, most, what in zip(sizes, (MOST_CELLS, MOST_MOVED), ("holds", "moves"), strict=True):
-            if size > most:
-                raise InputError(f"{program.name} {what} {size} units; at most {most} are read as a schedule")
+        for size, what in zip(sizes, ("holds", "moves"), strict=True):
+            if size > MOST_UNITS:
+                raise InputError(
+                    f"{program.name} {what} {size} units; at most {MOST_UNITS} are read as a schedule"
+                )
         sent = senders(program)
         self.order, self.sender = serial_order(program, sent).tolist(), sent.tolist()
         self.own = program.rank[program.block_of].tolist()

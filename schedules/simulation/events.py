@@ -88,9 +88,9 @@ ENTRY = np.dtype([("time", np.float64), ("code", np.int64)])
 
 ROUNDING = 2.0**-45
 """Of a time: 256 times what one addition rounds by, and less than half a tick below 2^44 ticks."""
-_FREE, _HEAD, _COMPLETE, _FREE_AND_COMPLETE = 0, 1, 2, 3
-_CODES = 4
-_ENTRIES, _QUEUED, _JOINS = 0, 1, 2
+_FREE, _HEAD, _COMPLETE, _FREE_AND_COMPLETE = range(4)
+_CODES = _FREE_AND_COMPLETE + 1
+_ENTRIES, _QUEUED, _JOINS = range(3)
 
 
 @kernel

@@ -4,25 +4,34 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
 from tutti.schedules.schedule import Clock, Schedule
 from tutti.schedules.simulation.simulate import SimulationOptions, simulate
 
-MOST_HOPS = 2**22
-"""Hops (transfers times links times slices) of the largest simulation tried, a few seconds' worth."""
-GAIN = 1e-5
-"""Relative: what helps less does not help. Without α the gain is halved time after time."""
-PATIENCE = 2
-"""So many powers of two in a row that don't help end the search."""
+
+class Tuning(NamedTuple):
+    """How the number of slices is searched for."""
+
+    most_hops: int
+    """Limit on transfers times links times slices of a simulation: a few seconds."""
+    gain: float
+    """Least part of the time that more slices must save. Without α, the gain is halved time after time."""
+    patience: int
+    """Number of powers of two in a row without a gain after which the search ends."""
+
+
+TUNING = Tuning(most_hops=2**22, gain=1e-5, patience=2)
+
 _PLAIN = SimulationOptions()
 
 
 def best_slices(
     schedule: Schedule,
     size: Fraction,
-    most_hops: int = MOST_HOPS,
+    most_hops: int = TUNING.most_hops,
     options: SimulationOptions = _PLAIN,
 ) -> tuple[int, float]:
     """Return a number of slices and the simulated time with it, in seconds.
@@ -47,9 +56,9 @@ def best_slices(
         return best, least
     hops = int(np.diff(schedule.route_table.offsets)[schedule.route].sum())
     slices = 2
-    while slices <= best << PATIENCE and slices * hops <= most_hops:
+    while slices <= best << TUNING.patience and slices * hops <= most_hops:
         time = simulate(schedule, size, replace(options, slices=slices)).time
-        if time < least * (1 - GAIN):
+        if time < least * (1 - TUNING.gain):
             best, least = slices, time
         slices *= 2
     return best, least

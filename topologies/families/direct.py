@@ -42,16 +42,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from tutti.topologies.assembly import Arcs, Values, assemble, at_least, check_size
+from tutti.topologies.assembly import HUGE, Arcs, Values, assemble, at_least, check_size
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import BoolArray, Int64Array
 from tutti.topologies.families.algebraic import undirected
 from tutti.topologies.families.finite_fields import FiniteField, check_prime_power, finite_field
 from tutti.topologies.families.grids import gen_kautz
 from tutti.topologies.topology import Topology
-
-_HUGE = 64
-"""An exponent that is refused for the size of its power, and quickly computed."""
 
 
 def kautz(degree: int, times: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
@@ -72,7 +69,7 @@ def kautz(degree: int, times: int, *, bandwidth: Values = None, alpha: Values = 
     name = f"kautz:{degree},{times}"
     at_least(name, 1, degree=degree)
     at_least(name, 0, times=times)
-    check_size(name, (degree + 1) * degree ** min(times, _HUGE), 0)
+    check_size(name, (degree + 1) * degree ** min(times, HUGE), 0)
     if degree == 1 and times > 0:
         times = 0  # L(K_2) is K_2
     return _renamed(name, gen_kautz(degree, (degree + 1) * degree**times, bandwidth=bandwidth, alpha=alpha))
@@ -92,7 +89,7 @@ def de_bruijn(degree: int, length: int, *, bandwidth: Values = None, alpha: Valu
     name = f"debruijn:{degree},{length}"
     at_least(name, 2, degree=degree)
     at_least(name, 1, length=length)
-    check_size(name, degree ** min(length, _HUGE), 0)
+    check_size(name, degree ** min(length, HUGE), 0)
     ranks = degree**length
     check_size(name, ranks, degree * ranks)
     source = np.repeat(np.arange(ranks), degree)
@@ -263,7 +260,7 @@ def twisted_hypercube(dimension: int, *, bandwidth: Values = None, alpha: Values
     """
     name = f"twisted_hypercube:{dimension}"
     at_least(name, 3, dimension=dimension)
-    check_size(name, 1 << min(dimension, _HUGE), 0)
+    check_size(name, 1 << min(dimension, HUGE), 0)
     ranks = 1 << dimension
     check_size(name, ranks, dimension * ranks)
     source = np.repeat(np.arange(ranks), dimension)

@@ -40,7 +40,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
-from tutti.topologies.assembly import Values, check_size
+from tutti.topologies.assembly import HUGE, Values, check_size
 from tutti.topologies.errors import InputError, shortened, suggestion
 from tutti.topologies.families import grids
 from tutti.topologies.families.algebraic import distance_regular, johnson
@@ -63,12 +63,24 @@ from tutti.topologies.families.products import (
 from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import union_with_transpose
 
-_MOST_LINES = 64
-"""Line graphs of line graphs: of degree 2 or more they are larger than any network that is built, and of
-degree 1 they change but the labels."""
 
-_HUGE = 64
-"""An exponent that is refused for the size of its power, and quickly computed."""
+class Limits(NamedTuple):
+    """What is read of an expression."""
+
+    lines: int
+    """Line graphs of line graphs. Of degree 2 or more, they are larger than any network that is built; of
+    degree 1, only their labels change."""
+    length: int
+    """Characters of a text, so that chains of operators stay short of Python's recursion limit."""
+    depth: int
+    """Levels of parentheses."""
+    digits: int
+    """Digits of a number."""
+    context: int
+    """Characters that an error shows before and after its place."""
+
+
+LIMITS = Limits(lines=64, length=500, depth=40, digits=9, context=40)
 
 _MANY = 2**64
 
@@ -109,9 +121,9 @@ class Line:
         """Return the network, which keeps this expression and is named by it."""
         result = self.of.topology(bandwidth, alpha)
         least = int((result.out_degrees + self_loops(result)).min())
-        check_size(str(self), result.num_ranks * least ** min(self.times, _HUGE), 0)
-        if self.times > _MOST_LINES:
-            raise InputError(f"topology {self}: L^{self.times} is too much; at most L^{_MOST_LINES}")
+        check_size(str(self), result.num_ranks * least ** min(self.times, HUGE), 0)
+        if self.times > LIMITS.lines:
+            raise InputError(f"topology {self}: L^{self.times} is too much; at most L^{LIMITS.lines}")
         for _ in range(self.times):
             result = line_graph(result)
         return replace(result, name=str(self), expression=self)
@@ -228,11 +240,11 @@ def _least_size(expression: Expression) -> tuple[int, int]:
     nodes, degree = sizes[0]
     match expression:
         case Line(times=times):
-            nodes *= degree ** min(times, _HUGE)
+            nodes *= degree ** min(times, HUGE)
         case Degree(factor=factor):
             nodes, degree = nodes * factor, degree * factor
         case Power(exponent=exponent):
-            nodes, degree = nodes ** min(exponent, _HUGE), degree * exponent
+            nodes, degree = nodes ** min(exponent, HUGE), degree * exponent
         case Product():
             nodes, degree = math.prod(n for n, _ in sizes), sum(d for _, d in sizes)
     return min(nodes, _MANY), min(degree, _MANY)
@@ -300,14 +312,6 @@ _TOKEN = re.compile(
 )
 _STARTS = re.compile(r"[A-ZΠ(]|[0-9]+(x[0-9]+)+\s*torus")
 _PRODUCT = ("x", "×", "□")
-_LONGEST = 500
-"""Characters of a text, so that chains of operators stay short of Python's recursion limit."""
-_DEEPEST = 40
-"""Levels of parentheses."""
-_LARGEST = 9
-"""Digits of a number."""
-_CONTEXT = 40
-"""Characters shown before and after the place of an error."""
 
 
 def looks_like_notation(text: str) -> bool:
@@ -330,8 +334,8 @@ def parse_notation(text: str) -> Expression:
     >>> print(parse_notation("BiRing(2;8) × UniRing(1;4)^2"))
     BiRing(2,8) x UniRing(1,4)^2
     """
-    if len(text) > _LONGEST:
-        raise InputError(f"{len(text)} characters; at most {_LONGEST} are read")
+    if len(text) > LIMITS.length:
+        raise InputError(f"{len(text)} characters; at most {LIMITS.length} are read")
     return _Reader(text).whole()
 
 
@@ -407,7 +411,7 @@ class _Reader:
     def torus(self) -> Base:
         """Read ``AxBx... torus``."""
         lengths = re.findall("[0-9]+", self.token.text)
-        if max(map(len, lengths)) > _LARGEST:
+        if max(map(len, lengths)) > LIMITS.digits:
             raise self.error("whole numbers below 10^9")
         self.advance()
         return Base("torus", tuple(map(int, lengths)))
@@ -415,8 +419,8 @@ class _Reader:
     def parenthesized(self) -> Expression:
         """Read ``( expression )``."""
         self.depth += 1
-        if self.depth > _DEEPEST:
-            raise self.error(f"at most {_DEEPEST} levels of parentheses")
+        if self.depth > LIMITS.depth:
+            raise self.error(f"at most {LIMITS.depth} levels of parentheses")
         self.expect("(")
         found = self.product()
         self.expect(")")
@@ -492,7 +496,7 @@ class _Reader:
 
     def number(self) -> int:
         """Read a whole number below 10^9."""
-        if self.token.kind != "number" or len(self.token.text) > _LARGEST:
+        if self.token.kind != "number" or len(self.token.text) > LIMITS.digits:
             raise self.error("a whole number below 10^9")
         return int(self.advance().text)
 
@@ -527,8 +531,11 @@ class _Reader:
     def error(self, expected: str, back: int = 0) -> InputError:
         """Return the error that points to the next token, or to one before it."""
         place = self.tokens[self.next - back].place
-        shown, mark = self.text[max(place - _CONTEXT, 0) : place], self.text[place : place + _CONTEXT]
-        dots = "..." if place > _CONTEXT else ""
+        shown, mark = (
+            self.text[max(place - LIMITS.context, 0) : place],
+            self.text[place : place + LIMITS.context],
+        )
+        dots = "..." if place > LIMITS.context else ""
         return InputError(
             f"expected {expected} at character {place + 1}: {dots + shown!r} <- here -> {mark or 'the end'!r}"
         )

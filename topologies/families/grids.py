@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tutti.topologies.assembly import Arcs, Values, assemble, at_least, check_size
+from tutti.topologies.assembly import HUGE, Arcs, Values, assemble, at_least, check_size
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import Int64Array
 from tutti.topologies.topology import Topology
@@ -93,7 +93,7 @@ def hypercube(dimension: int, *, bandwidth: Values = None, alpha: Values = None)
     """
     name = f"hypercube:{dimension}"
     at_least(name, 1, dimension=dimension)
-    check_size(name, 1 << min(dimension, _HUGE_DIMENSION), 0)
+    check_size(name, 1 << min(dimension, HUGE), 0)
     return _product(name, [_clique(2)] * dimension, bandwidth, alpha)
 
 
@@ -128,7 +128,7 @@ def hamming(dimension: int, length: int, *, bandwidth: Values = None, alpha: Val
     name = f"hamming:{dimension},{length}"
     at_least(name, 1, dimension=dimension)
     at_least(name, 2, length=length)
-    check_size(name, length ** min(dimension, _HUGE_DIMENSION), 0)
+    check_size(name, length ** min(dimension, HUGE), 0)
     return _product(name, [_clique(length)] * dimension, bandwidth, alpha)
 
 
@@ -230,10 +230,6 @@ def _check_offsets(name: str, ranks: int, offsets: Sequence[int]) -> None:
             f"topology {name} falls apart into {common} parts: "
             f"the gcd of the number of ranks and the offsets is {common}; it must be 1"
         )
-
-
-_HUGE_DIMENSION = 64
-"""Enough to be refused for its size, few enough that the power is quickly computed."""
 
 
 @dataclass(frozen=True)

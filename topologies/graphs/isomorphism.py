@@ -22,15 +22,20 @@ import numpy as np
 
 from tutti.topologies.errors import NoSchedule
 from tutti.topologies.exact import Int32Array, Int64Array, IntArray, frozen
-from tutti.topologies.graphs.symmetry import UInt64Array, automorphisms, link_kinds, mixed, node_kinds, refine
+from tutti.topologies.graphs.symmetry import (
+    MARK,
+    UInt64Array,
+    automorphisms,
+    link_kinds,
+    mixed,
+    node_kinds,
+    refine,
+)
 from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import transpose
 
 DEFAULT_EFFORT = 10**8
 """Links that a search may look at (a second or two)."""
-
-_MARK = 1 << 32
-"""What is hashed for the colour of the first node individualized; the next ones count on."""
 
 
 def isomorphism(one: Topology, other: Topology, effort: int = DEFAULT_EFFORT) -> Int32Array | None:
@@ -197,7 +202,7 @@ class _Search:
 
     def _individualized(self, side: _Side, colours: UInt64Array, node: int, depth: int) -> UInt64Array:
         marked = colours.copy()
-        marked[node] = mixed(np.uint64(_MARK + depth))
+        marked[node] = mixed(np.uint64(MARK + depth))
         return self._refined(side, marked)
 
     def _refined(self, side: _Side, colours: UInt64Array) -> UInt64Array:

@@ -243,7 +243,7 @@ def _distinct(colours: UInt64Array) -> int:
 _LONGEST_BASE = 256
 """Nodes individualized at most; a network that needs more is very symmetric (and the search recursive)."""
 
-_MARK = 1 << 32
+MARK = 1 << 32
 """What is hashed for the colour of the first node individualized; the next ones count on."""
 
 
@@ -316,7 +316,7 @@ class AutomorphismSearch:
 
     def _individualized(self, colours: UInt64Array, node: int, depth: int) -> UInt64Array:
         marked = colours.copy()
-        marked[node] = mixed(np.uint64(_MARK + depth))
+        marked[node] = mixed(np.uint64(MARK + depth))
         return self._refined(marked)
 
     def _fewest_orbits(self, colours: UInt64Array) -> tuple[int, int]:

@@ -20,13 +20,11 @@ from tutti.topologies.assembly import per_class
 from tutti.topologies.errors import SHOWN, InputError
 from tutti.topologies.files import read_text
 from tutti.topologies.importing.joining import Joining
-from tutti.topologies.importing.machine import Cable, Device, Kind, Machine, network
+from tutti.topologies.importing.machine import MOST_DEVICES, MOST_TEXT, Cable, Device, Kind, Machine, network
 from tutti.topologies.logs import Line, plain_lines, streams
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import GIGA, MEGA, format_bandwidth
 
-MOST_TEXT = 2**24
-MOST_GPUS = 512
 _TITLES = (
     ("type", re.compile(r"=+ *Link Type between two GPUs *=+|LINK TYPE TABLE:")),
     ("hops", re.compile(r"=+ *Hops between two GPUs *=+|HOPS TABLE:")),
@@ -249,8 +247,8 @@ def _what(table: str) -> str:
 def _check_names(names: list[str], place: str) -> None:
     if len(set(names)) < len(names):
         raise InputError(f"{place}: a GPU stands twice in the head")
-    if len(names) > MOST_GPUS:
-        raise InputError(f"{place}: {len(names)} GPUs; at most {MOST_GPUS} are read")
+    if len(names) > MOST_DEVICES:
+        raise InputError(f"{place}: {len(names)} GPUs; at most {MOST_DEVICES} are read")
 
 
 def _check(tables: _Tables, where: str) -> None:

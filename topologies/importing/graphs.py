@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from html import unescape
-from typing import Any
+from typing import Any, NamedTuple
 from warnings import catch_warnings, simplefilter
 
 from tutti.topologies.errors import SHOWN, InputError
@@ -21,15 +21,26 @@ from tutti.topologies.units import exact_number
 from tutti.topologies.xml_files import Element, parse_xml
 
 Document = dict[str, Any]
-MOST_ELEMENTS = 2**21
-MOST_DEPTH = 16
+
+
+class Limits(NamedTuple):
+    """What is read of a file."""
+
+    elements: int
+    """Elements of GraphML."""
+    depth: int
+    """Elements in each other, and lists of GML."""
+    length: int
+    """Characters of the attributes of an edge."""
+
+
+LIMITS = Limits(elements=2**21, depth=16, length=2**16)
+
 _TRUE, _FALSE = ("true", "1"), ("false", "0")
 _GML = re.compile(r'#[^\n]*|"([^"]*)"|([][])|([^\s"\[\]#]+)|(")')
 """A comment, or a text, a bracket, a word, or a quotation mark that is never closed."""
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _REAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
-_LONGEST = 2**16
-"""Largest number of characters of the attributes of one edge."""
 
 
 def from_graphml(text: str, where: str) -> Document:
@@ -40,7 +51,7 @@ def from_graphml(text: str, where: str) -> Document:
     InputError
         If it is none, naming the line.
     """
-    root = parse_xml(text, where, most_elements=MOST_ELEMENTS, most_depth=MOST_DEPTH, contents=True)
+    root = parse_xml(text, where, most_elements=LIMITS.elements, most_depth=LIMITS.depth, contents=True)
     if _tag(root) != "graphml":
         raise root.error("is no GraphML, whose outermost element is <graphml>")
     keys = {key.text("id"): key for key in _each(root, "key")}
@@ -142,7 +153,7 @@ def _gml_words(text: str, where: str) -> Iterator[tuple[str, Any]]:
 
 def _gml_list(words: Iterator[tuple[str, Any]], where: str, depth: int) -> list[tuple[str, Any]]:
     """Return the keys and values of a list, up to its end."""
-    if depth > MOST_DEPTH:
+    if depth > LIMITS.depth:
         raise InputError(f"{where}: no GML: nested too deeply")
     pairs: list[tuple[str, Any]] = []
     for kind, word in words:
@@ -253,7 +264,7 @@ def _python_dict(text: str, place: str) -> dict[str, Any]:
     data: Any = None
     with suppress(ValueError, SyntaxError, RecursionError, MemoryError, TypeError), catch_warnings():
         simplefilter("ignore")
-        data = ast.literal_eval(text[:_LONGEST])
+        data = ast.literal_eval(text[: LIMITS.length])
     if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
         raise InputError(f"{place}: {text[:SHOWN]!r} is no dict of attributes")
     return data

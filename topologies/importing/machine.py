@@ -32,6 +32,9 @@ from tutti.topologies.importing.joining import Joining
 from tutti.topologies.topology import Link, Topology
 from tutti.topologies.units import format_bandwidth, format_time
 
+MOST_TEXT, MOST_DEVICES = 2**24, 512
+"""Largest number of bytes of a tool's output that is read, and of devices in it."""
+
 _US = Fraction(1, 10**6)
 FABRIC_ALPHA, PCIE_ALPHA, NETWORK_ALPHA = Fraction(7, 10) * _US, Fraction(1, 2) * _US, Fraction(85, 100) * _US
 

@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations, pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 from tutti.topologies.errors import SHOWN, InputError
 from tutti.topologies.exact import INT32_MAX, NONE
 from tutti.topologies.importing.joining import Joining
-from tutti.topologies.importing.machine import OTHERS, Cable, Device, Kind, Machine, Port, network
+from tutti.topologies.importing.machine import MOST_TEXT, OTHERS, Cable, Device, Kind, Machine, Port, network
 from tutti.topologies.importing.speeds import (
     cpu_bandwidth,
     nic_bandwidth,
@@ -32,13 +33,22 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.units import GIGA, exact_number, format_bandwidth
 from tutti.topologies.xml_files import Element, read_xml
 
-MOST_ELEMENTS, MOST_BYTES = 2**14, 2**24
-MOST_CPUS = 64
-"""Largest number of CPUs of a host. They are joined pairwise."""
-MOST_LINKS = 64
-"""Largest number of links from a GPU to one other device."""
-MOST_DIGITS = 40
-"""Largest number of digits of a latency. NCCL writes six decimals."""
+
+class Limits(NamedTuple):
+    """What is read of a file."""
+
+    elements: int
+    """Elements."""
+    cpus: int
+    """CPUs of a host. They are joined pairwise."""
+    links: int
+    """Links from a GPU to one other device."""
+    digits: int
+    """Digits of a latency. NCCL writes six decimals."""
+
+
+LIMITS = Limits(elements=2**14, cpus=64, links=64, digits=40)
+
 _GPU_CLASSES, _NIC_CLASSES = ("0x03", "0x12"), ("0x02",)
 _NVSWITCH_CLASS, _NVSWITCH_TARGET = "0x068000", "fffffff:ff:ff.0"
 _CPU_CLASS = "0x06"
@@ -110,7 +120,7 @@ def read_nccl(path: Path | str, name: str, joining: Joining) -> Topology:
     InputError
         If the file can't be read or is no such file (naming the line), or has no GPU.
     """
-    root = read_xml(path, most_elements=MOST_ELEMENTS, most_bytes=MOST_BYTES)
+    root = read_xml(path, most_elements=LIMITS.elements, most_bytes=MOST_TEXT)
     if root.tag != "system":
         raise root.error("is no topology of NCCL, whose outermost element is <system>")
     tags = _tags(root)
@@ -194,7 +204,7 @@ def _add_adapter(system: _System, nic: Element, parent: int, host: int, link: Fr
 def _port(net: Element) -> Port:
     bandwidth = nic_bandwidth(net.integer("speed", -1, 10**9, 0))
     try:
-        latency = exact_number(net.attributes.get("latency", "0")[:MOST_DIGITS])
+        latency = exact_number(net.attributes.get("latency", "0")[: LIMITS.digits])
     except InputError as error:
         raise net.error(f"has a latency that is no number: {error}") from None
     if not 0 <= latency <= 10**6:
@@ -206,8 +216,10 @@ def _join_cpus(system: _System, cpus: dict[int, list[tuple[int, Element]]]) -> N
     """Join the CPUs of each host pairwise, as NCCL does."""
     unknown = False
     for members in cpus.values():
-        if len(members) > MOST_CPUS:
-            raise members[-1][1].error(f"is one of {len(members)} of a host; at most {MOST_CPUS} are joined")
+        if len(members) > LIMITS.cpus:
+            raise members[-1][1].error(
+                f"is one of {len(members)} of a host; at most {LIMITS.cpus} are joined"
+            )
         speeds = {number: cpu_bandwidth(cpu.attributes) for number, cpu in members}
         for one, other in combinations(speeds, 2):
             known = [speed for speed in (speeds[one], speeds[other]) if speed is not None]
@@ -270,7 +282,7 @@ def _add_fabric(system: _System, gpus: list[_Gpu], *, one_host: bool) -> None:
         to_switch = Fraction(0)
         _check_count(gpu)
         for link in links:
-            count, speed = link.integer("count", 0, MOST_LINKS, 1), _link_speed(gpu, link.tag, speeds)
+            count, speed = link.integer("count", 0, LIMITS.links, 1), _link_speed(gpu, link.tag, speeds)
             code = link.attributes.get("tclass", "").lower()
             target = link.attributes.get("target", "").lower()
             peer = place.get((gpu.host, target))
@@ -298,7 +310,7 @@ def _add_fabric(system: _System, gpus: list[_Gpu], *, one_host: bool) -> None:
 
 def _check_count(gpu: _Gpu) -> None:
     """Refuse more NVLinks than a GPU can have."""
-    count = sum(link.integer("count", 0, MOST_LINKS, 1) for link in gpu.element.each("nvlink"))
+    count = sum(link.integer("count", 0, LIMITS.links, 1) for link in gpu.element.each("nvlink"))
     capability = gpu.element.integer("sm", 0, 10**4, 0)
     most = next(most for least, most in _MOST_NVLINKS if capability >= least)
     if count > most:

@@ -24,13 +24,20 @@ from tutti.topologies.assembly import per_class
 from tutti.topologies.errors import SHOWN, InputError, listed
 from tutti.topologies.files import read_text
 from tutti.topologies.importing.joining import Joining
-from tutti.topologies.importing.machine import Cable, Device, Kind, Machine, Port, network
+from tutti.topologies.importing.machine import (
+    MOST_DEVICES,
+    MOST_TEXT,
+    Cable,
+    Device,
+    Kind,
+    Machine,
+    Port,
+    network,
+)
 from tutti.topologies.logs import Line, plain_lines, streams
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import GIGA, format_bandwidth
 
-MOST_TEXT = 2**24
-MOST_DEVICES = 512
 MOST_NVLINKS = 18
 """Largest number of NVLinks that a GPU has, of any generation (Hopper and Blackwell)."""
 _GPU = re.compile(r"GPU[0-9]{1,4}")

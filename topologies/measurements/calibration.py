@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,11 +22,19 @@ from tutti.topologies.graphs.shortest_paths import shortest_routes
 from tutti.topologies.measurements.regression import Line
 from tutti.topologies.topology import Link, Topology
 
-_DIGITS = 4
-"""Of a bandwidth: the measurement has no more, and exact sums stay small."""
-_FINEST = 10**10
-"""α is a multiple of 0.1 ns."""
-_FASTEST = 1e15
+
+class Precision(NamedTuple):
+    """What a fitted line is rounded to, and refused for."""
+
+    digits: int
+    """Digits of a bandwidth. The measurement has no more, and exact sums stay small."""
+    finest: int
+    """Steps of α in a second: it is a multiple of 0.1 ns."""
+    fastest: float
+    """Largest bandwidth, in bytes/s."""
+
+
+PRECISION = Precision(digits=4, finest=10**10, fastest=1e15)
 
 Pair = tuple[str, str]
 
@@ -149,17 +158,17 @@ def _bandwidth(line: Line, pair: Pair) -> Fraction:
         raise InputError(
             f"{where}: the times do not grow with size, so there is no bandwidth; measure larger ones"
         )
-    if not 1 <= line.bandwidth <= _FASTEST:
+    if not 1 <= line.bandwidth <= PRECISION.fastest:
         raise InputError(
-            f"{where}: a bandwidth of {line.bandwidth:.3g} B/s; from 1 to {_FASTEST:g} are expected"
+            f"{where}: a bandwidth of {line.bandwidth:.3g} B/s; from 1 to {PRECISION.fastest:g} are expected"
         )
     return _rounded(line.bandwidth)
 
 
 def _rounded(bandwidth: float) -> Fraction:
     """Return a bandwidth of a few digits, in whole bytes per second."""
-    return Fraction(max(1, int(float(f"{bandwidth:.{_DIGITS}g}"))))
+    return Fraction(max(1, int(float(f"{bandwidth:.{PRECISION.digits}g}"))))
 
 
 def _alpha(seconds: float) -> Fraction:
-    return Fraction(round(seconds * _FINEST), _FINEST)
+    return Fraction(round(seconds * PRECISION.finest), PRECISION.finest)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,10 +23,20 @@ from tutti.topologies.logs import Line
 from tutti.topologies.measurements.series import Rows, Series, is_number, number
 from tutti.topologies.units import GIGA, MICROSECOND
 
-_HUGE = 10**300
-_ROUNDING, _RELATIVE = 0.006, 0.05
-"""Largest difference of algbw from size over time: in GB/s, as algbw has two decimals, plus a fraction, as
-long times have two digits. Larger values let more torn rows pass."""
+
+class Torn(NamedTuple):
+    """What a whole row looks like. Larger values let more torn rows pass."""
+
+    rounding: float
+    """GB/s by which algbw may differ from size over time, as it has two decimals."""
+    relative: float
+    """Part by which it may differ besides, as long times have two digits."""
+    tail: int
+    """Numbers at the end of a line by which it is taken for a row or for the rest of one."""
+
+
+TORN = Torn(rounding=0.006, relative=0.05, tail=4)
+
 _HEAD = re.compile(r"#?\s*\bsize\b.*\btime\b.*\balgbw\b.*\bbusbw\b")
 _CPU_HEAD = re.compile(r"#?\s*\bsize\b.*\bcputime\b.*\balgbw\b")
 _START = re.compile(r"#\s*[nr]ccl-tests[ :]|#\s*Collective test starting:|#\s*nThread\b")
@@ -35,8 +45,6 @@ _END = re.compile(r"#\s*(?:Out of bounds values|Avg bus bandwidth|Collective tes
 _RANK = re.compile(r"#\s+Rank\s+([0-9]{1,7})\b")
 _ONE_HOP = ("broadcast", "reduce")
 """Collectives that are a single message over one route if there are two ranks."""
-_TAIL = 4
-"""A line that ends with at least this many numbers is taken for a row or for the rest of one."""
 
 
 @dataclass
@@ -102,7 +110,7 @@ class _Table:
         """Return which rows have an algbw that is size over time."""
         size, time, algbw, _ = np.array(self.values, dtype=np.float64).reshape(-1, 4).T
         expected = size / np.maximum(time, 1e-9) / (GIGA * MICROSECOND)
-        fine: BoolArray = np.abs(algbw - expected) <= _ROUNDING + _RELATIVE * expected
+        fine: BoolArray = np.abs(algbw - expected) <= TORN.rounding + TORN.relative * expected
         return fine
 
     def _link(self) -> tuple[bool, list[str]]:
@@ -240,8 +248,8 @@ def _time_column(head: list[str], place: str, *, in_place: bool) -> int:
 
 def _is_row(words: list[str]) -> bool:
     """Whether a line ends as a row does, with several numbers."""
-    tail = words[-_TAIL:]
-    return len(tail) == _TAIL and all(map(is_number, tail))
+    tail = words[-TORN.tail :]
+    return len(tail) == TORN.tail and all(map(is_number, tail))
 
 
 def _add_row(table: _Table, head: list[str], words: list[str], place: str) -> None:
@@ -314,4 +322,4 @@ def _add_result(table: _Table, result: Any, place: str) -> None:
 def _float(value: Any, place: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | Fraction):
         raise InputError(f"{place}: {str(value)[:SHOWN]!r} is not a number")
-    return float(min(value, _HUGE))
+    return float(min(value, 10**300))

@@ -12,8 +12,6 @@ from tutti.topologies.exact import FloatArray
 
 MOST_BYTES, MOST_SECONDS = 2.0**60, 1e9
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
-_NAMED = 3
-"""A note names at most this many of the rows that are left out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +70,8 @@ class Rows:
         """Return a note of the rows that are left out, if any are."""
         if not self.bad:
             return []
-        more = f"; and {len(self.bad) - _NAMED} more" if len(self.bad) > _NAMED else ""
-        return [f"rows left out: {'; '.join(map(str, self.bad[:_NAMED]))}{more}"]
+        more = f"; and {len(self.bad) - 3} more" if len(self.bad) > 3 else ""
+        return [f"rows left out: {'; '.join(map(str, self.bad[:3]))}{more}"]
 
     def series(
         self, pair: tuple[str, str] | None, what: str, *, link: bool, notes: tuple[str, ...] = ()

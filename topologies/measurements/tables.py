@@ -13,6 +13,7 @@ import csv
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from tutti.topologies.errors import SHOWN, InputError, visible
 from tutti.topologies.files import read_text
@@ -21,8 +22,20 @@ from tutti.topologies.measurements import nccl_tests
 from tutti.topologies.measurements.series import Rows, Series, is_number, number
 from tutti.topologies.units import MEGA, MICROSECOND
 
-MOST_TEXT = 2**28
-MOST_PAIRS, MOST_NAME = 2**17, 64
+
+class Limits(NamedTuple):
+    """What is read of a file."""
+
+    text: int
+    """Bytes."""
+    pairs: int
+    """Pairs of names."""
+    name: int
+    """Characters of a name."""
+
+
+LIMITS = Limits(text=2**28, pairs=2**17, name=64)
+
 COLUMNS = ("source", "destination", "bytes", "seconds")
 OSU_WINDOW = 64
 """Messages of a window of osu_bw, unless its output tells another number."""
@@ -48,7 +61,7 @@ def read_measurements(path: Path | str, *, in_place: bool = False) -> list[Serie
         If the file can't be read, is none of the kinds, or has a number out of range (naming the line).
     """
     where = str(path)
-    text = read_text(path, MOST_TEXT)
+    text = read_text(path, LIMITS.text)
     if nccl_tests.is_json(text):
         return nccl_tests.read_json(text, where, in_place=in_place)
     lines = plain_lines(text)
@@ -178,10 +191,14 @@ def _csv(lines: list[str], where: str) -> list[Series]:
                 raise InputError(f"{place}: {len(row)} columns; the head has {len(head)}")
             source, destination, size, seconds = (row[index].strip() for index in column)
             names = {source, destination}
-            if len(names) < 2 or not all(0 < len(name) <= MOST_NAME and name.isprintable() for name in names):
-                raise InputError(f"{place}: source and destination must be two names of at most {MOST_NAME}")
-            if len(pairs) > MOST_PAIRS:
-                raise InputError(f"{place}: too many pairs; at most {MOST_PAIRS}")
+            if len(names) < 2 or not all(
+                0 < len(name) <= LIMITS.name and name.isprintable() for name in names
+            ):
+                raise InputError(
+                    f"{place}: source and destination must be two names of at most {LIMITS.name}"
+                )
+            if len(pairs) > LIMITS.pairs:
+                raise InputError(f"{place}: too many pairs; at most {LIMITS.pairs}")
             rows = pairs.setdefault((source, destination), Rows())
             rows.add(number(size, place), number(seconds, place), place)
     except csv.Error as error:

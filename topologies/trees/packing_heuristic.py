@@ -33,8 +33,56 @@ from tutti.topologies.trees.packing import pair_capacities
 from tutti.topologies.trees.tree_counts import sustains, trees_by_root
 from tutti.topologies.trees.tree_local_search import Arcs, GrowingTrees, grow_widest, relieve
 
-_LEVELS = 12
-"""Thresholds of width tried for groups."""
+
+class Tuning(NamedTuple):
+    """Limits of the search for trees."""
+
+    levels: int
+    """Number of thresholds of width that are tried for groups."""
+    most_entries: int
+    """Limit on trees times nodes. More is left to the exact algorithm."""
+    small: int
+    """Trees times nodes below which all quanta are tried."""
+    most_searched: int
+    """Limit on rows times nodes of a search."""
+    most_work: int
+    """Limit on rows times nodes times moves of a search."""
+    few_nodes: int
+    """Number of nodes up to which a network is searched even if groups gave trees."""
+    seed: int
+    """What the random numbers begin with."""
+    grown: int
+    """Number of times that all trees are grown before they are mended."""
+    patience: int
+    """Moves without progress after which a search ends. A search of twice as many is a long one."""
+    moves: int
+    """Moves of all tries of a search. MI250 in two boxes takes 900,000."""
+    each: int
+    """Moves without progress for each row and node, after which a small search ends."""
+    turn: int
+    """Moves of one try of a search."""
+    hopeless: tuple[int, ...]
+    """A search that leaves more than 1 / `hopeless` of the excess is not tried again: if short, if long."""
+    higher: int
+    """How far above the least height a search goes on before it gives up."""
+
+
+TUNING = Tuning(
+    levels=12,
+    most_entries=1 << 25,
+    small=1 << 18,
+    most_searched=1 << 26,
+    most_work=1 << 35,
+    few_nodes=32,
+    seed=0x9E3779B97F4A7C15,
+    grown=3,
+    patience=20_000,
+    moves=1_200_000,
+    each=20,
+    turn=200_000,
+    hopeless=(5, 16),
+    higher=4,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +148,7 @@ def groupings(pairs: Pairs) -> Iterator[Int64Array]:
     widths = np.unique(pairs.capacity)
     if not len(widths):
         return
-    for width in widths[np.unique(np.linspace(0, len(widths) - 1, _LEVELS).astype(np.int64))]:
+    for width in widths[np.unique(np.linspace(0, len(widths) - 1, TUNING.levels).astype(np.int64))]:
         wide = pairs.capacity >= width
         groups, label = components(pairs.nodes, pairs.tails[wide], pairs.heads[wide])
         if 1 < groups <= pairs.nodes // 2 and label.tobytes() not in seen:
@@ -205,44 +253,9 @@ def lay(
         parent[t, entry[t]] = sender[t]
 
 
-_MOST_ENTRIES = 1 << 25
-"""Trees times nodes; more is left to the exact algorithm."""
-
-_SMALL = 1 << 18
-"""Trees times nodes below which all quanta are tried."""
-
-_MOST_SEARCHED = 1 << 26
-"""Rows times nodes of a search."""
-
-_MOST_WORK = 1 << 35
-"""Rows times nodes times moves of a search."""
-
-_FEW_NODES = 32
-"""Networks of so few nodes are searched even where groups served."""
-
-_SEED = 0x9E3779B97F4A7C15
-_GROWN = 3
-_PATIENCE = 20_000
-_MOVES = 1_200_000
-"""Moves of a search; without progress it ends after some, and so does one try of it. Measured: 2-box MI250
-takes 900,000."""
-
-_EACH = 20
-"""Moves without progress for each row and node, after which a small search ends."""
-
-_TURN = 200_000
 _TRIES = ((11, 1.0), (15, 1.0), (15, 0.0), (20, 1.0))
 """How many rows are added at most, in tenths of the arcs (a basic solution has one an arc, or fewer); and
 how much a tree that grows shuns what it would overload."""
-
-_HOPELESS = (5, 16)
-"""A search that leaves more than one part in so many of the excess is not tried again; if short, if long."""
-
-_LONG = 2 * _PATIENCE
-"""Moves."""
-
-_HIGHER = 4
-"""How far above the least height a search goes on before it gives up."""
 
 
 def grow_trees(
@@ -335,7 +348,7 @@ class _Grower:
     def _grow(self, pairs: Pairs, trees: Int64Array) -> _Units | None:
         """Compose; search where that fails or is cheap."""
         best = self._grouped(pairs, trees)
-        if best is None or pairs.nodes <= _FEW_NODES:
+        if best is None or pairs.nodes <= TUNING.few_nodes:
             found = _searched(pairs, trees, pairs.nodes - 1 if best is None else best.rank[0])
             if found is not None and (best is None or found.rank < best.rank):
                 best = found
@@ -344,10 +357,10 @@ class _Grower:
     def _grouped(self, pairs: Pairs, trees: Int64Array) -> _Units | None:
         """Try quanta, the largest first; where it is cheap all of them, until the least height is met."""
         best: _Units | None = None
-        least = pairs.least_height(trees) if pairs.nodes * int(trees.sum()) <= _SMALL else 0
+        least = pairs.least_height(trees) if pairs.nodes * int(trees.sum()) <= TUNING.small else 0
         for quantum in _divisors(int(np.gcd.reduce(trees))):
             entries = pairs.nodes * int(trees.sum()) // quantum
-            if entries > (_SMALL if best is not None else _MOST_ENTRIES):
+            if entries > (TUNING.small if best is not None else TUNING.most_entries):
                 break
             divided = pairs.divided(quantum)
             composed = (self._composed(divided, trees // quantum, label) for label in groupings(divided))
@@ -381,13 +394,13 @@ class _Grower:
 def _searched(pairs: Pairs, trees: Int64Array, most: int) -> _Units | None:
     """Search for trees at most `most` high, the least height first."""
     entries = int(np.count_nonzero(trees) + min(len(pairs.tails), _most_rows(pairs))) * pairs.nodes
-    if entries > _MOST_SEARCHED:
+    if entries > TUNING.most_searched:
         return None
     counts = (pairs.nodes, pairs.tails.astype(np.int32), pairs.heads.astype(np.int32), pairs.capacity)
     if not sustains(*counts, trees):
         return None
-    least, moves = pairs.least_height(trees), min(_MOVES, _MOST_WORK // entries)
-    for limit in range(least, min(least + _HIGHER, most) + 1):
+    least, moves = pairs.least_height(trees), min(TUNING.moves, TUNING.most_work // entries)
+    for limit in range(least, min(least + TUNING.higher, most) + 1):
         units, moves = _search(pairs, trees, limit, moves)
         if units is not None:
             return units
@@ -396,7 +409,7 @@ def _searched(pairs: Pairs, trees: Int64Array, most: int) -> _Units | None:
 
 def _most_rows(pairs: Pairs) -> int:
     """Return how many rows there may be beside one a root, for the memory that they take."""
-    return _MOST_ENTRIES // pairs.nodes
+    return TUNING.most_entries // pairs.nodes
 
 
 def _search(pairs: Pairs, trees: Int64Array, limit: int, moves: int) -> tuple[_Units | None, int]:
@@ -404,18 +417,18 @@ def _search(pairs: Pairs, trees: Int64Array, limit: int, moves: int) -> tuple[_U
 
     Returns them, and how many moves are left.
     """
-    arcs, state = pairs.arcs(), np.array([_SEED], dtype=np.uint64)
+    arcs, state = pairs.arcs(), np.array([TUNING.seed], dtype=np.uint64)
     for room, sharp in _TRIES:
         rows = _begin(pairs, trees, limit, min(len(pairs.tails) * room // 10, _most_rows(pairs)))
-        for _ in range(_GROWN):
+        for _ in range(TUNING.grown):
             grow_widest(arcs, rows, state, sharp)
         begin = int(np.maximum(rows.load - arcs.capacity, 0).sum())
-        turn = min(moves, _TURN)
-        left, unused = relieve(arcs, rows, state, turn, min(_PATIENCE, _EACH * rows.via.size))
+        turn = min(moves, TUNING.turn)
+        left, unused = relieve(arcs, rows, state, turn, min(TUNING.patience, TUNING.each * rows.via.size))
         moves -= turn - unused
         if left == 0:
             return _found(pairs, rows), moves
-        hopeless = _HOPELESS[turn - unused > _LONG]
+        hopeless = TUNING.hopeless[turn - unused > 2 * TUNING.patience]
         if left * hopeless > begin > hopeless:
             break
     return None, moves

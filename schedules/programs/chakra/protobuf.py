@@ -11,11 +11,32 @@ from enum import IntEnum
 
 _VERSION = "0.0.4"
 
-_METADATA_VERSION = 1
-_ID, _NAME, _TYPE, _DATA_DEPS, _DURATION, _ATTR = 1, 2, 3, 5, 7, 10
-_ATTR_NAME, _INT32, _INT64, _BOOL = 1, 7, 9, 27
 
-_VARINT, _BYTES = 0, 2
+class _Node(IntEnum):
+    """Numbers of a node's fields."""
+
+    ID = 1
+    NAME = 2
+    TYPE = 3
+    DATA_DEPS = 5
+    DURATION = 7
+    ATTR = 10
+
+
+class _Attribute(IntEnum):
+    """Numbers of an attribute's fields."""
+
+    NAME = 1
+    INT32 = 7
+    INT64 = 9
+    BOOL = 27
+
+
+class _Wire(IntEnum):
+    """Types of what follows a field's number."""
+
+    VARINT = 0
+    BYTES = 2
 
 
 class NodeType(IntEnum):
@@ -33,7 +54,7 @@ class Int32(int):
 
 def metadata() -> bytes:
     """Return what a trace begins with."""
-    return _framed(_text(_METADATA_VERSION, _VERSION))
+    return _framed(_text(1, _VERSION))
 
 
 def node(
@@ -57,16 +78,17 @@ def node(
     microseconds
         How long it lasts.
     """
-    body = _number(_ID, number) + _text(_NAME, name) + _number(_TYPE, kind)
+    body = _number(_Node.ID, number) + _text(_Node.NAME, name) + _number(_Node.TYPE, kind)
     packed = b"".join(map(_varint, after))
-    body += _bytes(_DATA_DEPS, packed) if packed else b""
-    body += _number(_DURATION, microseconds) if microseconds else b""
-    return _framed(body + b"".join(_bytes(_ATTR, _attribute(*pair)) for pair in attributes.items()))
+    body += _bytes(_Node.DATA_DEPS, packed) if packed else b""
+    body += _number(_Node.DURATION, microseconds) if microseconds else b""
+    return _framed(body + b"".join(_bytes(_Node.ATTR, _attribute(*pair)) for pair in attributes.items()))
 
 
 def _attribute(name: str, value: int) -> bytes:
-    field = _BOOL if isinstance(value, bool) else _INT32 if isinstance(value, Int32) else _INT64
-    return _text(_ATTR_NAME, name) + _number(field, value)
+    fields = {bool: _Attribute.BOOL, Int32: _Attribute.INT32}
+    field = fields.get(type(value), _Attribute.INT64)
+    return _text(_Attribute.NAME, name) + _number(field, value)
 
 
 def _framed(message: bytes) -> bytes:
@@ -83,11 +105,11 @@ def _varint(value: int) -> bytes:
 
 
 def _number(field: int, value: int) -> bytes:
-    return _varint(field << 3 | _VARINT) + _varint(value)
+    return _varint(field << 3 | _Wire.VARINT) + _varint(value)
 
 
 def _bytes(field: int, value: bytes) -> bytes:
-    return _varint(field << 3 | _BYTES) + _varint(len(value)) + value
+    return _varint(field << 3 | _Wire.BYTES) + _varint(len(value)) + value
 
 
 def _text(field: int, value: str) -> bytes:

@@ -15,14 +15,7 @@ from tutti.schedules.files.schedule_file import write_text
 from tutti.schedules.programs.faults import ProgramError
 from tutti.schedules.programs.interpreter import Judgement, judge
 from tutti.schedules.programs.lowering import Limits, LoweringOptions, TooShallow, steps_of
-from tutti.schedules.programs.msccl.flavours import (
-    DEPTHS,
-    MOST_AWAITED,
-    MOST_COUNT,
-    MOST_PEERS,
-    SIMPLE,
-    find_flavour,
-)
+from tutti.schedules.programs.msccl.flavours import DEPTHS, LIMITS, SIMPLE, find_flavour
 from tutti.schedules.programs.msccl.printer import XmlOptions, check_connections, check_fits, to_xml
 from tutti.schedules.programs.msccl.reader import parse_algo, places, program_of, read_msccl
 from tutti.schedules.programs.program import Program
@@ -42,7 +35,7 @@ class MscclOptions(XmlOptions, LoweringOptions):
 
 OPTIONS = MscclOptions
 
-LENGTHS = (MOST_COUNT, 16, 4, 1)
+LENGTHS = (LIMITS.chunks, 16, 4, 1)
 """Lengths of a message, in units, that are tried, the longest first. Shorter messages need connections that
 are less deep, and more steps."""
 
@@ -59,13 +52,13 @@ def lowered(schedule: Schedule, options: MscclOptions) -> Program:
     flavour, depth = find_flavour(options.flavour), DEPTHS[options.proto]
     flavour.collective(schedule.collective.kind)
     check_fits(schedule.collective, len(schedule))  # before it is lowered: each transfer is a step at least
-    limits = Limits(flavour.blocks, flavour.steps, peers=MOST_PEERS)
+    limits = Limits(flavour.blocks, flavour.steps, peers=LIMITS.peers)
     hanging: list[ProgramError] = []
     fitting: list[Program] = []
     for length, most in product(LENGTHS, (depth, None)):
         try:
             program = options.lower(schedule, replace(limits, length=length, depth=most))
-            if blocks_of(program) > MOST_AWAITED:
+            if blocks_of(program) > LIMITS.awaited:
                 program = program.with_awaited_first()
             check_connections(program, options.proto)
         except TooShallow:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tutti.schedules.collective import Kind
 from tutti.schedules.programs.program import Buffer, Op
@@ -32,23 +33,51 @@ takes four of them in Simple (``MSCCL_CHUNKSTEPS``) and one in the others. A mes
 if these are small (``mscclMaxAllowedCount``)."""
 PROTOCOLS = tuple(DEPTHS)
 SIMPLE = "Simple"
-MOST_COUNT = 71
-"""Chunks of one step."""
-MOST_CHANNELS = 32
-MOST_PEERS = 32
-"""Blocks of a rank that send (receive) on one channel."""
-MOST_AWAITED = 127
-"""Highest number of a block for which another block can wait: it is kept in 8 bits (``dependentBid``)."""
-MOST_ELEMENTS = 4095
-"""Counted as the parsers do: ``algo``, all ``gpu``, and the ``tb`` and ``step`` of the own rank."""
-MOST_CHILDREN = 1024
-"""Elements in one element."""
-MOST_ATTRIBUTES = 16
-MOST_CHARACTERS = 255
-"""Of a value."""
-MOST_FUSED = 16
-"""Consecutive reductions into one place, which the runtimes make one."""
-WARP = 32
+
+
+class Limits(NamedTuple):
+    """What the runtimes take."""
+
+    chunks: int
+    """Chunks of one step."""
+    channels: int
+    """Channels of a rank."""
+    peers: int
+    """Blocks of a rank that send (receive) on one channel."""
+    awaited: int
+    """Highest number of a block for which another block can wait: it is kept in 8 bits (``dependentBid``)."""
+    elements: int
+    """Elements as the parsers count: ``algo``, all ``gpu``, and the ``tb`` and ``step`` of the own rank."""
+    children: int
+    """Elements in one element."""
+    attributes: int
+    """Attributes of an element."""
+    characters: int
+    """Characters of a value."""
+    fused: int
+    """Consecutive reductions into one place, which the runtimes make one."""
+    of_file: int
+    """Elements of a file that is read: of 128 ranks, each as many as the runtimes read."""
+    units: int
+    """Units of a buffer in a file that is read."""
+    moved: int
+    """Units of all steps together: those of 128 ranks with all the steps and chunks that runtimes read."""
+
+
+LIMITS = Limits(
+    chunks=71,
+    channels=32,
+    peers=32,
+    awaited=127,
+    elements=4095,
+    children=1024,
+    attributes=16,
+    characters=255,
+    fused=16,
+    of_file=2**19,
+    units=2**20,
+    moved=2**26,
+)
 
 _COMMON: Mapping[Kind, str] = {
     Kind.ALLREDUCE: "allreduce",

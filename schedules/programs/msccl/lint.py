@@ -11,23 +11,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tutti.schedules.programs.msccl.flavours import (
-    BUFFERS,
-    MOST_ATTRIBUTES,
-    MOST_AWAITED,
-    MOST_CHANNELS,
-    MOST_CHARACTERS,
-    MOST_CHILDREN,
-    MOST_COUNT,
-    MOST_ELEMENTS,
-    MOST_PEERS,
-    PROTOCOLS,
-    TYPES,
-    WARP,
-    Flavour,
-)
-from tutti.schedules.programs.msccl.reader import MOST_OF_FILE, parse_algo, program_of
-from tutti.schedules.programs.program import Op
+from tutti.schedules.programs.msccl.flavours import BUFFERS, LIMITS, PROTOCOLS, TYPES, Flavour
+from tutti.schedules.programs.msccl.reader import parse_algo, program_of
+from tutti.schedules.programs.program import WARP, Op
 from tutti.schedules.programs.serial import serial_order
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import INT32_MAX, INT64_MAX, NONE
@@ -161,8 +147,8 @@ class _Rules:
         if missing:
             self.add(algo, f"<algo> has no {', '.join(missing)}, which the runtime asks for")
         self.units = self.number(algo, "nchunksperloop", 1, INT32_MAX, 1) or 0
-        self.ranks = self.number(algo, "ngpus", 2, MOST_CHILDREN, 2) or 0
-        self.channels = self.number(algo, "nchannels", 1, MOST_CHANNELS, 1) or MOST_CHANNELS
+        self.ranks = self.number(algo, "ngpus", 2, LIMITS.children, 2) or 0
+        self.channels = self.number(algo, "nchannels", 1, LIMITS.channels, 1) or LIMITS.channels
         self._choice(algo, "proto", PROTOCOLS)
         self._choice(algo, "coll", tuple(flavour.collectives.values()))
         self._head(algo)
@@ -197,9 +183,9 @@ class _Rules:
             self.add(element, f"{name}='{value[:40]}'; it is one of {known}")
 
     def _attributes(self, element: Element) -> None:
-        self.limit(element, len(element.attributes), MOST_ATTRIBUTES, f"attributes of <{element.tag}>")
+        self.limit(element, len(element.attributes), LIMITS.attributes, f"attributes of <{element.tag}>")
         for name, value in element.attributes.items():
-            self.limit(element, len(value.encode()), MOST_CHARACTERS, f"bytes in the value of {name}")
+            self.limit(element, len(value.encode()), LIMITS.characters, f"bytes in the value of {name}")
 
     def _gpu(self, gpu: Element, rank: int, collective: str, others: int) -> None:
         """Check a rank; `others` is how many elements outside it its parser counts."""
@@ -209,7 +195,7 @@ class _Rules:
         steps = [list(block.each("step")) for block in blocks]
         self.limit(gpu, len(blocks), self.flavour.blocks, f"blocks in rank {rank}")
         count = others + len(blocks) + sum(map(len, steps))
-        self.limit(gpu, count, MOST_ELEMENTS, f"elements for the parser of rank {rank}")
+        self.limit(gpu, count, LIMITS.elements, f"elements for the parser of rank {rank}")
         ids = [block.attributes.get("id", "") for block in blocks]
         if sorted(ids) != sorted(map(str, range(len(blocks)))):
             self.add(gpu, f"the ids of <tb> in rank {rank} must be 0 to {len(blocks) - 1}, each once")
@@ -219,7 +205,7 @@ class _Rules:
         for block, of_block in zip(blocks, steps, strict=True):
             peers.update(self._block(block, rank, of_block, sizes))
         for (side, channel), number in peers.items():
-            self.limit(gpu, number, MOST_PEERS, f"blocks of rank {rank} that {side} on channel {channel}")
+            self.limit(gpu, number, LIMITS.peers, f"blocks of rank {rank} that {side} on channel {channel}")
         self._waits(by_id)
 
     def _sizes(self, gpu: Element, sizes: list[int], collective: str) -> None:
@@ -269,11 +255,11 @@ class _Rules:
             self.add(step, f"type='{name[:40]}' is not interpreted")
             return None
         op = TYPES[name]
-        if self.number(step, "s", 0, MOST_OF_FILE) not in (None, number):
+        if self.number(step, "s", 0, LIMITS.of_file) not in (None, number):
             self.add(
                 step, f"s='{step.attributes['s']}' is step {number} of its block, and deps refer to that"
             )
-        count = self.number(step, "cnt", 0 if op is Op.NOP else 1, MOST_COUNT)
+        count = self.number(step, "cnt", 0 if op is Op.NOP else 1, LIMITS.chunks)
         for side, used in (("src", op.reads), ("dst", op.writes)):
             letter = step.attributes.get(f"{side}buf", "")
             if letter not in BUFFERS:
@@ -313,11 +299,11 @@ class _Rules:
         for steps in blocks.values():
             for step in steps:
                 block = self.number(step, "depid", NONE, max(blocks))
-                number = self.number(step, "deps", NONE, MOST_OF_FILE)
+                number = self.number(step, "deps", NONE, LIMITS.of_file)
                 if block is None or number is None or block == NONE:
                     continue
                 where = f"step {number} of block {block}"
-                self.limit(step, block, MOST_AWAITED, "is the number of a block that is waited for")
+                self.limit(step, block, LIMITS.awaited, "is the number of a block that is waited for")
                 if not 0 <= number < len(blocks[block]):
                     self.add(step, f"waits for {where}, which isn't there")
                 elif blocks[block][number].attributes.get("type") == "nop":

@@ -2,7 +2,7 @@
 
 A step waits for one other; where an instruction waits for several, steps of type ``nop`` before it wait for
 all but the last. Consecutive reductions into one place that wait for nothing become one in the runtime, which
-keeps one count and has room for `MOST_FUSED`: a flag (``hasdep``) on the one before ends that.
+keeps one count and has room for `LIMITS.fused`: a flag (``hasdep``) on the one before ends that.
 """
 
 from __future__ import annotations
@@ -23,17 +23,15 @@ from tutti.schedules.programs.msccl.flavours import (
     BUFFERS,
     DEPTHS,
     FLAVOURS,
-    MOST_FUSED,
+    LIMITS,
     PROTOCOLS,
     SIMPLE,
     TYPES,
-    WARP,
     Flavour,
     find_flavour,
 )
 from tutti.schedules.programs.msccl.lint import lint
-from tutti.schedules.programs.msccl.reader import MOST_OF_FILE
-from tutti.schedules.programs.program import Address, Buffer, Instruction, Op, Program, table_of
+from tutti.schedules.programs.program import WARP, Address, Buffer, Instruction, Op, Program, table_of
 from tutti.schedules.programs.serial import senders
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import NONE, IntArray
@@ -126,9 +124,10 @@ def check_fits(what: Collective, elements: int) -> None:
     """
     if what.groups is not None or what.shards is not None:
         raise InputError(f"MSCCL XML has no groups and no uneven shards; this is for {what}")
-    if elements > MOST_OF_FILE:
+    if elements > LIMITS.of_file:
         raise InputError(
-            f"{what} does not fit: at least {elements} elements; at most {MOST_OF_FILE} are written and read"
+            f"{what} does not fit: at least {elements} elements; "
+            f"at most {LIMITS.of_file} are written and read"
         )
 
 
@@ -314,7 +313,7 @@ def _fusions_ended(instructions: list[Instruction]) -> Iterator[int]:
         same = one.op is other.op is Op.REDUCE and one.target == other.target and not other.waits
         if not same or one.source.buffer != other.source.buffer:
             fused = 1
-        elif one.length != other.length or fused == MOST_FUSED:
+        elif one.length != other.length or fused == LIMITS.fused:
             fused = 1
             yield at
         else:

@@ -12,20 +12,13 @@ from math import gcd
 from pathlib import Path
 
 from tutti.schedules.collective import Collective, Kind
-from tutti.schedules.programs.msccl.flavours import BUFFERS, KINDS, MOST_CHILDREN, TYPES
+from tutti.schedules.programs.msccl.flavours import BUFFERS, KINDS, LIMITS, TYPES
 from tutti.schedules.programs.program import NOWHERE, Address, Instruction, Op, Program
 from tutti.topologies.errors import InputError, suggestion
 from tutti.topologies.exact import NONE
 from tutti.topologies.files import read_text
 from tutti.topologies.xml_files import MOST_XML, Element, parse_xml
 
-MOST_OF_FILE = 2**19
-"""Elements of a file: of 128 ranks, each as many as the runtimes read."""
-MOST_UNITS = 2**20
-"""Of a buffer."""
-MOST_MOVED = 2**26
-"""Units of all steps together: those of 128 ranks with all the steps and chunks that the runtimes read."""
-_DEPTH = 4
 _PARTS_OF_BUFFER = (Kind.ALLREDUCE, Kind.REDUCE, Kind.BROADCAST)
 """Collectives whose chunks belong to no rank, so that any number of chunks is right."""
 
@@ -71,8 +64,8 @@ def program_of(algo: Element, *, root: int | None = None, in_place: bool | None 
     InputError
         As `read_msccl`.
     """
-    chunks = algo.integer("nchunksperloop", 1, MOST_UNITS)
-    ranks = algo.integer("ngpus", 2, MOST_CHILDREN)
+    chunks = algo.integer("nchunksperloop", 1, LIMITS.units)
+    ranks = algo.integer("ngpus", 2, LIMITS.children)
     gpus = in_order(algo, "gpu")
     if len(gpus) != ranks:
         raise algo.error(f"has ngpus='{ranks}' and {len(gpus)} <gpu>; there must be one each")
@@ -80,12 +73,12 @@ def program_of(algo: Element, *, root: int | None = None, in_place: bool | None 
     cut = _units_of_chunk(kind, chunks, ranks)
     blocks = [_blocks_of(gpu, ranks, cut) for gpu in gpus]
     moved = sum(i.length for of_rank in blocks for block in of_rank for i in block)
-    if moved > MOST_MOVED:
-        raise algo.error(f"moves {moved} chunks in all; at most {MOST_MOVED} are read")
+    if moved > LIMITS.moved:
+        raise algo.error(f"moves {moved} chunks in all; at most {LIMITS.moved} are read")
     if kind.rooted and root is None:
         root = _root(algo, gpus, kind, blocks)
     what = Collective(kind, ranks, root if kind.rooted else None)
-    scratch = [cut * gpu.integer("s_chunks", 0, MOST_UNITS, 0) for gpu in gpus]
+    scratch = [cut * gpu.integer("s_chunks", 0, LIMITS.units, 0) for gpu in gpus]
     both = places(algo)
     name = algo.attributes.get("name", "") or kind
     try:
@@ -109,7 +102,7 @@ def parse_algo(text: str, where: str) -> Element:
     InputError
         If it is no XML, or something else.
     """
-    algo = parse_xml(text, where, most_elements=MOST_OF_FILE, most_depth=_DEPTH)
+    algo = parse_xml(text, where, most_elements=LIMITS.of_file, most_depth=4)
     if algo.tag != "algo":
         raise algo.error("is no MSCCL program, which is an <algo>")
     return algo
@@ -159,7 +152,7 @@ def _root(algo: Element, gpus: list[Element], kind: Kind, blocks: list[list[list
     """Return the only rank with an input (output), or else the only one that receives (sends) nothing."""
     from_root = kind in (Kind.BROADCAST, Kind.SCATTER)
     size = "i_chunks" if from_root else "o_chunks"
-    having = [rank for rank, gpu in enumerate(gpus) if gpu.integer(size, 0, MOST_UNITS, 0) > 0]
+    having = [rank for rank, gpu in enumerate(gpus) if gpu.integer(size, 0, LIMITS.units, 0) > 0]
     if len(having) != 1:
         having = [
             rank
@@ -205,7 +198,7 @@ def _step(step: Element, number: int, block: Element, ranks: int, cut: int) -> I
     name = step.text("type")
     if name not in TYPES:
         raise step.error(f"has type='{name[:40]}', which isn't read{suggestion(name, TYPES)}")
-    if step.integer("s", 0, MOST_OF_FILE, number) != number:
+    if step.integer("s", 0, LIMITS.of_file, number) != number:
         raise step.error(f"has s='{step.text('s')}' and is step {number} of its block")
     op = TYPES[name]
     if op is Op.NOP:
@@ -214,10 +207,10 @@ def _step(step: Element, number: int, block: Element, ranks: int, cut: int) -> I
         op,
         _address(step, "src", cut) if op.reads else NOWHERE,
         _address(step, "dst", cut) if op.writes else NOWHERE,
-        cut * step.integer("cnt", 1, MOST_UNITS),
+        cut * step.integer("cnt", 1, LIMITS.units),
         _peer(step, block, "send", ranks) if op.sends else NONE,
         _peer(step, block, "recv", ranks) if op.receives else NONE,
-        block.integer("chan", 0, MOST_UNITS, 0) if op.sends or op.receives else 0,
+        block.integer("chan", 0, LIMITS.units, 0) if op.sends or op.receives else 0,
     )
 
 
@@ -225,7 +218,7 @@ def _address(step: Element, side: str, cut: int) -> Address:
     letter = step.text(f"{side}buf")
     if letter not in BUFFERS:
         raise step.error(f"has {side}buf='{letter[:40]}'; it is i, o or s")
-    return Address(BUFFERS[letter], cut * step.integer(f"{side}off", 0, MOST_UNITS))
+    return Address(BUFFERS[letter], cut * step.integer(f"{side}off", 0, LIMITS.units))
 
 
 def _peer(step: Element, block: Element, side: str, ranks: int) -> int:
@@ -237,10 +230,10 @@ def _peer(step: Element, block: Element, side: str, ranks: int) -> int:
 
 def _wait(step: Element, lines: list[list[Element]]) -> _Waits:
     """Return what a step waits for, as block and step of the file: one, or nothing."""
-    block = step.integer("depid", NONE, MOST_OF_FILE, NONE)
+    block = step.integer("depid", NONE, LIMITS.of_file, NONE)
     if block == NONE:
         return ()
-    number = step.integer("deps", NONE, MOST_OF_FILE, NONE)
+    number = step.integer("deps", NONE, LIMITS.of_file, NONE)
     if block >= len(lines) or not 0 <= number < len(lines[block]):
         raise step.error(f"waits for step {number} of block {block}, which isn't there")
     return ((block, number),)

@@ -8,12 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
+from tutti.schedules.programs.mscclpp.names import LIMITS
 from tutti.schedules.programs.one_sided import Blocks
 from tutti.schedules.programs.program import Instruction, Op
 from tutti.topologies.errors import InputError
-
-MOST_STEPS = 2**19
-"""Instructions of a program."""
 
 
 class Flags(NamedTuple):
@@ -112,8 +110,8 @@ class Assembly:
             for writer in _covering(written[flags.rank], flags, at):
                 self._signal(writer, at, used)
                 matches += 1
-                if matches > MOST_STEPS:
-                    raise InputError(f"the plan has more than {MOST_STEPS} packets")
+                if matches > LIMITS.steps:
+                    raise InputError(f"the plan has more than {LIMITS.steps} packets")
         return bool(found)
 
     def _each(self) -> Iterator[tuple[_At, Instruction | Flags]]:

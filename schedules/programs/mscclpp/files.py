@@ -13,20 +13,11 @@ import numpy as np
 from tutti.schedules.files.schedule_file import write_text
 from tutti.schedules.programs.interpreter import judge
 from tutti.schedules.programs.lowering import Limits, LoweringOptions
-from tutti.schedules.programs.mscclpp.names import (
-    ALIGNMENT,
-    MEMORY,
-    MOST_BLOCKS,
-    MOST_OPS,
-    PACKETS,
-    PORT,
-    SIMPLE,
-    check_plain,
-)
+from tutti.schedules.programs.mscclpp.names import LIMITS, MEMORY, PACKETS, PORT, SIMPLE, check_plain
 from tutti.schedules.programs.mscclpp.printer import Misfit, to_plan
 from tutti.schedules.programs.mscclpp.reader import read_plan
 from tutti.schedules.programs.one_sided import one_sided, with_proxies
-from tutti.schedules.programs.program import Program
+from tutti.schedules.programs.program import WARP, Program
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import BoolArray
@@ -35,8 +26,7 @@ from tutti.topologies.options import Choice, Whole
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import whole_bytes
 
-WARP = 32
-STEPS = (MOST_OPS, 20, 12, 8, 6, 4)
+STEPS = (LIMITS.ops, 20, 12, 8, 6, 4)
 """Of a two-sided block, tried one after the other: a step becomes up to eight operations, often three."""
 
 
@@ -92,7 +82,7 @@ def write(schedule: Schedule, path: Path, options: PlanOptions) -> dict[str, Any
         "blocks": int(np.diff(program.first_block).max()),
         "ops": max(len(block["ops"]) for block in blocks),
         "channels": max(len(of["connected_to"]) for gpu in plan["gpus"] for of in gpu["channels"]),
-        "multiple_of": f"{chunks * ALIGNMENT} B",
+        "multiple_of": f"{chunks * LIMITS.alignment} B",
         "most": f"{plan['max_message_size']} B",
     }
 
@@ -143,7 +133,7 @@ def plan_of(schedule: Schedule, options: PlanOptions) -> tuple[Program, str]:
     proxied = _between_hosts(schedule.topology, options.channels)
     misfits = []
     for steps in STEPS:
-        two_sided = options.lower(schedule, Limits(MOST_BLOCKS, steps))
+        two_sided = options.lower(schedule, Limits(LIMITS.blocks, steps))
         program = one_sided(two_sided, packets=packets, proxied=proxied)
         try:
             text = to_plan(

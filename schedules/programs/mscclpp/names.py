@@ -7,6 +7,7 @@ Source: microsoft/mscclpp 0.9.0, ``src/core/executor/{execution_plan,executor}.c
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,22 +30,56 @@ BUFFERS: Mapping[str, Buffer] = {"i": Buffer.INPUT, "o": Buffer.OUTPUT, "s": Buf
 MEMORY, PORT = "memory", "port"
 SIMPLE, PACKETS = "Simple", "LL"
 
-MOST_OPS = 64
-"""Of a thread block."""
-MOST_CHANNELS = 16
-"""Of a type, in a thread block; and remote buffers."""
-MOST_IDS = 16
-"""Semaphores of one operation."""
-MOST_PEERS = 8
-"""Channels of one operation."""
-MOST_BUFFERS = 10
-"""Sources, and targets, of one operation."""
-MOST_BLOCKS = 108
-"""Of a GPU: all must run at the same time, and the least of those that it is for (A100) runs so many."""
-MOST_BYTES = 2**32 - 1
-"""Of a buffer: offsets are 32 bits."""
-ALIGNMENT = 16
-"""Chunks are multiples of so many bytes."""
+
+class Limits(NamedTuple):
+    """What the runtime takes."""
+
+    ops: int
+    """Operations of a thread block."""
+    channels: int
+    """Channels of a type in a thread block; remote buffers."""
+    ids: int
+    """Semaphores of an operation."""
+    peers: int
+    """Channels of an operation."""
+    buffers: int
+    """Sources, and targets, of an operation."""
+    blocks: int
+    """Thread blocks of a GPU. All must run at the same time, and an A100 runs this many."""
+    bytes: int
+    """Bytes of a buffer: offsets have 32 bits."""
+    alignment: int
+    """Bytes of which each chunk is a multiple."""
+    steps: int
+    """Instructions of a program that is read."""
+    plan: int
+    """Bytes of a file that is read."""
+    ranks: int
+    """Ranks of a program that is read."""
+    units: int
+    """Units of a buffer that is read."""
+    moved: int
+    """Units of all instructions together."""
+    slices: int
+    """Slices of a chunk, among the thread blocks of a group."""
+
+
+LIMITS = Limits(
+    ops=64,
+    channels=16,
+    ids=16,
+    peers=8,
+    buffers=10,
+    blocks=108,
+    bytes=2**32 - 1,
+    alignment=16,
+    steps=2**19,
+    plan=2**25,
+    ranks=1024,
+    units=2**20,
+    moved=2**26,
+    slices=2**10,
+)
 
 
 def chunks_of(what: Collective, units: int) -> tuple[int, int]:

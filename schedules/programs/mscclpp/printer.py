@@ -19,16 +19,11 @@ import numpy as np
 
 from tutti.schedules.programs.layout import Layout
 from tutti.schedules.programs.mscclpp.names import (
-    ALIGNMENT,
     BUFFERS,
     COLLECTIVES,
     CUSTOM,
+    LIMITS,
     MEMORY,
-    MOST_BLOCKS,
-    MOST_BYTES,
-    MOST_CHANNELS,
-    MOST_IDS,
-    MOST_OPS,
     PACKETS,
     PORT,
     SIMPLE,
@@ -102,7 +97,7 @@ def to_plan(
     chunks = chunks_of(what, program.units)
     largest = max(*chunks, int(program.scratch.max()) * (4 if packets else 1))
     checked = chunks[1] if COLLECTIVES.get(what.kind) == "allgather" else chunks[0]
-    most = min(max_bytes, MOST_BYTES // largest // ALIGNMENT * ALIGNMENT * checked)
+    most = min(max_bytes, LIMITS.bytes // largest // LIMITS.alignment * LIMITS.alignment * checked)
     if min_bytes > most:
         raise Misfit(f"{program.name} does not fit: {min_bytes} bytes, at most {most}")
     printed = _Plan(program, packets, ports)
@@ -128,7 +123,7 @@ def to_plan(
     tail = {
         "num_threads_per_block": threads,
         "use_double_scratch_buffer": packets,
-        "buffer_alignment": ALIGNMENT,
+        "buffer_alignment": LIMITS.alignment,
         "min_message_size": min_bytes,
         "max_message_size": most,
     }
@@ -176,8 +171,8 @@ class _Plan:
     def gpu(self, rank: int) -> _Json:
         """Return what a GPU has and does."""
         blocks = self.blocks[rank]
-        if len(blocks) > MOST_BLOCKS:
-            raise self.misfit(len(blocks), "thread blocks", MOST_BLOCKS, f"rank {rank}")
+        if len(blocks) > LIMITS.blocks:
+            raise self.misfit(len(blocks), "thread blocks", LIMITS.blocks, f"rank {rank}")
         links = sorted(self.links[rank])
         typed = {
             kind: [link for link in links if self.type_to(rank, link[0]) == kind] for kind in (MEMORY, PORT)
@@ -232,9 +227,9 @@ class _Block:
         """Return the block."""
         where = f"block {self.number} of rank {self.rank}"
         ops = list(self._synced(self._steps(blocks, semaphores)))
-        counts = [(len(ops), "ops", MOST_OPS)]
-        counts += [(len(ids), f"{kind} channels", MOST_CHANNELS) for kind, ids in self.channels.items()]
-        counts += [(len(ids), f"{kind} remote buffers", MOST_CHANNELS) for kind, ids in self.remote.items()]
+        counts = [(len(ops), "ops", LIMITS.ops)]
+        counts += [(len(ids), f"{kind} channels", LIMITS.channels) for kind, ids in self.channels.items()]
+        counts += [(len(ids), f"{kind} remote buffers", LIMITS.channels) for kind, ids in self.remote.items()]
         for count, what, most in counts:
             if count > most:
                 raise self.plan.misfit(count, what, most, where)
@@ -393,8 +388,8 @@ def _kind_of(one: Instruction) -> str:
 
 
 def _semaphores(name: str, ids: Sequence[int], role: Role) -> Iterator[_Step]:
-    for first in range(0, len(ids), MOST_IDS):
-        some = list(ids[first : first + MOST_IDS])
+    for first in range(0, len(ids), LIMITS.ids):
+        some = list(ids[first : first + LIMITS.ids])
         yield _Step({"name": name, "semaphore_ids": some}, [], role, len(some))
 
 

@@ -20,17 +20,13 @@ from tutti.schedules.collective import Collective, collective
 from tutti.schedules.files.document import integer, mapping, shown
 from tutti.schedules.programs.faults import ProgramError
 from tutti.schedules.programs.layout import Layout
-from tutti.schedules.programs.mscclpp.assembly import MOST_STEPS, Assembly, Events, Flags, Steps
+from tutti.schedules.programs.mscclpp.assembly import Assembly, Events, Flags, Steps
 from tutti.schedules.programs.mscclpp.names import (
     BUFFERS,
     COLLECTIVES,
     CUSTOM,
+    LIMITS,
     MEMORY,
-    MOST_BUFFERS,
-    MOST_CHANNELS,
-    MOST_IDS,
-    MOST_OPS,
-    MOST_PEERS,
     PACKETS,
     PORT,
     SIMPLE,
@@ -42,16 +38,6 @@ from tutti.schedules.programs.program import Address, Buffer, Instruction, Op, P
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import NONE
 from tutti.topologies.files import read_text
-
-MOST_PLAN = 2**25
-"""Bytes of a file."""
-MOST_RANKS = 1024
-MOST_UNITS = 2**20
-"""Of a buffer."""
-MOST_MOVED = 2**26
-"""Units of all instructions together."""
-MOST_SLICES = 2**10
-"""Of a chunk, among the thread blocks of groups."""
 
 _PAIRS: Mapping[str, tuple[str, str]] = {
     "copy": ("L", "L"),
@@ -110,7 +96,7 @@ def read_plan(path: Path | str) -> Plan:
     ProgramError
         If every second call hangs.
     """
-    return from_plan(read_text(path, MOST_PLAN), str(path))
+    return from_plan(read_text(path, LIMITS.plan), str(path))
 
 
 def from_plan(text: str, where: str) -> Plan:
@@ -187,7 +173,7 @@ class _Reader:
     def __init__(self, document: Mapping[str, Any]) -> None:
         top = "the plan"
         self.gpus = _objects(document, "gpus", top)
-        integer(len(self.gpus), 2, MOST_RANKS, f"{top}: the number of gpus")
+        integer(len(self.gpus), 2, LIMITS.ranks, f"{top}: the number of gpus")
         self.ranks = len(self.gpus)
         self.packets = _choice(document, "protocol", (SIMPLE, PACKETS), top) == PACKETS
         in_place = _at(document, "inplace", top)
@@ -203,7 +189,7 @@ class _Reader:
         self.scale = self._scale(least // gcd(chunks, least))
         self.units = self.scale * chunks * whole // least
         self.scratch = [
-            self.scale * _whole(gpu, "scratch_chunks", 0, MOST_UNITS, f"rank {rank}")
+            self.scale * _whole(gpu, "scratch_chunks", 0, LIMITS.units, f"rank {rank}")
             for rank, gpu in enumerate(self.gpus)
         ]
         layout = Layout.build(
@@ -214,7 +200,7 @@ class _Reader:
         self.buffers = [self._remote_buffers(rank, gpu) for rank, gpu in enumerate(self.gpus)]
         self.semaphores = [
             [
-                _whole(one, "init_value", 0, MOST_STEPS, f"rank {rank}: semaphore {number}")
+                _whole(one, "init_value", 0, LIMITS.steps, f"rank {rank}: semaphore {number}")
                 for number, one in enumerate(_objects(gpu, "semaphores", f"rank {rank}", needed=False))
             ]
             for rank, gpu in enumerate(self.gpus)
@@ -247,8 +233,8 @@ class _Reader:
         for rank, gpu in enumerate(self.gpus):
             where = f"rank {rank}"
             _whole(gpu, "id", rank, rank, where)
-            inputs = _whole(gpu, "input_chunks", 1, MOST_UNITS, where)
-            outputs = _whole(gpu, "output_chunks", 0 if self.in_place else 1, MOST_UNITS, where)
+            inputs = _whole(gpu, "input_chunks", 1, LIMITS.units, where)
+            outputs = _whole(gpu, "output_chunks", 0 if self.in_place else 1, LIMITS.units, where)
             first = first or inputs
             untold = not outputs  # in place both are one memory, which may be counted once
             if inputs != first or (inputs * least[1] != outputs * least[0] and not untold):
@@ -265,8 +251,8 @@ class _Reader:
                 for at, op in enumerate(_objects(block, "ops", f"rank {rank}, thread block {number}")):
                     if "tbg_info" in op:
                         where = f"rank {rank}, thread block {number}, op {at}: 'tbg_info'"
-                        size = _whole(mapping(op["tbg_info"], where), "tbg_size", 1, MOST_SLICES, where)
-                        scale = integer(lcm(scale, size), 1, MOST_SLICES, f"{where}: the slices of a chunk")
+                        size = _whole(mapping(op["tbg_info"], where), "tbg_size", 1, LIMITS.slices, where)
+                        scale = integer(lcm(scale, size), 1, LIMITS.slices, f"{where}: the slices of a chunk")
         return scale
 
     def _links(self) -> list[dict[str, list[tuple[int, int]]]]:
@@ -323,8 +309,8 @@ class _Reader:
         for of_rank in blocks:
             for block in of_rank:
                 block.read()
-        if sum(len(block.steps) for of_rank in blocks for block in of_rank) > MOST_STEPS:
-            raise InputError(f"the plan has more than {MOST_STEPS} instructions")
+        if sum(len(block.steps) for of_rank in blocks for block in of_rank) > LIMITS.steps:
+            raise InputError(f"the plan has more than {LIMITS.steps} instructions")
         assembly = Assembly([[block.steps for block in of_rank] for of_rank in blocks])
         for rank, of_rank in enumerate(blocks):
             events = [block.events for block in of_rank]
@@ -336,8 +322,8 @@ class _Reader:
             [] if _is_idle(of_rank) else new for of_rank, new in zip(blocks, assembly.blocks(), strict=True)
         ]
         moved = sum(i.length for of_rank in made for block in of_rank for i in block)
-        if moved > MOST_MOVED:
-            raise InputError(f"the plan moves {moved} chunks in all; at most {MOST_MOVED} are read")
+        if moved > LIMITS.moved:
+            raise InputError(f"the plan moves {moved} chunks in all; at most {LIMITS.moved} are read")
         if self.doubled:
             self._check_halves(assembly)
         place, scratch = self.in_place, self.scratch
@@ -397,14 +383,16 @@ class _Block:
                 found += [
                     integer(i, 0, count - 1, f"{where}: an id of {kind}") for i in _list(one, ids, where)
                 ]
-        if len(found) > MOST_CHANNELS:
-            self.plan.warnings.append(f"{self.where}: {len(found)} {key} of {kind}, at most {MOST_CHANNELS}")
+        if len(found) > LIMITS.channels:
+            self.plan.warnings.append(
+                f"{self.where}: {len(found)} {key} of {kind}, at most {LIMITS.channels}"
+            )
         return found
 
     def read(self) -> None:
         """Read all operations."""
-        if len(self.ops) > MOST_OPS:
-            self.plan.warnings.append(f"{self.where}: {len(self.ops)} ops, at most {MOST_OPS}")
+        if len(self.ops) > LIMITS.ops:
+            self.plan.warnings.append(f"{self.where}: {len(self.ops)} ops, at most {LIMITS.ops}")
         syncs = Syncs()
         for number, op in enumerate(self.ops):
             where = f"{self.where}, op {number}"
@@ -412,7 +400,7 @@ class _Block:
             first = len(self.steps)
             threads = self._read(op, name, where)
             made = [step for step in self.steps[first:] if isinstance(step, Instruction)]
-            if len(self.ops) <= MOST_OPS:
+            if len(self.ops) <= LIMITS.ops:
                 self._check_sync(syncs, name, op, made, threads, where)
         if self.pending:
             self._add(Instruction(Op.NOP))
@@ -460,9 +448,9 @@ class _Block:
         if name in ("sem_acquire", "sem_release"):
             return self._semaphores(op, name, where)
         if name == "barrier":
-            number = _whole(op, "barrier_id", 0, MOST_CHANNELS - 1, where)
+            number = _whole(op, "barrier_id", 0, LIMITS.channels - 1, where)
             self.events.barriers.append(
-                (number, _whole(op, "num_threadblocks", 1, MOST_STEPS, where), len(self.steps))
+                (number, _whole(op, "num_threadblocks", 1, LIMITS.steps, where), len(self.steps))
             )
             self._add(Instruction(Op.NOP))
             self.pending = True
@@ -474,12 +462,12 @@ class _Block:
     def _op_links(self, op: Mapping[str, Any], where: str) -> list[tuple[int, int]]:
         known = self.channels[_choice(op, "channel_type", (MEMORY, PORT), where)]
         ids = _list(op, "channel_ids", where)
-        integer(len(ids), 0, MOST_PEERS, f"{where}: the number of channels")
+        integer(len(ids), 0, LIMITS.peers, f"{where}: the number of channels")
         return [known[integer(i, 0, len(known) - 1, f"{where}: a channel id")] for i in ids]
 
     def _semaphores(self, op: Mapping[str, Any], name: str, where: str) -> int:
         ids = _list(op, "semaphore_ids", where)
-        integer(len(ids), 0, MOST_IDS, f"{where}: the number of semaphores")
+        integer(len(ids), 0, LIMITS.ids, f"{where}: the number of semaphores")
         for one in ids:
             integer(one, 0, len(self.plan.semaphores[self.rank]) - 1, f"{where}: a semaphore id")
         if name == "sem_acquire":
@@ -550,7 +538,7 @@ class _Block:
     def _places(self, op: Mapping[str, Any], side: str, form: str, where: str) -> list[_Place]:
         """Return the buffers of a side of an operation, which must be of a form (`_PAIRS`)."""
         buffers = _objects(op, side, where)
-        integer(len(buffers), 1, MOST_BUFFERS, f"{where}: the number of entries in '{side}'")
+        integer(len(buffers), 1, LIMITS.buffers, f"{where}: the number of entries in '{side}'")
         letters = form.rstrip("+")
         if len(buffers) < len(letters) or (len(buffers) > len(letters) and not form.endswith("+")):
             more = " or more" * form.endswith("+")
@@ -570,10 +558,10 @@ class _Block:
             rank, which = known[_whole(buffer, "buffer_id", 0, len(known) - 1, where)]
         if letter in "lr" and which is not Buffer.SCRATCH:
             raise InputError(f"{where}: packets are in scratch")
-        index = _whole(buffer, "index", 0, MOST_UNITS, where) * self.plan.scale
-        size = _whole(buffer, "size", 1, MOST_UNITS, where) * self.plan.scale
+        index = _whole(buffer, "index", 0, LIMITS.units, where) * self.plan.scale
+        size = _whole(buffer, "size", 1, LIMITS.units, where) * self.plan.scale
         if "tbg_info" in op:
-            of = _whole(op["tbg_info"], "tbg_size", 1, MOST_SLICES, where)
+            of = _whole(op["tbg_info"], "tbg_size", 1, LIMITS.slices, where)
             index += size // of * _whole(op["tbg_info"], "tb_id", 0, of - 1, where)
             size //= of
         if letter in "LR" and which is Buffer.SCRATCH:

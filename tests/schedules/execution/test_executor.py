@@ -27,7 +27,8 @@ def test_every_collective_comes_out_right_in_one_pass_and_in_many(kind, dtype, m
     # 7 elements a unit: slices of 2 leave one of 1 for the last pass.
     tasks = [Task(program, 7 * 6 * np.dtype(dtype).itemsize, dtype)]
     assert len(as_threads(tasks, BRIEF)) == 3
-    monkeypatch.setattr(fifos, "PASS_BYTES", 2 * max(map(sum, tasks[0].fifos.units)) * tasks[0].itemsize)
+    size = 2 * max(map(sum, tasks[0].fifos.units)) * tasks[0].itemsize
+    monkeypatch.setattr(fifos, "ROOM", fifos.ROOM._replace(pass_bytes=size))
     assert tasks[0].fifos.slice_of(7, tasks[0].itemsize) == 2
     times = as_threads(tasks, BRIEF)
     assert [len(one.ours) for (one,) in times] == [2, 2, 2]

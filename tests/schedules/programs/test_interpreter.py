@@ -171,7 +171,7 @@ def test_messages_of_several_units_take_as_many_places(ranks, parts, monkeypatch
     assert check_depth(program, ranks) == ranks
     with pytest.raises(ProgramError, match=f"rank 0, block 1, step 0 .* of one unit; it needs {ranks}$"):
         check_depth(program, ranks - 1)
-    monkeypatch.setattr(interpreter, "MOST_PARTS", parts - 1)
+    monkeypatch.setattr(interpreter, "LIMITS", interpreter.LIMITS._replace(parts=parts - 1))
     with pytest.raises(InputError, match=f"messages of {parts} units; at most {parts - 1} are judged"):
         check_depth(program, ranks)
 
@@ -201,7 +201,7 @@ def test_clocks_of_some_blocks_at_a_time_find_the_same(monkeypatch):
 
 
 def test_clocks_are_not_computed_in_very_large_programs(monkeypatch):
-    monkeypatch.setattr(interpreter, "MOST_CLOCKS", 1)
+    monkeypatch.setattr(interpreter, "LIMITS", interpreter.LIMITS._replace(clocks=1))
     waits = broadcast([[OWN, SEND]], [[RECV], [TO_SCRATCH._replace(**AFTER_RECV)]])
     assert judge(waits).races_checked  # no pair is in doubt
     signals = broadcast([[OWN, one(Op.COPY, (IN, 0), (OUT, 0), to=1), SIGNAL]], [[WAIT, TO_SCRATCH]])
