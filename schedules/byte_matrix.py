@@ -29,7 +29,6 @@ GRAIN = 2**20
 FILES = (".csv", ".npy")
 BACKWARDS = ", backwards"
 """Ends the name of a transposed matrix."""
-_SHOWN_DIGITS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +132,7 @@ def byte_matrix(given: Any, members: int) -> ByteMatrix:
 
 def _named(amounts: Int64Array, name: str) -> ByteMatrix:
     """Return bytes as given, called by their file and content."""
-    digest = hashlib.sha256(f"{amounts.shape}".encode() + amounts.tobytes()).hexdigest()[:_SHOWN_DIGITS]
+    digest = hashlib.sha256(f"{amounts.shape}".encode() + amounts.tobytes()).hexdigest()[:8]
     return ByteMatrix(amounts, f"{name}#{digest}")
 
 

@@ -49,8 +49,6 @@ EVERYONE = -1
 
 MANY_RANKS = 8
 """Whose groups along a dimension are not listed: the 4 ranks at distance 8 of each other are ``4 by 8``."""
-FEWEST_PARTS = 2
-"""Of a mixed collective."""
 
 
 class Kind(StrEnum):
@@ -425,8 +423,8 @@ def concurrent(parts: Sequence[Collective], weights: Sequence[Fraction | int] | 
         If there are fewer than two, if they are over different numbers of ranks, or if the weights are not
         one a part or not positive.
     """
-    if len(parts) < FEWEST_PARTS:
-        raise InputError(f"mixed: {len(parts)} part(s); at least {FEWEST_PARTS} are needed")
+    if len(parts) < 2:
+        raise InputError(f"mixed: {len(parts)} part(s); at least 2 are needed")
     exact = None if weights is None else tuple(map(Fraction, weights))
     return Collective(Kind.MIXED, parts[0].num_ranks, parts=tuple(parts), weights=exact)
 

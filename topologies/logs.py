@@ -22,7 +22,6 @@ _TIME = re.compile(
     r"|[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?|(?<![0-9.])[0-9]+\.[0-9]{3,}(?![0-9.])"
 )
 _ANY_TIME = f"(?:{_TIME.pattern})"
-_LONGEST_TAG = 200
 
 
 class Line(NamedTuple):
@@ -65,7 +64,7 @@ def streams(lines: list[Line], head: Callable[[str], int | None]) -> list[list[L
     tags = _Tags()
     for line in lines:
         at = head(line.text)
-        if at is not None and at <= _LONGEST_TAG:
+        if at is not None and at <= 200:  # characters of a tag
             tags.add(line.text[:at].strip())
     if list(tags.number) == [""]:
         return [lines]

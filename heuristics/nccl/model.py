@@ -49,8 +49,6 @@ from tutti.schedules.collective import Kind
 
 KINDS = (Kind.BROADCAST, Kind.REDUCE, Kind.ALLGATHER, Kind.REDUCE_SCATTER, Kind.ALLREDUCE)
 """What NCCL has algorithms for; its all-to-all is sends and receives."""
-GIGA_A_MICRO = 1000.0
-"""Bytes a microsecond of a GB/s."""
 
 
 class Channels(NamedTuple):
@@ -182,7 +180,7 @@ def micros(cluster: Cluster, kind: Kind, algorithm: Algorithm, protocol: Protoco
     several = algorithm is Algorithm.RING and cluster.hosts > 1 and kind is Kind.ALLREDUCE
     if several and protocol is Protocol.SIMPLE and _a_channel(cluster, size) >= LEAST_SIZE:
         wait *= cluster.known.plateau
-    return wait + size / (GIGA_A_MICRO * speed)
+    return wait + size / (1000 * speed)
 
 
 def jumps(cluster: Cluster) -> list[int]:

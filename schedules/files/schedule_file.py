@@ -141,8 +141,6 @@ _DAMAGED = (*_UNPACKED, ValueError, KeyError, RuntimeError, MemoryError, struct.
 """The same of numpy."""
 MOST_ARRAYS = 2**34
 """Bytes of arrays that are read: several hundred million rows."""
-_FAST = 1
-"""zlib's level for npz files: columns are regular, and a hundred million rows should not take minutes."""
 
 
 def write_schedule(schedule: Schedule, path: Path | str) -> None:
@@ -289,7 +287,7 @@ def _text(schedule: Schedule) -> str:
 
 def _write_npz(schedule: Schedule, file: IO[bytes]) -> None:
     header = np.frombuffer(json.dumps(header_of(schedule)).encode(), dtype=np.uint8)
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=_FAST) as archive:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:  # columns are regular
         for name, column in {_HEADER: header, **columns_of(schedule)}.items():
             entry = zipfile.ZipInfo(f"{name}.npy")  # dated 1980, so that bytes do not depend on the day
             entry.compress_type = zipfile.ZIP_DEFLATED

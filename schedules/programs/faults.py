@@ -19,8 +19,6 @@ from tutti.schedules.programs.program import Buffer, Op, Program
 from tutti.topologies.errors import TuttiError
 from tutti.topologies.exact import NONE, Int32Array, Int64Array
 
-TWICE = 2
-
 
 class ProgramError(TuttiError):
     """A program does not do what it should; the text is one line."""
@@ -96,7 +94,7 @@ def wrong_output(
     extra = np.setdiff1d(np.flatnonzero(often), required)
     found = [
         ("lacks", required[often[required] == 0]),
-        ("has more than once", required[often[required] >= TWICE]),
+        ("has more than once", required[often[required] >= 2]),
         ("has what doesn't belong there,", extra),
     ]
     faults = [f"{what} {_input(memory, ranks, begin, cells)}" for what, cells in found if len(cells)]

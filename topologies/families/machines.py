@@ -31,7 +31,8 @@ from tutti.topologies.exact import NONE, IntArray
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import GIGA, MEGA
 
-_DGX_GPUS = 8
+BOX_GPUS = 8
+"""GPUs of a box of DGX, NDv2 or MI300X."""
 _NVSWITCH_LABEL = "nvswitch"
 _A100_BANDWIDTH = (Fraction(300 * GIGA), Fraction(25 * GIGA))
 """A GPU's NVLinks together, and its InfiniBand adapter."""
@@ -78,7 +79,7 @@ def dgx_a100(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Val
     InputError
         If there is no box, or the number of rails or of values is wrong.
     """
-    return switched_boxes("dgx_a100", boxes, _DGX_GPUS, rails, _A100_BANDWIDTH, bandwidth, alpha)
+    return switched_boxes("dgx_a100", boxes, BOX_GPUS, rails, _A100_BANDWIDTH, bandwidth, alpha)
 
 
 def dgx_h100(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Values = None) -> Topology:
@@ -97,7 +98,7 @@ def dgx_h100(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Val
     InputError
         If there is no box, or the number of rails or of values is wrong.
     """
-    return with_sharp(switched_boxes("dgx_h100", boxes, _DGX_GPUS, rails, H100_BANDWIDTH, bandwidth, alpha))
+    return with_sharp(switched_boxes("dgx_h100", boxes, BOX_GPUS, rails, H100_BANDWIDTH, bandwidth, alpha))
 
 
 def mi250(boxes: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
@@ -252,7 +253,6 @@ _NVSWITCH_ALPHA = _NVLINK_ALPHA / 2
 _INFINIBAND_ALPHA = Fraction(17, 10) * _US / 2
 _PCIE_ALPHA = Fraction(0)
 
-_DGX1_GPUS = 8
 _DGX2_GPUS = 16
 _DGX2_GPUS_A_NIC = 2
 
@@ -290,11 +290,11 @@ def dgx1(*, bandwidth: Values = None, alpha: Values = None) -> Topology:
     name = "dgx1"
     return assemble(
         name,
-        _DGX1_GPUS,
-        [fabric_of_boxes(_DGX1_FABRIC, 1, _DGX1_GPUS)],
+        BOX_GPUS,
+        [fabric_of_boxes(_DGX1_FABRIC, 1, BOX_GPUS)],
         per_class(f"topology {name}: bandwidth", bandwidth, [_NVLINK]),
         per_class(f"topology {name}: alpha", alpha, [_NVLINK_ALPHA]),
-        hosts=[0] * _DGX1_GPUS,
+        hosts=[0] * BOX_GPUS,
     )
 
 
@@ -319,17 +319,17 @@ def ndv2(boxes: int, *, bandwidth: Values = None, alpha: Values = None) -> Topol
     InputError
         If there is no box, or the numbers of values are wrong.
     """
-    name = checked_name("ndv2", boxes, _DGX1_GPUS)
-    ranks = boxes * _DGX1_GPUS
-    box = np.repeat(np.arange(boxes), _DGX1_GPUS)
+    name = checked_name("ndv2", boxes, BOX_GPUS)
+    ranks = boxes * BOX_GPUS
+    box = np.repeat(np.arange(boxes), BOX_GPUS)
     adapters = np.arange(boxes if boxes > 1 else 0)
     wired = np.arange(ranks if boxes > 1 else 0)
     return assemble(
         name,
         ranks,
         [
-            fabric_of_boxes(_DGX1_FABRIC, boxes, _DGX1_GPUS),
-            two_way(wired, ranks + wired // _DGX1_GPUS),
+            fabric_of_boxes(_DGX1_FABRIC, boxes, BOX_GPUS),
+            two_way(wired, ranks + wired // BOX_GPUS),
             two_way(ranks + adapters, np.full(len(adapters), ranks + len(adapters))),
         ],
         per_class(f"topology {name}: bandwidth", bandwidth, [_NVLINK, _PCIE, _INFINIBAND]),

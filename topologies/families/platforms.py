@@ -15,6 +15,7 @@ import numpy as np
 from tutti.topologies.assembly import Values
 from tutti.topologies.families.grids import torus
 from tutti.topologies.families.machines import (
+    BOX_GPUS,
     H100_BANDWIDTH,
     checked_name,
     fabric_of_boxes,
@@ -29,12 +30,9 @@ _CONNECTX7 = Fraction(50 * GIGA)
 """A 400 Gb/s adapter."""
 _NVLINK5 = (Fraction(900 * GIGA), _CONNECTX7)
 """The 18 NVLinks of a Blackwell GPU together, and its adapter."""
-_DGX_GPUS = 8
-_NVL72_GPUS = 72
 _MI300X = (Fraction(64 * GIGA), _CONNECTX7)
 """One Infinity Fabric link, and a GPU's adapter."""
-_MI300X_GPUS = 8
-_MI300X_FABRIC = [(a, b, 1) for a in range(_MI300X_GPUS) for b in range(a + 1, _MI300X_GPUS)]
+_MI300X_FABRIC = [(a, b, 1) for a in range(BOX_GPUS) for b in range(a + 1, BOX_GPUS)]
 _TPU_V4 = Fraction(50 * GIGA)
 _TPU_V5P = Fraction(100 * GIGA)
 _NEURONLINK3 = Fraction(128 * GIGA)
@@ -56,7 +54,7 @@ def dgx_h200(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Val
     InputError
         If there is no box, or the number of rails or of values is wrong.
     """
-    return with_sharp(switched_boxes("dgx_h200", boxes, _DGX_GPUS, rails, H100_BANDWIDTH, bandwidth, alpha))
+    return with_sharp(switched_boxes("dgx_h200", boxes, BOX_GPUS, rails, H100_BANDWIDTH, bandwidth, alpha))
 
 
 def dgx_b200(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Values = None) -> Topology:
@@ -81,7 +79,7 @@ def dgx_b200(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Val
     >>> box.num_ranks, box.labels[8:], int(box.egress[0] / 10**9)
     (8, ('nvswitch0',), 900)
     """
-    return with_sharp(switched_boxes("dgx_b200", boxes, _DGX_GPUS, rails, _NVLINK5, bandwidth, alpha))
+    return with_sharp(switched_boxes("dgx_b200", boxes, BOX_GPUS, rails, _NVLINK5, bandwidth, alpha))
 
 
 def gb200_nvl72(racks: int, *, rails: int = 1, bandwidth: Values = None, alpha: Values = None) -> Topology:
@@ -106,7 +104,7 @@ def gb200_nvl72(racks: int, *, rails: int = 1, bandwidth: Values = None, alpha: 
     InputError
         If there is no rack, or the number of rails or of values is wrong.
     """
-    return with_sharp(switched_boxes("gb200_nvl72", racks, _NVL72_GPUS, rails, _NVLINK5, bandwidth, alpha))
+    return with_sharp(switched_boxes("gb200_nvl72", racks, 72, rails, _NVLINK5, bandwidth, alpha))
 
 
 def mi300x(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Values = None) -> Topology:
@@ -136,9 +134,9 @@ def mi300x(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Value
     >>> boxes.num_ranks, boxes.num_links, int(boxes.egress[0] / 10**9)  # 7 · 64 + 50
     (16, 144, 498)
     """
-    name = checked_name("mi300x", boxes, _MI300X_GPUS)
-    fabric = fabric_of_boxes(_MI300X_FABRIC, boxes, _MI300X_GPUS)
-    box = np.repeat(np.arange(boxes), _MI300X_GPUS)
+    name = checked_name("mi300x", boxes, BOX_GPUS)
+    fabric = fabric_of_boxes(_MI300X_FABRIC, boxes, BOX_GPUS)
+    box = np.repeat(np.arange(boxes), BOX_GPUS)
     return platform(name, box, fabric, [], rails, _MI300X, bandwidth, alpha)
 
 

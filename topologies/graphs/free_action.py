@@ -7,6 +7,7 @@ group has elements. On a torus, a hypercube or a circulant the translations are 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,8 +15,17 @@ from tutti.topologies.exact import Int32Array
 from tutti.topologies.graphs.symmetry import Group, automorphisms
 from tutti.topologies.topology import Topology
 
-ATTEMPTS, PRODUCTS = 8, 40
-"""How often generators are taken in another order, and so many products of them with them."""
+
+class Tuning(NamedTuple):
+    """How long generators are tried."""
+
+    attempts: int
+    """Number of orders in which generators are taken."""
+    products: int
+    """Number of products of generators that are tried with them."""
+
+
+TUNING = Tuning(attempts=8, products=40)
 
 
 def free_group(topology: Topology) -> tuple[Int32Array, Int32Array]:
@@ -38,7 +48,7 @@ def free_group(topology: Topology) -> tuple[Int32Array, Int32Array]:
     group, rng = automorphisms(topology), np.random.default_rng(0)
     identity = np.arange(topology.num_nodes, dtype=np.int32), np.arange(topology.num_links, dtype=np.int32)
     best = identity[0][None], identity[1][None]
-    for attempt in range(ATTEMPTS if len(group.nodes) else 0):
+    for attempt in range(TUNING.attempts if len(group.nodes) else 0):
         kept = Group(topology, group.nodes[:0], group.links[:0])
         elements = identity[0][None], identity[1][None]
         for nodes, links in _candidates(group, attempt, rng):
@@ -67,7 +77,7 @@ def _candidates(
     """Yield automorphisms that keep no rank: the generators, and later products of them, by chance."""
     pairs = list(zip(group.nodes, group.links, strict=True))
     if attempt:
-        for _ in range(PRODUCTS):
+        for _ in range(TUNING.products):
             (nodes, links), (then, after) = (pairs[i] for i in rng.integers(len(pairs), size=2))
             pairs.append((then[nodes], after[links]))
         pairs = [pairs[i] for i in rng.permutation(len(pairs))]

@@ -16,7 +16,6 @@ import numpy as np
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import FloatArray
 
-LEVEL = 0.95
 TOLERANCE = 0.1
 """From which relative error on a size does not fit."""
 
@@ -119,7 +118,7 @@ def _solve(design: FloatArray) -> tuple[FloatArray, list[Interval | None]]:
         return values / unit, [None] * len(unit)
     residual = float(((columns @ values - 1) ** 2).sum()) / free
     deviation = np.sqrt(residual * np.diag(np.linalg.pinv(columns.T @ columns)))
-    reach = float(stdtrit(free, (1 + LEVEL) / 2)) * deviation
+    reach = float(stdtrit(free, 0.975)) * deviation
     return values / unit, [
         (float((value - width) / length), float((value + width) / length))
         for value, width, length in zip(values, reach, unit, strict=True)

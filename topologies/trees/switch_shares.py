@@ -13,12 +13,6 @@ import numpy as np
 from tutti.topologies.exact import Int64Array
 from tutti.topologies.kernels import kernel
 
-_SINKHORN_ROUNDS = 60
-"""More than enough for even blocks; uneven ones need not be met exactly, as what is left is dealt out."""
-
-_NUDGE = 1e-9
-"""Lifts a share that is a whole number but for rounding; shares are capped by what there is."""
-
 _Share = tuple[int, int, int]
 
 
@@ -71,7 +65,7 @@ def _deal(rows: Int64Array, columns: Int64Array, apart: bool) -> Int64Array:
 def _proportional(rows: Int64Array, columns: Int64Array, apart: bool) -> Int64Array:
     """Round down even shares: row x column over all; apart, x_ab = u_a·v_b off the diagonal (Sinkhorn)."""
     u, v = rows.astype(np.float64), columns.astype(np.float64)
-    for _ in range(_SINKHORN_ROUNDS):
+    for _ in range(60):  # what is not met exactly is dealt out
         for a in range(len(u)):
             rest = v.sum() - (v[a] if apart else 0.0)
             u[a] = rows[a] / rest if rest > 0 else 0.0
@@ -84,7 +78,7 @@ def _proportional(rows: Int64Array, columns: Int64Array, apart: bool) -> Int64Ar
         room = rows[a]
         for b in range(len(columns)):
             if not (apart and a == b):
-                share = min(np.int64(u[a] * v[b] * (1 + _NUDGE)), room, left[b])
+                share = min(np.int64(u[a] * v[b] * (1 + 1e-9)), room, left[b])  # whole but for rounding
                 result[a, b] = share
                 room -= share
                 left[b] -= share
