@@ -175,3 +175,35 @@ def _reversed_routes(schedule: Schedule) -> Routes | None:
     lengths = np.diff(offsets)
     within = np.arange(len(links)) - np.repeat(offsets[:-1], lengths)
     return Routes(offsets, links[np.repeat(offsets[1:] - 1, lengths) - within])
+
+
+def useful_transfers(chunk: IntArray, source: IntArray, target: IntArray, wanted: BoolArray) -> BoolArray:
+    """Return which transfers serve a postcondition, bool (transfers,).
+
+    One does if the rank that it goes to must have the chunk in the end, or sends it on in one that does. A
+    solver leaves others where they cost its objective nothing. They cost time where they end last, and have
+    no reverse: backwards, a rank would add what it does not have.
+
+    Parameters
+    ----------
+    chunk, source, target
+        Shape (transfers,): what each transfer copies from where to where; each comes before those that send
+        on what it brings, and brings what is not there yet, as in a schedule that is verified.
+    wanted
+        Shape (chunks, nodes): who must have each chunk in the end.
+
+    Examples
+    --------
+    A chunk goes from 0 to 1, which passes it on to 2, and to 3; only 2 must have it.
+
+    >>> wanted = np.array([[False, False, True, False]])
+    >>> useful_transfers(np.array([0, 0, 0]), np.array([0, 1, 0]), np.array([1, 2, 3]), wanted).tolist()
+    [True, True, False]
+    """
+    needed = wanted.copy()
+    useful = np.zeros(len(chunk), np.bool_)
+    rows = zip(chunk.tolist(), source.tolist(), target.tolist(), strict=True)
+    for row, (c, a, b) in reversed(list(enumerate(rows))):
+        if needed[c, b]:
+            useful[row] = needed[c, a] = True
+    return useful

@@ -26,11 +26,15 @@ import math
 import os
 import signal
 import sysconfig
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from traceback import walk_stack
 from types import FrameType
+
+from tutti.topologies.kernels import COMPILATION, now
 
 FOREVER = 1e9
 """A time in seconds that is longer than the system's timers can hold. It means no limit."""
@@ -135,3 +139,41 @@ def stop(number: int, frame: FrameType | None) -> None:
 _HANDLERS = (Wanted.look.__code__, stop.__code__)
 """The code of this module's handlers. Nothing is raised while one is on the stack, because an exception in a
 handler passes to the code that it interrupted."""
+
+
+class OutOfTime(BaseException):
+    """The time is over. No `Exception`: a method that passes over others' faults does not pass over this."""
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Raise `OutOfTime` in the ``with`` block if it takes longer.
+
+    It is raised where that does no harm (`topologies.interruption`), so a kernel that is running ends first,
+    and what is being compiled or imported is kept whole. A call that must end immediately runs in another
+    process (`topologies.apart`). Blocks are not to be nested. In threads other than the main one there is no
+    limit, because Python handles signals in the main thread alone.
+
+    Parameters
+    ----------
+    seconds
+        Above 0, on a clock that stands still while kernels are compiled; beyond `FOREVER` there is no limit.
+    """
+    if seconds > FOREVER or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    until, never = now() + seconds, WANTED.left
+
+    def left() -> float:
+        return max(until - now(), AGAIN_SECONDS if COMPILATION.under_way else 0.0)
+
+    before = signal.signal(signal.SIGALRM, WANTED.look)
+    WANTED.left, WANTED.error = left, OutOfTime
+    try:
+        WANTED.look_in(seconds)
+        yield
+    finally:
+        WANTED.left = never
+        if not WANTED.stop:
+            WANTED.look_in(math.inf)
+            signal.signal(signal.SIGALRM, before)

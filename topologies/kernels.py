@@ -16,10 +16,13 @@ import gc
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ExtensionFileLoader, ModuleSpec, SourceFileLoader
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -292,3 +295,46 @@ def intrinsic(function: Callable[..., Any]) -> Any:
         return decorator
 
     return Kernel(function, decorate)
+
+
+STEPS = ("create_module", "exec_module")
+"""Methods of a loader. The first loads machine code, the second runs Python code."""
+
+
+class _Finder(MetaPathFinder):
+    """Finds what the finders after it find, and counts the time that loading it takes."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
+            spec = finder.find_spec(fullname, path, target)
+            if spec is not None:
+                if isinstance(spec.loader, SourceFileLoader | ExtensionFileLoader):
+                    for step in STEPS:  # this loader is of this module alone
+                        setattr(spec.loader, step, _in_stretch(getattr(spec.loader, step)))
+                return spec
+        return None
+
+
+def _in_stretch(call: Callable[..., Any]) -> Callable[..., Any]:
+    def counted(*args: Any) -> Any:
+        with COMPILATION:
+            return call(*args)
+
+    return counted
+
+
+@contextmanager
+def counted() -> Iterator[None]:
+    """Let `COMPILATION` count the imports inside the block, of modules from files.
+
+    Large libraries are imported where they are first needed, because most commands need few of them. So the
+    first synthesis of a process imports modules that later ones find loaded.
+    """
+    finder = _Finder()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)

@@ -57,7 +57,7 @@ from tutti.topologies.families import (
 from tutti.topologies.families.expressions import check_growth, looks_like_notation, parse_notation
 from tutti.topologies.graphs.grid_structure import check_hosts, grid_of
 from tutti.topologies.importing.formats import FORMATS, Format
-from tutti.topologies.importing.joining import CHOICES, joining_of
+from tutti.topologies.importing.machine import CHOICES, joining_of
 from tutti.topologies.importing.network_files import SUFFIXES, read_network
 from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import (

@@ -16,7 +16,7 @@ from tutti.experiments.cli.output import print_json, print_table
 from tutti.experiments.cli.programs import read_program
 from tutti.experiments.cli.ranks import on_ranks
 from tutti.experiments.printable import say
-from tutti.schedules.execution.prediction import predicted
+from tutti.schedules.execution.profiling import predicted
 from tutti.schedules.execution.session import Task, Times
 from tutti.schedules.programs.program import Program
 from tutti.schedules.schedule import Schedule

@@ -39,8 +39,8 @@ from tutti.schedules.simulation.pipelining import best_slices
 from tutti.schedules.together import parts_of, together
 from tutti.schedules.verify import verify_answer
 from tutti.topologies.apart import Apart
-from tutti.topologies.deadline import OutOfTime, within
 from tutti.topologies.errors import InputError, Interrupted, NoSchedule, TuttiError, Unsupported
+from tutti.topologies.interruption import OutOfTime, within
 from tutti.topologies.kernels import COMPILATION
 from tutti.topologies.options import Duration, Names, Number
 from tutti.topologies.processes import End

@@ -24,8 +24,7 @@ from tutti.schedules.schedule import Schedule
 from tutti.schedules.simulation.pipelining import best_slices
 from tutti.schedules.verify import VerificationError, verify_answer
 from tutti.topologies.errors import InputError, Interrupted, NoSchedule, TuttiError, Unsupported, raised
-from tutti.topologies.imports import counted
-from tutti.topologies.kernels import COMPILATION
+from tutti.topologies.kernels import COMPILATION, counted
 from tutti.topologies.options import options_text
 from tutti.topologies.processes import peak_memory, reset_peak_memory
 from tutti.topologies.text import parse_topology

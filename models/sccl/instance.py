@@ -14,8 +14,7 @@ from tutti.models.bounds import lower_bounds
 from tutti.schedules.collective import EVERYONE, Collective, Kind
 from tutti.schedules.compose import BY_ALLGATHER, from_allgather
 from tutti.schedules.method import Problem
-from tutti.schedules.pruning import useful_transfers
-from tutti.schedules.reversal import reverse
+from tutti.schedules.reversal import reverse, useful_transfers
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import Unsupported
 from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, IntArray

@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from tutti.schedules.pruning import useful_transfers
+from tutti.schedules.reversal import useful_transfers
 
 
 def history(rng, chunks, nodes, rows):

@@ -18,8 +18,7 @@ import numpy as np
 import pytest
 
 from tutti.topologies import interruption
-from tutti.topologies.deadline import OutOfTime, within
-from tutti.topologies.interruption import stop
+from tutti.topologies.interruption import OutOfTime, stop, within
 from tutti.topologies.kernels import COMPILATION, kernel
 
 PIPE = Pipe()

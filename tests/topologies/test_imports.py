@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from tutti.topologies.imports import counted
-from tutti.topologies.kernels import COMPILATION
+from tutti.topologies.kernels import COMPILATION, counted
 
 
 class Clock:
@@ -54,7 +53,7 @@ def test_an_import_that_fails_is_counted_too_and_nothing_goes_on(modules):
     with pytest.raises(ValueError, match=r"^no$"):
         counting("slow_c")
     assert not COMPILATION.under_way
-    assert not any(type(finder).__module__ == "tutti.topologies.imports" for finder in sys.meta_path)
+    assert not any(type(finder).__module__ == "tutti.topologies.kernels" for finder in sys.meta_path)
 
 
 def test_nothing_is_counted_outside_of_the_block(modules):

@@ -19,8 +19,16 @@ from pathlib import Path
 from tutti.topologies.assembly import per_class
 from tutti.topologies.errors import SHOWN, InputError
 from tutti.topologies.files import read_text
-from tutti.topologies.importing.joining import Joining
-from tutti.topologies.importing.machine import MOST_DEVICES, MOST_TEXT, Cable, Device, Kind, Machine, network
+from tutti.topologies.importing.machine import (
+    MOST_DEVICES,
+    MOST_TEXT,
+    Cable,
+    Device,
+    Joining,
+    Kind,
+    Machine,
+    network,
+)
 from tutti.topologies.logs import Line, plain_lines, streams
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import GIGA, MEGA, format_bandwidth

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from tutti.topologies.importing.joining import Joining
+from tutti.topologies.importing.machine import Joining
 from tutti.topologies.topology import Topology
 
 Rates = list[Fraction] | None

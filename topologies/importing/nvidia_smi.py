@@ -23,12 +23,12 @@ from typing import NamedTuple
 from tutti.topologies.assembly import per_class
 from tutti.topologies.errors import SHOWN, InputError, listed
 from tutti.topologies.files import read_text
-from tutti.topologies.importing.joining import Joining
 from tutti.topologies.importing.machine import (
     MOST_DEVICES,
     MOST_TEXT,
     Cable,
     Device,
+    Joining,
     Kind,
     Machine,
     Port,

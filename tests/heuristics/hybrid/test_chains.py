@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tutti.heuristics.hybrid.chains import Chain, exchanges
+from tutti.heuristics.hybrid.method import Chain, exchanges
 
 
 def sent(chain):

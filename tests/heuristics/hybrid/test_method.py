@@ -7,8 +7,7 @@ import pytest
 
 from tests.sweep import for_each
 from tutti.heuristics.hybrid import METHOD
-from tutti.heuristics.hybrid.chains import Chain
-from tutti.heuristics.hybrid.method import HybridOptions, Part, Search, factorizations
+from tutti.heuristics.hybrid.method import Chain, HybridOptions, Part, Search, factorizations
 from tutti.schedules import Problem, collective
 from tutti.schedules.simulation.simulate import simulate
 from tutti.schedules.verify import verify

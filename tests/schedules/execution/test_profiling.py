@@ -15,8 +15,7 @@ from tests.schedules.builders import (
 )
 from tests.schedules.execution.crew import as_threads
 from tutti.schedules.collective import collective
-from tutti.schedules.execution.prediction import on_network, predicted
-from tutti.schedules.execution.profiling import MESSAGES, pairs, profile, tasks_of
+from tutti.schedules.execution.profiling import MESSAGES, on_network, pairs, predicted, profile, tasks_of
 from tutti.schedules.execution.session import Settings, Times
 from tutti.schedules.schedule import Clock
 from tutti.topologies.errors import InputError

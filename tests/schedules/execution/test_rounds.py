@@ -10,8 +10,7 @@ from tests.schedules.execution.test_executor import chain
 from tests.schedules.programs.test_program import ring
 from tutti.schedules.collective import KINDS, collective
 from tutti.schedules.execution.data import Data
-from tutti.schedules.execution.nccl import Player, world
-from tutti.schedules.execution.rounds import rounds
+from tutti.schedules.execution.nccl import Player, rounds, world
 from tutti.schedules.execution.session import Task
 from tutti.schedules.programs.program import Address, Buffer, Instruction, Op, Program
 from tutti.topologies.errors import InputError
