@@ -51,7 +51,12 @@ def random_regular(
         raise InputError(f"topology {name}: {ranks} ranks; more than the degree, and one of both even")
     check_size(name, ranks, degree * ranks)
     rng = np.random.default_rng(seed)
-    edges = _regular(degree, ranks)
+    rank = np.arange(ranks)
+    rows = [np.stack([rank, (rank + step) % ranks], axis=1) for step in range(1, degree // 2 + 1)]
+    if degree % 2:
+        half = rank[: ranks // 2]
+        rows.append(np.stack([half, half + ranks // 2], axis=1))
+    edges = np.concatenate(rows)
     switched = _switched(edges, rng)
     while not _connected(switched, ranks):
         switched = _switched(switched, rng)
@@ -99,16 +104,6 @@ def _lifted(i: Int64Array, j: Int64Array, copies: int, rng: np.random.Generator)
     partner = np.stack([rng.permutation(copies) for _ in i])
     tail = i[:, None] * copies + np.arange(copies)
     return np.stack([tail.reshape(-1), (j[:, None] * copies + partner).reshape(-1)], axis=1)
-
-
-def _regular(degree: int, ranks: int) -> Int64Array:
-    """Return the edges of a circulant network: steps 1..d/2, and across where the degree is odd."""
-    rank = np.arange(ranks)
-    rows = [np.stack([rank, (rank + step) % ranks], axis=1) for step in range(1, degree // 2 + 1)]
-    if degree % 2:
-        half = rank[: ranks // 2]
-        rows.append(np.stack([half, half + ranks // 2], axis=1))
-    return np.concatenate(rows)
 
 
 def _switched(edges: Int64Array, rng: np.random.Generator) -> Int64Array:

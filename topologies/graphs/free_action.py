@@ -57,7 +57,7 @@ def free_group(topology: Topology) -> tuple[Int32Array, Int32Array]:
             if (
                 found is not None
                 and len(found[0]) > len(elements[0])
-                and _is_free(found[0], topology.num_ranks)
+                and (found[0][1:, : topology.num_ranks] != np.arange(topology.num_ranks)).all()
             ):
                 kept, elements = larger, found
         if len(elements[0]) > len(best[0]):
@@ -65,10 +65,6 @@ def free_group(topology: Topology) -> tuple[Int32Array, Int32Array]:
         if len(best[0]) == topology.num_ranks:
             break
     return best
-
-
-def _is_free(nodes: Int32Array, ranks: int) -> bool:
-    return not (nodes[1:, :ranks] == np.arange(ranks)).any()
 
 
 def _candidates(

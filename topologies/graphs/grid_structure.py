@@ -234,7 +234,8 @@ def _grid_of_lines(topology: Topology) -> Grid | None:
             return None
         shape.insert(0, split)
         lines.insert(0, line)
-        pairs = _outer(pairs, split)
+        outer = np.vstack([pairs[:2] // split, pairs[2:]])
+        pairs = np.unique(outer[:, outer[0] != outer[1]], axis=1)
         size //= split
     return Grid(tuple(shape), tuple(lines))
 
@@ -451,12 +452,6 @@ def _alike(kind: Int64Array, copy: Int64Array, tail: Int64Array, head: Int64Arra
     table = np.stack([tail, head, kind])[:, np.lexsort((kind, tail, head, copy))].reshape(3, copies, -1)
     counts = np.bincount(copy, minlength=copies)
     return bool((counts == counts[0]).all() and (table == table[:, :1]).all())
-
-
-def _outer(pairs: Int64Array, inner: int) -> Int64Array:
-    """Return the pairs of the copies, each once."""
-    outer = np.vstack([pairs[:2] // inner, pairs[2:]])
-    return np.unique(outer[:, outer[0] != outer[1]], axis=1)
 
 
 def _line(pairs: Int64Array, size: int) -> LineKind | None:

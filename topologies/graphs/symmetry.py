@@ -292,7 +292,8 @@ class AutomorphismSearch:
         self._classes = np.array([mixed(np.uint64(kind)) for kind in link_kinds(self.topology)], np.uint64)
         kinds = np.array([mixed(np.uint64(kind)) for kind in node_kinds(self.topology)], np.uint64)
         self._root = self._refined(kinds)
-        self._least = self._fewest_orbits(self._root)
+        ends = np.stack([self._root[self.topology.source], self._root[self.topology.target], self._classes])
+        self._least = len(np.unique(self._root)), np.unique(ends, axis=1).shape[1]
         base = [] if self._complete() else self._base(self._root)
         depths = range(len(base))
         for depth in reversed(depths) if self.whole else depths:  # what fixes most serves the levels before
@@ -318,11 +319,6 @@ class AutomorphismSearch:
         marked = colours.copy()
         marked[node] = mixed(np.uint64(MARK + depth))
         return self._refined(marked)
-
-    def _fewest_orbits(self, colours: UInt64Array) -> tuple[int, int]:
-        """Return how many orbits of nodes and of links there are at least: those that colours tell apart."""
-        ends = np.stack([colours[self.topology.source], colours[self.topology.target], self._classes])
-        return len(np.unique(colours)), np.unique(ends, axis=1).shape[1]
 
     def _complete(self) -> bool:
         if self.whole or not self.nodes:

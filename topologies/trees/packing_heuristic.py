@@ -342,17 +342,13 @@ class _Grower:
         parts = (np.array([pairs.nodes]), pairs.tails, pairs.heads, pairs.capacity, trees)
         key = b"".join(np.asarray(part, dtype=np.int64).tobytes() for part in parts)
         if key not in self.found:
-            self.found[key] = self._grow(pairs, trees)
+            best = self._grouped(pairs, trees)
+            if best is None or pairs.nodes <= TUNING.few_nodes:
+                found = _searched(pairs, trees, pairs.nodes - 1 if best is None else best.rank[0])
+                if found is not None and (best is None or found.rank < best.rank):
+                    best = found
+            self.found[key] = best
         return self.found[key]
-
-    def _grow(self, pairs: Pairs, trees: Int64Array) -> _Units | None:
-        """Compose; search where that fails or is cheap."""
-        best = self._grouped(pairs, trees)
-        if best is None or pairs.nodes <= TUNING.few_nodes:
-            found = _searched(pairs, trees, pairs.nodes - 1 if best is None else best.rank[0])
-            if found is not None and (best is None or found.rank < best.rank):
-                best = found
-        return best
 
     def _grouped(self, pairs: Pairs, trees: Int64Array) -> _Units | None:
         """Try quanta, the largest first; where it is cheap all of them, until the least height is met."""
