@@ -285,7 +285,11 @@ def is_bandwidth_optimal(schedule: Schedule) -> bool:
         If the schedule is not in the step clock.
     """
     halves = _halves(schedule)
-    _check_uniform(schedule)
+    _degree(schedule)
+    if not schedule.topology.bandwidth.uniform:
+        raise Unsupported(
+            f"BW-optimality on topology {schedule.topology.name}: defined where all links have one bandwidth"
+        )
     cost, n = step_cost(schedule), schedule.topology.num_ranks
     return cost.tb == halves * Fraction(n - 1, n)
 
@@ -307,11 +311,3 @@ def _degree(schedule: Schedule) -> int:
             f"optimality on topology {topology.name}: defined where all nodes are ranks of one degree"
         )
     return topology.degree
-
-
-def _check_uniform(schedule: Schedule) -> None:
-    _degree(schedule)
-    if not schedule.topology.bandwidth.uniform:
-        raise Unsupported(
-            f"BW-optimality on topology {schedule.topology.name}: defined where all links have one bandwidth"
-        )

@@ -108,7 +108,11 @@ def _schedule(
         return pipelined_trees(problem, _trees(hosts, orders), AUTOMATIC)
     round_trips = rings(hosts, orders)
     if problem.collective.root is not None:
-        return pipelined_trees(problem, _cut_open(round_trips, problem.collective.root), AUTOMATIC)
+        # rings are chains that begin at the root
+        parents = np.empty(round_trips.shape, dtype=np.int32)
+        np.put_along_axis(parents, round_trips, np.roll(round_trips, 1, axis=1), axis=1)
+        parents[:, problem.collective.root] = -1
+        return pipelined_trees(problem, parents, AUTOMATIC)
     return from_allgather(problem, partial(rings_allgather, rings=round_trips))
 
 
@@ -124,14 +128,6 @@ def _trees(hosts: Hosts, orders: Int64Array) -> Int32Array:
     parents = np.empty_like(trees)
     parents[:, rank] = np.where(trees < 0, trees, rank[trees])
     return parents[: len(orders)] if len(hosts.ranks) == 1 else parents
-
-
-def _cut_open(round_trips: Int64Array, root: int) -> Int32Array:
-    """Return the parents in the chains that rings are when they begin at the root."""
-    parents = np.empty(round_trips.shape, dtype=np.int32)
-    np.put_along_axis(parents, round_trips, np.roll(round_trips, 1, axis=1), axis=1)
-    parents[:, root] = -1
-    return parents
 
 
 def found(topology: Topology, options: NcclOptions) -> tuple[Hosts, Int64Array, Cluster]:

@@ -84,7 +84,9 @@ def remove_switches(
             "1/x* and k must be those of this network"
         )
     splitting = _Splitting.of(topology, units, trees)
-    for switch in _elimination_order(topology):
+    # those with the fewest links first: hosts before what joins them
+    links = topology.in_degrees + topology.out_degrees
+    for switch in sorted(range(topology.num_ranks, topology.num_nodes), key=lambda w: (int(links[w]), w)):
         splitting.remove(switch)
     return splitting.logical_network()
 
@@ -117,12 +119,6 @@ def check_balance(topology: Topology, capacity: Int64Array) -> None:
             f"topology {topology.name}: switch {topology.labels[node]} has capacity for {in_units[node]} "
             f"trees in and {out_units[node]} out; ForestColl needs them equal"
         )
-
-
-def _elimination_order(topology: Topology) -> list[int]:
-    """Return the switches, those with the fewest links first: hosts before what joins them."""
-    links = topology.in_degrees + topology.out_degrees
-    return sorted(range(topology.num_ranks, topology.num_nodes), key=lambda w: (int(links[w]), w))
 
 
 @dataclass
