@@ -95,6 +95,8 @@ class Capabilities:
         The sort of network that it is made for.
     power_of_two
         Whether it needs a power of two ranks.
+    most_ranks
+        The largest number of ranks; None: any.
     further
         What else it needs, in words; the method's `check` sees to it.
 
@@ -117,6 +119,7 @@ class Capabilities:
     uneven_links: bool = True
     shape: Shape = Shape.ANY
     power_of_two: bool = False
+    most_ranks: int | None = None
     further: str = ""
 
     @property
@@ -128,6 +131,7 @@ class Capabilities:
             "bandwidths that are multiples of the least one": not self.uneven_links,
             str(self.shape): self.shape is not Shape.ANY,
             "a power of two ranks": self.power_of_two,
+            f"at most {self.most_ranks} ranks": self.most_ranks is not None,
             self.further: bool(self.further),
         }
         return tuple(need for need, needed in needs.items() if needed)
@@ -192,6 +196,8 @@ class Capabilities:
         ranks = topology.num_ranks
         if self.power_of_two and ranks & (ranks - 1):
             yield f"needs a power of two ranks; {topology.name} has {ranks}"
+        if self.most_ranks is not None and ranks > self.most_ranks:
+            yield f"takes at most {self.most_ranks} ranks; {topology.name} has {ranks}"
 
 
 EVERYTHING = Capabilities()

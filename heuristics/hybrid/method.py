@@ -146,8 +146,6 @@ def _others(
 class Tuning(NamedTuple):
     """Limits of the search for chains."""
 
-    most_ranks: int
-    """Largest number of ranks, as a table has ranks times items."""
     weight: int
     """Units in which parts of the vector are weighed. More are finer."""
     most_transfers: int
@@ -162,7 +160,7 @@ class Tuning(NamedTuple):
     """Share of a chain's changes that exchange two digits; of the others, the share that scatters others."""
 
 
-TUNING = Tuning(most_ranks=256, weight=64, most_transfers=2**19, work=2**23, kept=32, heat=0.02, swaps=0.5)
+TUNING = Tuning(weight=64, most_transfers=2**19, work=2**23, kept=32, heat=0.02, swaps=0.5)
 
 
 @dataclass(frozen=True)
@@ -356,24 +354,17 @@ def factorizations(number: int) -> list[tuple[int, ...]]:
     return [(divisor, *rest) for divisor in divisors for rest in factorizations(number // divisor)]
 
 
-def check(problem: Problem, options: HybridOptions) -> None:
-    """Raise `Unsupported` for over 256 ranks."""
-    ranks = problem.topology.num_ranks
-    if ranks > TUNING.most_ranks:
-        raise METHOD.unsupported(
-            f"takes at most {TUNING.most_ranks} ranks; {problem.topology.name} has {ranks}"
-        )
-
-
 METHOD = Method(
     name="recursive_hybrid",
     kind="heuristic",
     synthesize=synthesize,
     options=HybridOptions,
     capabilities=Capabilities(
-        (Kind.ALLREDUCE,), Groups.NONE, uneven_shards=False, further=f"at most {TUNING.most_ranks} ranks"
+        (Kind.ALLREDUCE,),
+        Groups.NONE,
+        uneven_shards=False,
+        most_ranks=256,  # a table has ranks times items
     ),
-    check=check,
     size_dependent=lambda problem, options: True,
     seeded=True,
     quick={"moves": 500},

@@ -86,6 +86,12 @@ def what(kind="allgather", ranks=4, **details):
             "needs a 2D mesh of at least 3x3; gen_kautz:2,4 is none",
         ),
         (
+            Capabilities(most_ranks=3),
+            "ring:4",
+            what(),
+            "takes at most 3 ranks; ring:4 has 4",
+        ),
+        (
             Capabilities(power_of_two=True),
             "ring:6",
             what(ranks=6),
