@@ -87,22 +87,24 @@ class Tuning(NamedTuple):
     """How finely the stages are cut."""
 
     later: float
-    """Part of all stages that a piece waits after its arrival. The first stages serve what is balanced."""
+    """Part of all stages that a piece waits after its arrival. The first stages serve what is balanced.
+    Half or twice as much changes times by -1 to +9 % where most bytes stay in hosts, and elsewhere not at all."""
     default_slices: int
     """Slices where there is no size."""
     most_slices: int
     """Largest number of slices."""
     parts: int
-    """Slices for each part of what a rank sends inside its host."""
+    """Slices for each part of what a rank sends inside its host. Half or twice as many change times by -14 to
+    +18 % where most bytes stay in hosts, in no one direction."""
     grains: int
-    """Units of the matrices between hosts in a slice. More are balanced better and need more stages."""
-    coarser: int
-    """Factor by which the unit grows when there are too many stages."""
+    """Units of the matrices between hosts in a slice. More are balanced better and need more stages. Half or
+    twice as many change times by at most 0.02 %."""
     shares: int
-    """Shares that are tried of what stays in hosts and goes over the links between them."""
+    """Shares that are tried of what stays in hosts and goes over the links between them. Half or twice as many
+    make times 0 to 8 % longer."""
 
 
-TUNING = Tuning(later=1 / 4, default_slices=64, most_slices=1024, parts=2, grains=32, coarser=4, shares=64)
+TUNING = Tuning(later=1 / 4, default_slices=64, most_slices=1024, parts=2, grains=32, shares=64)
 
 INSIDE, ANY, OUTSIDE = range(3)
 """Ways of a transfer."""
@@ -256,7 +258,7 @@ def _stages(between: Int64Array, grain: int, alpha: float) -> Stages:
         tried.append((found.amount.max(axis=1, initial=0).sum() + alpha * len(found.target), found))
         if grain >= between.max() or not alpha:
             return min(tried, key=lambda pair: pair[0])[1]
-        grain *= TUNING.coarser
+        grain *= 4
 
 
 def _plan(amounts: Int64Array, chosen: Stages, fabric: Fabric, places: int, alpha: float) -> _Plan:
