@@ -52,7 +52,8 @@ class ByGroups(Method):
             return
         for share, part in parts_of(problem.collective):
             if problem.collective.parts:
-                self.supports(Problem(problem.topology, part, _share(problem, share)), options)
+                size = None if problem.size is None else problem.size * share
+                self.supports(Problem(problem.topology, part, size), options)
             else:
                 _refuse_group(self.alone, problem.topology, part, options)
 
@@ -115,10 +116,6 @@ def _at_once(method: Method, problem: Problem, options: Any) -> bool:
     except Unsupported:
         return False
     return True
-
-
-def _share(problem: Problem, share: Fraction) -> Fraction | None:
-    return None if problem.size is None else problem.size * share
 
 
 @dataclass(frozen=True, eq=False)

@@ -157,14 +157,6 @@ def _of_text(text: str, members: int) -> ByteMatrix:
     )
 
 
-def _uniform(members: int, rng: np.random.Generator) -> FloatArray:
-    return np.ones((members, members))
-
-
-def _random(members: int, rng: np.random.Generator) -> FloatArray:
-    return rng.random((members, members))
-
-
 def _zipf(members: int, rng: np.random.Generator, power: Fraction) -> FloatArray:
     if not 0 <= power <= _MOST_POWER:
         raise InputError(f"power {power}; allowed: 0 to {_MOST_POWER}")
@@ -196,8 +188,8 @@ def _check_share(share: Fraction) -> None:
 _MOST_POWER = 10
 
 FORMS: dict[str, tuple[str, Callable[..., FloatArray]]] = {
-    "uniform": ("uniform", _uniform),
-    "random": ("random", _random),
+    "uniform": ("uniform", lambda members, rng: np.ones((members, members))),
+    "random": ("random", lambda members, rng: rng.random((members, members))),
     "zipf": ("zipf:POWER", _zipf),
     "hot": ("hot:SHARE", _hot),
     "block": ("block:RANKS:SHARE", _block),

@@ -147,7 +147,11 @@ def _one_after_the_other(first: Schedule, second: Schedule) -> Schedule:
         count=_joined_column(first, second, "count", 1),
         reduce=_joined_column(first, second, "reduce", False),
         routes=routes,
-        claims={name: first.claims[name] + second.claims[name] for name in _shared_claims(first, second)},
+        claims={
+            name: first.claims[name] + second.claims[name]
+            for name in ADDITIVE_CLAIMS
+            if name in first.claims and name in second.claims
+        },
         stats=_joined_stats(first.stats, second.stats),
     )
 
@@ -306,10 +310,6 @@ def _joined_routes(first: Schedule, second: Schedule) -> tuple[Routes | None, in
         return first.routes, 0
     offsets = np.concatenate([one.offsets, other.offsets[1:] + one.offsets[-1]])
     return Routes(offsets, np.concatenate([one.links, other.links])), len(one)
-
-
-def _shared_claims(first: Schedule, second: Schedule) -> list[str]:
-    return [name for name in ADDITIVE_CLAIMS if name in first.claims and name in second.claims]
 
 
 def _joined_stats(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:

@@ -49,10 +49,6 @@ def _anything(problem: Problem, options: Any) -> None:
     """Refuse nothing."""
 
 
-def _never(problem: Problem, options: Any) -> bool:
-    return False
-
-
 @dataclass(frozen=True)
 class Method:
     """A way to make schedules, as the registry holds it.
@@ -99,7 +95,7 @@ class Method:
     options: type = NoOptions
     capabilities: Capabilities = EVERYTHING
     check: Callable[[Problem, Any], None] = _anything
-    size_dependent: Callable[[Problem, Any], bool] = _never
+    size_dependent: Callable[[Problem, Any], bool] = lambda problem, options: False
     seeded: bool = False
     improve: Callable[[Problem, Schedule, Any, np.random.Generator], Schedule] | None = None
     fast: Mapping[str, Any] = field(default_factory=dict)

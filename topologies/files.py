@@ -371,13 +371,10 @@ def _read(document: Any, name: str | None, defaults: Mapping[str, Fraction]) -> 
     edges = _completed(edges, defaults)
     called = name or str(graph.get("name", "unnamed"))
     topology = _topology(called, nodes, edges, directed, graph.get("nominal_degree"))
-    if _without_units(edges) and topology.bandwidth.floats.max() < 1e6:
+    bare = not any(isinstance(edge["bandwidth"], str) for edge in edges)
+    if edges and bare and topology.bandwidth.floats.max() < 1e6:
         notes.append("bandwidths without a unit are bytes a second; write e.g. 50GB/s")
     return replace(topology, notes=(*_notes(graph.get("notes", [])), *notes))
-
-
-def _without_units(edges: list[Mapping[str, Any]]) -> bool:
-    return bool(edges) and not any(isinstance(edge["bandwidth"], str) for edge in edges)
 
 
 def _notes(value: Any) -> tuple[str, ...]:

@@ -41,7 +41,7 @@ class Compilation:
     kernels
         How many were compiled; those found on disk do not count.
     seconds
-        Spent on that, on loading others, on imports (`topologies.imports`), and on starting solvers.
+        Spent on that, on loading others, on imports (`counted`), and on starting solvers.
     watchers
         Pairs of functions that are called before and after each such stretch.
     """

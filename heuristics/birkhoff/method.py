@@ -88,7 +88,7 @@ class Tuning(NamedTuple):
 
     later: float
     """Part of all stages that a piece waits after its arrival. The first stages serve what is balanced.
-    Half or twice as much changes times by -1 to +9 % where most bytes stay in hosts, and elsewhere not at all."""
+    Half or twice as much changes times by -1 to +9 % where most bytes stay in hosts, else not at all."""
     default_slices: int
     """Slices where there is no size."""
     most_slices: int
@@ -100,8 +100,8 @@ class Tuning(NamedTuple):
     """Units of the matrices between hosts in a slice. More are balanced better and need more stages. Half or
     twice as many change times by at most 0.02 %."""
     shares: int
-    """Shares that are tried of what stays in hosts and goes over the links between them. Half or twice as many
-    make times 0 to 8 % longer."""
+    """Shares that are tried of what stays in hosts and goes over the links between them. Half or twice as
+    many make times 0 to 8 % longer."""
 
 
 TUNING = Tuning(later=1 / 4, default_slices=64, most_slices=1024, parts=2, grains=32, shares=64)
@@ -215,7 +215,7 @@ def synthesize(problem: Problem, options: BirkhoffOptions, rng: np.random.Genera
     demand = _demand(problem, found.ranks.reshape(-1))
     between, own = _blocks(demand.amounts, places)
     unit = float(problem.size or 0) / demand.denominator / fabric.host_speed
-    most = _largest(between)
+    most = int(max(between.sum(axis=0).max(), between.sum(axis=1).max()))
     slices = options.slices or _slices(unit * max(most, fabric.busy(own).max()), fabric.alpha)
     grains = TUNING.grains * slices
     if most < grains:
@@ -233,11 +233,6 @@ def _blocks(amounts: Int64Array, places: int) -> tuple[Int64Array, FloatArray]:
     blocks = amounts.reshape(len(hosts), places, len(hosts), places).swapaxes(1, 2)
     between = blocks.sum(axis=(2, 3)) * (hosts[:, None] != hosts)
     return between, blocks[hosts, hosts] * (1 - np.eye(places))
-
-
-def _largest(between: Int64Array) -> int:
-    """Return the largest sum of a row or column."""
-    return int(max(between.sum(axis=0).max(), between.sum(axis=1).max()))
 
 
 def _slices(seconds: float, alpha: float) -> int:

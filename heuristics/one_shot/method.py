@@ -352,10 +352,6 @@ def check(problem: Problem, options: OneShotOptions) -> None:
         )
 
 
-def _size_dependent(problem: Problem, options: OneShotOptions) -> bool:
-    return options.hub_radius is None
-
-
 METHOD = Method(
     name="one_shot_allreduce",
     kind="heuristic",
@@ -363,6 +359,6 @@ METHOD = Method(
     options=OneShotOptions,
     capabilities=Capabilities((Kind.ALLREDUCE,), Groups.NONE, switches=Switches.NONE),
     check=check,
-    size_dependent=_size_dependent,
+    size_dependent=lambda problem, options: options.radius is None,
     summary="allreduce in few steps: every rank, or some, add up everything over shortest paths",
 )

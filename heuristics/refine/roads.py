@@ -10,7 +10,7 @@ import numpy as np
 from tutti.heuristics.refine.plan import Roads
 from tutti.heuristics.rounds.routes import single_messages
 from tutti.schedules.schedule import Routes
-from tutti.topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of
+from tutti.topologies.exact import Int32Array, Int64Array, offsets_of
 from tutti.topologies.graphs.shortest_paths import Neighbours, Route, hops_from_each
 from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import transpose
@@ -114,7 +114,7 @@ class Network:
             kind=self.kind,
             first=offsets_of(length),
             link=link[flat].astype(np.int32),
-            enter=np.concatenate([_sums_before(alpha[links]) for links in hops]),
+            enter=np.concatenate([np.cumsum(alpha[links]) - alpha[links] for links in hops]),
             lag=spare if self.backwards else np.zeros(len(flat)),
             alpha=alpha[flat],
             byte=each,
@@ -137,7 +137,3 @@ def _rows_of(table: Int32Array, rows: Int32Array) -> Int64Array:
         ranks = np.unique(key)
         known, code = np.searchsorted(ranks, key), np.searchsorted(ranks, code * base + rows[..., column])
     return np.argsort(known)[code]
-
-
-def _sums_before(values: FloatArray) -> FloatArray:
-    return np.cumsum(values) - values

@@ -301,7 +301,11 @@ class RoundWriter:
         self.path, self.draft = path, path.with_name(f".{path.name}.part")
         self.row_bytes = table.cells.dtype.itemsize * table.topology.num_links
         self.width = table.cells.dtype
-        header = {_SCHEDULE: header_of(_frame(table)), _CHUNKS: _per_item(table), _MADE: dict(made)}
+        header = {
+            _SCHEDULE: header_of(_frame(table)),
+            _CHUNKS: len(table.chunks) // len(table.collective.items),
+            _MADE: dict(made),
+        }
         try:
             self.begin, self.rounds = self._continued(header)
             self.file = self.draft.open("r+b" if self.rounds else "wb")
@@ -395,10 +399,6 @@ def _read_frame(header: Any, per_item: Any, listed: int, where: str) -> Schedule
         raise InputError(f"{where}: {_CHUNKS} is {per_item!r}; it must be an integer")
     check_counted(frame.collective, per_item, listed, where)
     return frame.replace(chunks=Chunks.even(frame.collective, per_item))
-
-
-def _per_item(table: RoundTable) -> int:
-    return len(table.chunks) // len(table.collective.items)
 
 
 def _unwritable(path: Path, error: OSError) -> InputError:

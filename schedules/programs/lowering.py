@@ -150,7 +150,7 @@ def lower(
     moves = moves_of(
         rounded(schedule, grain), size, in_place=in_place, instances=instances, longest=limits.length
     )
-    waiting, name = waits(moves), name or _name(schedule)
+    waiting, name = waits(moves), name or f"{schedule.collective} on {schedule.topology.name}"
     spread, program = np.ones(0, dtype=np.int64), None
     for _ in range(TUNING.rounds):
         fifos = _Fifos.of_moves(moves, spread, limits.peers)
@@ -173,10 +173,6 @@ def steps_of(program: Program) -> Int64Array:
     """int64 (blocks,): steps of each block where each holds one wait, as in MSCCL's files."""
     steps = np.maximum(np.diff(program.wait_begin), 1)
     return np.diff(offsets_of(steps)[program.begin])
-
-
-def _name(schedule: Schedule) -> str:
-    return f"{schedule.collective} on {schedule.topology.name}"
 
 
 class _Fifos(NamedTuple):

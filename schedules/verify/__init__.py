@@ -197,16 +197,8 @@ def check_claims(schedule: Schedule) -> None:
             raise VerificationError(f"the schedule claims {name} = {claimed}; it is {found}")
 
 
-def _tl_steps(schedule: Schedule) -> int | None:
-    return step_cost(schedule).tl_steps if schedule.clock is Clock.STEP else None
-
-
-def _tb(schedule: Schedule) -> Fraction | None:
-    return step_cost(schedule).tb if schedule.clock is Clock.STEP else None
-
-
 _CLAIMS: dict[str, Callable[[Schedule], Fraction | int | None]] = {
-    "tl_steps": _tl_steps,
-    "tb": _tb,
+    "tl_steps": lambda schedule: step_cost(schedule).tl_steps if schedule.clock is Clock.STEP else None,
+    "tb": lambda schedule: step_cost(schedule).tb if schedule.clock is Clock.STEP else None,
     "congestion": congestion,
 }

@@ -50,7 +50,8 @@ def uniring(ranks: int, *, bandwidth: Values = None, alpha: Values = None) -> To
     InputError
         If there are fewer than two ranks.
     """
-    return _product(f"uniring:{ranks}", [_one_way(ranks)], bandwidth, alpha)
+    factor = _Factor(ranks, ranks, lambda here: (here, (here + 1) % ranks))
+    return _product(f"uniring:{ranks}", [factor], bandwidth, alpha)
 
 
 def torus(*lengths: int, bandwidth: Values = None, alpha: Values = None) -> Topology:
@@ -249,10 +250,6 @@ class _Factor:
     length: int
     links: int
     arcs: Callable[[Int64Array], Arcs]
-
-
-def _one_way(length: int) -> _Factor:
-    return _Factor(length, length, lambda here: (here, (here + 1) % length))
 
 
 def _cycle(length: int) -> _Factor:
