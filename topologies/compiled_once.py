@@ -25,7 +25,7 @@ from tutti.topologies.progress import tell
 CLAIMS = "kernels.lock"
 
 
-class Waits(NamedTuple):
+class Claiming(NamedTuple):
     """How long another process is waited for, in seconds."""
 
     look: float
@@ -36,7 +36,7 @@ class Waits(NamedTuple):
     """Until a claim is ignored: nothing takes as long to compile, so whoever holds it was stopped."""
 
 
-WAITS = Waits(look=0.01, told=1.0, patience=120.0)
+CLAIMING = Claiming(look=0.01, told=1.0, patience=120.0)
 
 TAKEN = {errno.EACCES, errno.EAGAIN}
 _HELD: dict[CompiledOnce, int] = {}
@@ -99,7 +99,7 @@ class CompiledOnce(FunctionCache):
         """Wait until nobody else compiles it; False where that can't be known, or takes too long."""
         file, began, told = _claims(self.cache_path), time.monotonic(), False
         self.kept = True
-        while file is not None and (waited := time.monotonic() - began) < WAITS.patience:
+        while file is not None and (waited := time.monotonic() - began) < CLAIMING.patience:
             try:
                 fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, self._byte)
             except OSError as error:
@@ -108,10 +108,10 @@ class CompiledOnce(FunctionCache):
             else:
                 _HELD[self] = file
                 return True
-            if waited > WAITS.told and not told:
+            if waited > CLAIMING.told and not told:
                 tell("waiting for another process, which compiles kernels")
                 told = True
-            time.sleep(WAITS.look)
+            time.sleep(CLAIMING.look)
         self.kept = file is None
         return False
 

@@ -36,7 +36,7 @@ from tutti.topologies.errors import TuttiError
 from tutti.topologies.units import MEGA
 
 
-class Waits(NamedTuple):
+class WorkerWaits(NamedTuple):
     """How long workers are waited for, in seconds, and how many servers may fail."""
 
     poll: float
@@ -49,7 +49,7 @@ class Waits(NamedTuple):
     """Servers in a row that may be killed before one has forked a worker. Then starting a worker fails."""
 
 
-WAITS = Waits(poll=0.02, longest=3600.0, shutdown=2.0, servers=5)
+WAITS = WorkerWaits(poll=0.02, longest=3600.0, shutdown=2.0, servers=5)
 
 UNKNOWN = 255
 """The exit status that `multiprocessing` reports for a process whose server is dead: the real one is lost."""

@@ -29,7 +29,7 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.units import GIGA
 
 
-class Search(NamedTuple):
+class ChannelSearch(NamedTuple):
     """What NCCL's search for channels goes by."""
 
     most_channels: int
@@ -42,7 +42,7 @@ class Search(NamedTuple):
     """Least speed of a channel that is halved, in GB/s."""
 
 
-SEARCH = Search(most_channels=16, least_part=0.49, few=4, duplicated=25.0)
+SEARCH = ChannelSearch(most_channels=16, least_part=0.49, few=4, duplicated=25.0)
 
 
 @dataclass(frozen=True)

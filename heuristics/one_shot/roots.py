@@ -46,7 +46,8 @@ class Tuning(NamedTuple):
     """Number of times that all messages choose their links. Half or twice as many changed nothing on nine
     networks."""
     order_rounds: int
-    """Number of times that all parts choose their orders. Half or twice as many changed times by -0.3 to 0 %."""
+    """Number of times that all parts choose their orders. Half or twice as many changed times by -0.3 to
+    0 %."""
     largest: int
     """Largest number of states of a lattice in which moves alternate."""
     longest: int

@@ -21,7 +21,7 @@ from tutti.schedules.programs.program import Op, Program, table_of
 from tutti.topologies.errors import InputError
 
 
-class Room(NamedTuple):
+class FifoRoom(NamedTuple):
     """The size of FIFOs."""
 
     depth: int
@@ -32,7 +32,7 @@ class Room(NamedTuple):
     """Bytes of all FIFOs."""
 
 
-ROOM = Room(depth=2, pass_bytes=2**23, total_bytes=2**30)
+ROOM = FifoRoom(depth=2, pass_bytes=2**23, total_bytes=2**30)
 
 
 class Fifo(NamedTuple):

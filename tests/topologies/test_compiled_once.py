@@ -137,7 +137,7 @@ def test_what_could_not_be_compiled_is_left_to_others(module):
 
 
 def test_who_holds_a_claim_for_too_long_is_not_waited_for(module, monkeypatch):
-    monkeypatch.setattr(compiled_once, "WAITS", compiled_once.WAITS._replace(patience=0.05))
+    monkeypatch.setattr(compiled_once, "CLAIMING", compiled_once.CLAIMING._replace(patience=0.05))
     cache = module.outer.compiled._cache
     cache._claim()
     assert in_processes(1, lambda: compilations(module)) == [2]
