@@ -183,7 +183,8 @@ class _Data:
             np.stack([source[order], target[order]]).astype(np.int64),
             offsets_of(hops[order]),
             far,
-            options.reroutes or (TUNING.rounds if transfers <= TUNING.few_transfers else TUNING.rounds_of_many),
+            options.reroutes
+            or (TUNING.rounds if transfers <= TUNING.few_transfers else TUNING.rounds_of_many),
             float((problem.size or 0) * topology.bandwidth.denominator / chunks.denominator),
         )
 

@@ -359,6 +359,6 @@ METHOD = Method(
     options=OneShotOptions,
     capabilities=Capabilities((Kind.ALLREDUCE,), Groups.NONE, switches=Switches.NONE),
     check=check,
-    size_dependent=lambda problem, options: options.radius is None,
+    size_dependent=lambda problem, options: options.hub_radius is None,
     summary="allreduce in few steps: every rank, or some, add up everything over shortest paths",
 )
