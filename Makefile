@@ -45,11 +45,12 @@ run: $(INSTALLED) ## run the experiment CONFIG=configs/torus.toml (more options 
 test: $(DEVELOPED) $(COMPILED) ## run the tests and the examples in docstrings
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal $(ARGS)
 
-lint: $(DEVELOPED) ## check style, format, types and the direction of imports
+lint: $(DEVELOPED) ## check style, format, types, the direction of imports and the size of the code
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check . || { $(BIN)/ruff format --check .; exit 1; }
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/python lint/house.py
 
 bench: $(COMPILED) ## run the benchmarks
 	@$(BIN)/python -m tutti.experiments.bench $(ARGS)
