@@ -75,13 +75,14 @@ class MethodTable(Table):
     """``[[method]]``: how to make the schedules.
 
     ``seeds = n`` keeps the best of the seeds 0..n-1; a list of seeds keeps each. `topologies` and
-    `collectives` are shell patterns of those that it is for; without, all. `memory` is what a synthesis may
-    take at most; without, that of ``[run]``.
+    `collectives` are shell patterns of those that it is for, and `sizes` some of those of the collectives;
+    without, all. `memory` is what a synthesis may take at most; without, that of ``[run]``.
     """
 
     name: str
     topologies: list[str] | None = Field(default=None, min_length=1)
     collectives: list[str] | None = Field(default=None, min_length=1)
+    sizes: list[str] | None = Field(default=None, min_length=1)
     seeds: int | list[int] | None = None
     memory: str | None = None
     options: dict[str, Any] = {}

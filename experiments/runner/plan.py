@@ -26,7 +26,7 @@ from tutti.topologies.errors import InputError, TuttiError, suggestion
 from tutti.topologies.exact import INT64_MAX
 from tutti.topologies.options import options_text
 from tutti.topologies.text import parse_topology
-from tutti.topologies.units import exact_number, parse_size, parse_time
+from tutti.topologies.units import exact_number, format_size, parse_size, parse_time
 
 TASK_FORMAT = "tutti.task/1"
 ONE_SEED = (0,)
@@ -49,11 +49,14 @@ class Approach:
     note: str = ""
     topologies: list[str] | None = None
     collectives: list[str] | None = None
+    sizes: tuple[int, ...] = ()
     memory: float | None = None
 
-    def is_for(self, topology: str, collective: str) -> bool:
-        """Whether a pattern matches each."""
-        return _matches(topology, self.topologies) and _matches(collective, self.collectives)
+    def sizes_for(self, topology: str, collective: str, sizes: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the sizes at which it is for a topology and a collective; none if no pattern matches."""
+        if not (_matches(topology, self.topologies) and _matches(collective, self.collectives)):
+            return ()
+        return tuple(size for size in sizes if not self.sizes or size in self.sizes)
 
 
 def make_plan(config: Config, methods: Mapping[str, Method]) -> list[Task]:
@@ -67,7 +70,7 @@ def make_plan(config: Config, methods: Mapping[str, Method]) -> list[Task]:
     memory = _positive(parse_size, config.run.memory, f"{config.path}: [run]: memory")
     approaches = [_approach(placed, methods, memory) for placed in config.methods]
     _refuse_merging(approaches)
-    given = {placed.where: _sizes(placed) for placed in config.collectives}
+    given = {placed.where: _sizes(placed.where, placed.table.sizes) for placed in config.collectives}
     limit = time_limit(config)
     tasks: list[Task] = []
     for placed in config.topologies:
@@ -78,8 +81,8 @@ def make_plan(config: Config, methods: Mapping[str, Method]) -> list[Task]:
             what, own = _at(f"{asked.where} on {text}", _collective, asked.table, topology.num_ranks)
             problem, sizes = Problem(topology, what), given[asked.where] or _own_size(own, asked.where)
             for approach in approaches:
-                if approach.is_for(text, str(what)):
-                    tasks += _tasks(text, digest, problem, approach, sizes, limit)
+                if mine := approach.sizes_for(text, str(what), sizes):
+                    tasks += _tasks(text, digest, problem, approach, mine, limit)
                     if len(tasks) > MOST_TASKS:
                         raise InputError(f"{config.path}: more than {MOST_TASKS} tasks; make several configs")
     _refuse_idle(approaches, tasks)
@@ -212,7 +215,7 @@ def _approach(placed: Placed[MethodTable], methods: Mapping[str, Method], memory
     given = _at(placed.where, current_options, method.name, table.options)
     options = _at(placed.where, options_of, method, given)
     seeds, note = _at(placed.where, _seeds, method, table), _seeds_note(method, table.seeds)
-    wanted = (table.topologies, table.collectives)
+    wanted = (table.topologies, table.collectives, _sizes(placed.where, table.sizes))
     most = _positive(parse_size, table.memory, f"{placed.where}: memory") or memory
     return Approach(placed.where, method, given, options, seeds, note, *wanted, most)
 
@@ -223,12 +226,13 @@ def _matches(text: str, patterns: Sequence[str] | None) -> bool:
 
 def _refuse_idle(approaches: Iterable[Approach], tasks: Iterable[Task]) -> None:
     """Refuse patterns that leave a method nothing to do: a slip of the hand."""
-    cases = {(task.topology, str(task.collective)) for task in tasks}
-    idle = next((a for a in approaches if not any(a.is_for(*case) for case in cases)), None)
+    cases = {(task.topology, str(task.collective), task.sizes) for task in tasks}
+    idle = next((a for a in approaches if not any(a.sizes_for(*case) for case in cases)), None)
     if idle is not None:
+        at = f" at {', '.join(map(format_size, idle.sizes))}" if idle.sizes else ""
         raise InputError(
             f"{idle.where}: nothing in the config matches both "
-            f"topologies = {idle.topologies or ['*']} and collectives = {idle.collectives or ['*']}"
+            f"topologies = {idle.topologies or ['*']} and collectives = {idle.collectives or ['*']}{at}"
         )
 
 
@@ -278,12 +282,12 @@ def _own_size(own: Fraction | None, where: str) -> tuple[int]:
     return (whole_size(f"{own} B", where),)
 
 
-def _sizes(placed: Placed[CollectiveTable]) -> tuple[int, ...]:
-    texts = placed.table.sizes or []
-    sizes = [whole_size(text, f"{placed.where}: sizes") for text in texts]
+def _sizes(where: str, given: Sequence[str] | None) -> tuple[int, ...]:
+    texts = given or []
+    sizes = [whole_size(text, f"{where}: sizes") for text in texts]
     twice = next((texts[i] for i, size in enumerate(sizes) if size in sizes[:i]), None)
     if twice is not None:
-        raise InputError(f"{placed.where}: size '{twice}' occurs twice")
+        raise InputError(f"{where}: size '{twice}' occurs twice")
     return tuple(sizes)
 
 

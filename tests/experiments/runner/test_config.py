@@ -95,6 +95,11 @@ def test_a_method_may_be_for_some_topologies_and_collectives():
     ]
 
 
+def test_a_method_may_be_for_some_of_the_sizes_of_a_collective():
+    text = GOOD + 'sizes = ["1MB", "1GB"]\n[[method]]\nname = "slow"\n'
+    assert [(t.method, t.sizes) for t in plan(text)] == [("good", (10**6,)), ("slow", (1000, 10**6))]
+
+
 def test_a_number_of_seeds_is_one_task_and_a_list_one_each():
     assert [t.seeds for t in plan(tables(method='name = "lucky"\nseeds = 3'))] == [(0, 1, 2)]
     assert [t.seeds for t in plan(tables(method='name = "lucky"\nseeds = [5, 7]'))] == [(5,), (7,)]
@@ -221,6 +226,10 @@ WRONG = {
     tables(method='name = "good"\ntopologies = ["torus*"]'): (
         r"\[\[method\]\] 1: nothing in the config matches both topologies = \['torus\*'\] and collectives"
     ),
+    tables(method='name = "good"\nsizes = ["1MB", "1GB"]'): (
+        r"\[\[method\]\] 1: nothing in the config matches both topologies .* at 1MB, 1GB$"
+    ),
+    tables(method='name = "good"\nsizes = ["1XB"]'): r"\[\[method\]\] 1: sizes: .*1XB",
     tables(method='name = "good"\n[[method]]\nname = "slow"\ncollectives = ["allreduce"]'): (
         r"\[\[method\]\] 2: nothing in the config matches both topologies = \['\*'\] and coll.*allreduce"
     ),
