@@ -392,7 +392,8 @@ class _Search:
                 self._part(each, seconds, entries, rng, part=f"the {each.collective.kind} alone")
                 for each in alone
             ]
-            return self._judged(PARTS, verify_answer(together(what, found, self.size), self.problem, "best"))
+            made = verify_answer(together(what, found, self.size), self.problem, "best")
+            return self._judged(_composed(PARTS, found), made)
 
         self._attempted(PARTS, run)
 
@@ -405,15 +406,19 @@ class _Search:
         if self.best is None or seconds < LEAST_SECONDS:
             return
 
+        halves: list[Schedule] = []
+
         def half(problem: Problem) -> Schedule:
             turned = problem.topology is not topology  # a reduce-scatter is made so
             kind = Kind.REDUCE_SCATTER if turned else Kind.ALLGATHER
-            return self._part(problem, seconds, entries, rng, ended=True, part=f"the {kind} alone")
+            found = self._part(problem, seconds, entries, rng, ended=True, part=f"the {kind} alone")
+            halves.append(found)
+            return found
 
         def run() -> float:
             # What halves prove, and their times alone, are not the whole's.
             made = from_allgather(self.problem, half).replace(stats={})
-            return self._judged(HALVES, verify_answer(made, self.problem, "best"))
+            return self._judged(_composed(HALVES, halves), verify_answer(made, self.problem, "best"))
 
         self._attempted(HALVES, run)
 
@@ -534,6 +539,11 @@ class _Search:
 
 class _NoAnswer(Exception):
     """An attempt has no schedule; the message says why."""
+
+
+def _composed(what: str, parts: Sequence[Schedule]) -> str:
+    """Return what a schedule is composed of, and the methods that made its parts, in order."""
+    return f"{what}: {', '.join(part.stats['algorithm'] for part in parts)}"
 
 
 def _told(error: Exception) -> str:

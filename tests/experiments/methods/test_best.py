@@ -93,6 +93,21 @@ def test_an_allreduce_through_switches_is_also_composed_of_the_fastest_halves(si
     assert best_slices(whole, Fraction(size))[1] <= composed
 
 
+def test_a_composed_schedule_names_the_makers_of_its_halves():
+    """Where the fastest method makes allgathers alone."""
+
+    def gathers(task, options, rng):
+        if task.collective.kind is Kind.ALLREDUCE:
+            raise NoSchedule("no allreduces")
+        return METHODS["direct"].synthesize(task, options, rng)
+
+    direct = replace(METHODS["direct"], synthesize=gathers)
+    method = portfolio({"ring": METHODS["ring"], "direct": direct, "tto": METHODS["tto"]})
+    options = method.options(methods=("ring", "direct", "tto"), gap=0)
+    found = method.synthesize(problem("dgx_a100:2", "allreduce", 1000), options, np.random.default_rng(0))
+    assert found.stats["algorithm"] == f"{HALVES}: direct, direct"
+
+
 def test_what_halves_say_of_groups_is_not_said_of_the_whole():
     """Two allreduces side by side: the times alone are those of a whole one."""
     topology = parse_topology("dgx_a100:2")
