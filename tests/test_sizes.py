@@ -22,7 +22,7 @@ from tutti.topologies.units import format_size
 SIZES = ("1KB", "32KB", "1MB", "32MB", "1GB")
 KINDS = ("Allgather", "Reduce-scatter", "Allreduce", "All-to-all")
 PAGE = (ROOT / "docs" / "sizes.md").read_text()
-CELL = re.compile(r"(?P<gap>[\d.e-]+) (?P<method>\w+)(?: \*(?P<mark>[bt])\*)?")
+CELL = re.compile(r"(?P<gap>[\d.e-]+) (?P<method>\w+)(: (?P<maker>\w+))?(?: \*(?P<mark>[bt])\*)?")
 ALPHA, BANDWIDTH = Fraction(1, 2 * 10**6), 50 * 10**9
 QUICK = """
 allgather
@@ -199,6 +199,12 @@ def test_bounds_of_little_data_in_closed_form(network, ranks, degree, hops):
     """One rank is farthest away: its shard enters over all links of a rank, that many α after the start."""
     least = hops * ALPHA + Fraction(1000, ranks) / (degree * BANDWIDTH)
     assert tutti.bound(network, "allgather", "1KB").proof.time(Fraction(1000)) == least
+
+
+def test_who_made_the_schedule_is_said_of_cells_of_best_alone():
+    made = [cell for cell in TABLE.values() if cell["maker"]]
+    assert {cell["method"] for cell in made} == {"best"}
+    assert {cell["maker"] for cell in made} <= set(METHODS) - {"best"}
 
 
 def test_the_page_counts_its_cells():
