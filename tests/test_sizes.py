@@ -27,7 +27,7 @@ ALPHA, BANDWIDTH = Fraction(1, 2 * 10**6), 50 * 10**9
 QUICK = """
 allgather
     ring:8            1KB bfb, 32MB bfb, 1GB bfb
-    mesh:4x4          1KB postal, 1GB torus_rings
+    mesh:4x4          1GB torus_rings
     mesh:10x10        1KB torus_rings
     torus:4x4         1KB bfb, 1GB bfb
     torus:5x6         32MB bfb
@@ -37,27 +37,26 @@ allgather
     complete:8        1KB direct, 1MB direct
     circulant:12,2,3  1KB bfb, 1GB bfb
     L(K_{4,4})        1KB bfb, 1GB forestcoll
-    gen_kautz:4,64    1MB postal
+    gen_kautz:4,64    1MB bfb
     dgx1              1KB bfb, 1GB nccl
-    dgx_a100:2        1KB rounds, 32MB rails, 1GB rails
+    dgx_a100:2        1KB min_latency, 32MB rails, 1GB rails
     dgx_h100:4        32MB rails
     dragonfly:4x5     1KB bfb, 32KB bfb
     switch2d:8x4      1GB rails
     rfs:2x4x8         1GB rails
 reduce-scatter
     mesh:4x4          32MB torus_rings
-    hypercube:5       1KB postal
     L(K_{4,4})        1KB bfb
-    gen_kautz:4,64    32MB postal, 1GB bfb
+    gen_kautz:4,64    32MB bfb, 1GB bfb
     dgx_h100:4        1GB rails
     dragonfly:4x5     32KB bfb
 allreduce
-    ring:8            1KB walks, 32MB one_shot, 1GB bfb
-    mesh:4x4          1KB one_shot
-    mesh:10x10        32KB one_shot, 32MB allreduce_trees
-    torus:4x4         1KB swing, 32MB one_shot
+    ring:8            1KB de_bruijn_allreduce, 32MB one_shot_allreduce, 1GB bfb
+    mesh:4x4          1KB one_shot_allreduce
+    mesh:10x10        32KB one_shot_allreduce, 32MB allreduce_trees
+    torus:4x4         1KB swing, 32MB one_shot_allreduce
     torus:5x6         1GB bfb
-    torus:4x4x4       32MB one_shot
+    torus:4x4x4       32MB one_shot_allreduce
     hypercube:5       1KB swing, 1GB torus_rings
     circulant:12,2,3  32MB bfb
     gen_kautz:4,64    1GB allreduce_lp
@@ -66,27 +65,35 @@ allreduce
     dgx_h100:4        1GB rails
     rfs:2x4x8         1GB rails
 all-to-all
-    ring:8            32MB sccl, 1GB stepwise
-    mesh:4x4          32MB stepwise
+    ring:8            32MB sccl, 1GB shortest_path_all_to_all
+    mesh:4x4          32MB shortest_path_all_to_all
     torus:4x4         1GB taccl
     torus:5x6         1GB mcf
     torus:4x4x4       32MB mcf
     complete:8        32MB direct
     L(K_{4,4})        1GB mcf
-    gen_kautz:4,64    1KB stepwise
-    dgx1              1KB stepwise, 1GB stepwise
+    gen_kautz:4,64    1KB shortest_path_all_to_all
+    dgx1              1KB shortest_path_all_to_all, 1GB shortest_path_all_to_all
     dgx_a100:2        1GB tacos
     dgx_h100:4        1GB pairwise
     ndv2:2            32MB mcf
-    dragonfly:4x5     1KB stepwise, 1GB stepwise
+    dragonfly:4x5     1KB shortest_path_all_to_all, 1GB shortest_path_all_to_all
     switch2d:8x4      1GB birkhoff
     rfs:2x4x8         1GB mcf
 """
-OPTIONS = {"swing": {"version": "latency"}, "mcf": {"paced": True}}
+OPTIONS = {"swing": {"version": "latency"}, "mcf": {"step_schedule": True}}
 """What the page names for all cells of a method."""
-SLOW = {"best", "refined", "listed", "message_flow", "allreduce_epochs", "few_sums", "hybrid"}
-"""Methods of the page that no quick cell has: they search by the clock, or `hybrid`, with many seeds."""
-NEWER = {"messages", "neighbours", "transfers", "relays", "crossings"}
+SLOW = {
+    "best",
+    "local_search",
+    "list_scheduling",
+    "windowed_mcf",
+    "allreduce_epochs",
+    "cp_allreduce",
+    "recursive_hybrid",
+}
+"""Methods of the page that no quick cell has: they search by the clock or, `recursive_hybrid`, with many seeds."""
+NEWER = {"message_count", "first_hop", "partition_latency", "unicast_price", "cut_gossip"}
 """The bounds of cells with the mark b."""
 SOLVED = 5e-9
 """A gap (relative) up to which the page prints 0: the weights of a schedule are rounded from a solver's."""

@@ -85,11 +85,11 @@ def test_what_is_put_together_of_exact_parts_is_not_exact():
 
 def test_a_removed_method_names_the_one_to_use(tmp_path):
     """A config, a command and an option that ask for it get one line; what it made before can be reported."""
-    line = "method 'postal' was removed in version 0.2; use 'rounds'"
+    line = "method 'postal' was removed in version 0.2; use 'min_latency'"
     with pytest.raises(InputError, match=f"^{line}$"):
         find_method("postal")
-    with pytest.raises(InputError, match=f"^refined option of: {line}$"):
-        METHODS["refined"].options(of=["postal"]).chosen(METHODS)
+    with pytest.raises(InputError, match=f"^local_search option base_methods: {line}$"):
+        METHODS["local_search"].options(base_methods=["postal"]).chosen(METHODS)
     config = tmp_path / "old.toml"
     config.write_text(
         'name = "old"\n[[topology]]\nspec = "ring:3"\n[[collective]]\nkind = "allgather"\n'

@@ -168,7 +168,7 @@ def test_no_schedule_is_faster(seed):
         if bound is None:
             continue
         problem = Problem(network, what, size)
-        for name in ("direct", "rounds", "tacos", "pairwise", "recursive_doubling"):
+        for name in ("direct", "min_latency", "tacos", "pairwise", "recursive_doubling"):
             method = METHODS[name]
             if method.capabilities.refusal(network, what) is None:
                 schedule = method.synthesize(problem, method.options(), np.random.default_rng(0))

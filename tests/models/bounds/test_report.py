@@ -494,7 +494,7 @@ def test_a_switch_that_leads_nowhere_does_not_matter(dead, able):
         rooted = kind in {Kind.BROADCAST, Kind.REDUCE, Kind.SCATTER, Kind.GATHER}
         what = collective(kind, 3, **({"root": 0} if rooted else {}))
         schedules = list(
-            times_of(("direct", "rounds", "ring"), Problem(alone, what, Fraction(3000)), 3000, 0)
+            times_of(("direct", "min_latency", "ring"), Problem(alone, what, Fraction(3000)), 3000, 0)
         )
         assert schedules
         for bound in lower_bounds(topology, what, 3000):

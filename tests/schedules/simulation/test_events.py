@@ -270,7 +270,7 @@ def test_others_are_left_to_the_event_loop(text, method, kind):
     assert not passes(made(text, method, kind))
 
 
-@for_each("case", [*CASES, ("gen_kautz:2,12", "stepwise", "all_to_all")])
+@for_each("case", [*CASES, ("gen_kautz:2,12", "shortest_path_all_to_all", "all_to_all")])
 def test_where_each_chunk_goes_along_one_path_its_last_row_is_enough(case, monkeypatch):
     """With room for one row of each chunk, one that is copied on is left to the event loop."""
     schedule = made(*case)
@@ -304,7 +304,7 @@ def test_messages_of_several_chunks_take_one_pass_too():
 @for_each("size", [Fraction(1000), SIZE, Fraction(10**9, 7)])
 @for_each("network", ["gen_kautz:2,12", "mesh:3x4?bandwidth=25GB/s,100GB/s&alpha=1us", "dragonfly:3x3"])
 def test_an_all_to_all_in_steps_takes_one_pass(network, size):
-    schedule = made(network, "stepwise", "all_to_all")
+    schedule = made(network, "shortest_path_all_to_all", "all_to_all")
     assert len(simulate(schedule, size).start) < len(schedule), "messages carry several chunks"
     assert passes(schedule)
     assert_one_pass_is_the_event_loop(schedule, size, SimulationOptions())
