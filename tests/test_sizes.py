@@ -92,7 +92,7 @@ SLOW = {
     "cp_allreduce",
     "recursive_hybrid",
 }
-"""Methods of the page that no quick cell has: they search by the clock or, `recursive_hybrid`, with many seeds."""
+"""Methods of the page that no quick cell has: they search by the clock, or with many seeds."""
 NEWER = {"message_count", "first_hop", "partition_latency", "unicast_price", "cut_gossip"}
 """The bounds of cells with the mark b."""
 SOLVED = 5e-9
