@@ -32,7 +32,7 @@ def expand_line(table: ShardTable) -> ShardTable:
     grown = line_graph(base)
     loops = np.repeat(np.arange(base.num_ranks), self_loops(base))
     tail, head = np.concatenate([table.tail, loops]), np.concatenate([table.head, loops])
-    link_between = _Links(grown, table.turned)
+    link_between = _LineGraphLinks(grown, table.turned)
     result = ShardTable(grown, table.turned, table.sizes, *(np.empty(0, np.int64) for _ in range(5)))
     first_hop = _first_hop(result, len(table.sizes))
     rows, owner, target = _pairs(table, tail, head)
@@ -47,7 +47,7 @@ def expand_line(table: ShardTable) -> ShardTable:
     return ShardTable(grown, table.turned, table.sizes, **joined)
 
 
-class _Links:
+class _LineGraphLinks:
     """The link of L(G) from one node to another; no two links join the same two nodes."""
 
     def __init__(self, grown: Topology, turned: bool) -> None:

@@ -27,7 +27,7 @@ from tutti.schedules.cost import moore_optimal_steps
 from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.families.algebraic import distance_regular_graphs
 from tutti.topologies.families.circulants import least_offsets
-from tutti.topologies.families.expressions import Base, Both, Degree, Expression, Line, Power, Product
+from tutti.topologies.families.expressions import Base, Both, Degree, Expression, LineGraph, Power, Product
 from tutti.topologies.graphs.shortest_paths import diameter
 
 MOST_SEARCHED = 256
@@ -235,15 +235,15 @@ class Finder:
                 if one and other and one.nodes_key < other.nodes_key:
                     yield _multiplied(one.expression, other.expression)
 
-    def _factor(self, nodes: int, degree: int) -> _Factor | None:
+    def _factor(self, nodes: int, degree: int) -> _ProductFactor | None:
         """Return the factor of least T_L, as Theorem 13 wants it."""
         able = [c for c in self.candidates(nodes, degree) if c.cost.multiplies]
         best = min(able, key=lambda c: c.cost.tl, default=None)
-        return None if best is None else _Factor((nodes, degree), best.expression)
+        return None if best is None else _ProductFactor((nodes, degree), best.expression)
 
 
 @dataclass(frozen=True)
-class _Factor:
+class _ProductFactor:
     nodes_key: tuple[int, int]
     expression: Expression
 
@@ -276,8 +276,8 @@ def _divisors(number: int) -> list[int]:
     return [n for n in range(2, number + 1) if number % n == 0]
 
 
-def _line(of: Expression) -> Line:
-    return Line(of.of, of.times + 1) if isinstance(of, Line) else Line(of)
+def _line(of: Expression) -> LineGraph:
+    return LineGraph(of.of, of.times + 1) if isinstance(of, LineGraph) else LineGraph(of)
 
 
 def _multiplied(*parts: Expression) -> Expression:

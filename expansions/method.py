@@ -22,7 +22,7 @@ from tutti.schedules.compose import BY_ALLGATHER, compose_allreduce
 from tutti.schedules.method import Method, NoOptions, Problem
 from tutti.schedules.reversal import reverse
 from tutti.schedules.schedule import Schedule
-from tutti.topologies.families.expressions import Base, Both, Degree, Expression, Line, Power, Product
+from tutti.topologies.families.expressions import Base, Both, Degree, Expression, LineGraph, Power, Product
 from tutti.topologies.transforms import transpose
 
 
@@ -80,7 +80,7 @@ def expanded(expression: Expression, turned: bool = False) -> ShardTable:
         As the expansions, and BFB on the parts.
     """
     match expression:
-        case Line(of, times):
+        case LineGraph(of, times):
             table = expanded(of, turned)
             for _ in range(times):
                 table = expand_line(table)

@@ -35,7 +35,7 @@ from tutti.models.bfb.counting import workloads
 from tutti.models.bfb.kautz import has_intervals, kautz_cost, kautz_peaks
 from tutti.models.bfb.translations import transitive_cost
 from tutti.topologies.errors import Unsupported
-from tutti.topologies.families.expressions import Base, Both, Degree, Expression, Line, Power, Product
+from tutti.topologies.families.expressions import Base, Both, Degree, Expression, LineGraph, Power, Product
 from tutti.topologies.families.products import self_loops
 from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import transpose
@@ -106,7 +106,7 @@ def predict(expression: Expression) -> Prediction:
         If a part is not regular, or a G in Bi(G) not reverse-symmetric.
     """
     match expression:
-        case Line(of, times):
+        case LineGraph(of, times):
             result = predict(of)
             for _ in range(times):
                 result = _line(result)
@@ -136,7 +136,7 @@ def note_of(expression: Expression) -> str:
         If a factor can't be built.
     """
     match expression:
-        case Line(of) | Degree(of) | Power(of) | Both(of):
+        case LineGraph(of) | Degree(of) | Power(of) | Both(of):
             return note_of(of)
         case Product():
             factors = dict.fromkeys(factors_of(expression))

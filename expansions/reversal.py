@@ -28,7 +28,7 @@ import numpy as np
 from tutti.expansions.shard_table import ShardTable
 from tutti.topologies.errors import NoSchedule
 from tutti.topologies.exact import Int64Array, offsets_of
-from tutti.topologies.families.expressions import Base, Both, Degree, Expression, Line, Power, Product
+from tutti.topologies.families.expressions import Base, Both, Degree, Expression, LineGraph, Power, Product
 from tutti.topologies.families.products import line_graph, self_loops
 from tutti.topologies.graphs.isomorphism import isomorphism, link_bijection
 from tutti.topologies.topology import Topology
@@ -48,7 +48,7 @@ def reversal(expression: Expression) -> Int64Array | None:
         If a part can't be built.
     """
     match expression:
-        case Line(of, times):
+        case LineGraph(of, times):
             return _of_line(of, times)
         case Degree(of, factor):
             nodes = reversal(of)
@@ -78,7 +78,7 @@ def is_reversible(expression: Expression) -> bool:
             return True
         case Base():
             return _of_base(expression) is not None
-        case Line(of) | Degree(of) | Power(of):
+        case LineGraph(of) | Degree(of) | Power(of):
             return is_reversible(of)
 
 

@@ -2,7 +2,7 @@
 
 A plug-in is a module that has, under public names, one or more of `Method`, `Family`, `BoundKind` and
 `Backend`. It comes as a file (``--plugin FILE``, ``plugins = [...]`` in a config, `tutti.register`) or in an
-installed package, by an entry point of a `Group`. A file is an ordinary module named like the file,
+installed package, by an entry point of a `PluginGroup`. A file is an ordinary module named like the file,
 whose folder is the last on ``sys.path``: so worker processes, which inherit that path, find what they are
 sent. Nothing is looked up, and none of the registries imported, before a command or a function asks.
 """
@@ -35,13 +35,13 @@ Loaded = tuple[tuple[str, str], ...]
 """The path and the digest of each file that is loaded."""
 
 
-Entries = tuple[tuple["Group", str], ...]
+Entries = tuple[tuple["PluginGroup", str], ...]
 """Groups and names."""
 Offers = Sequence[tuple[str, Any]]
 """Objects to register, each with what messages call its origin."""
 
 
-class Group(StrEnum):
+class PluginGroup(StrEnum):
     """A registry that plug-ins add to, as the group of its entry points."""
 
     METHODS = "tutti.methods"
@@ -79,7 +79,7 @@ class Registry:
 
 
 @cache
-def registries() -> dict[Group, Registry]:
+def registries() -> dict[PluginGroup, Registry]:
     """Return the registries by group; imports all methods."""
     from tutti.experiments import registry
     from tutti.models.bounds import BoundKind, report
@@ -98,10 +98,12 @@ def registries() -> dict[Group, Registry]:
 
     word, calls = r"[A-Za-z][\w-]*", {"synthesize": 3, "check": 2, "size_dependent": 2}
     return {
-        Group.METHODS: Registry("method", Method, registry.METHODS, registry.add_method, word, calls),
-        Group.FAMILIES: Registry("family", Family, FAMILIES, add_family, "[a-z][a-z0-9_]*", {}),
-        Group.BOUNDS: Registry("bound", BoundKind, PROOFS, report.add_kind, word, {"find": 3, "prove": 3}),
-        Group.SOLVERS: Registry("solver", Backend, BACKENDS, add_solver, word, {"run": 3}),
+        PluginGroup.METHODS: Registry("method", Method, registry.METHODS, registry.add_method, word, calls),
+        PluginGroup.FAMILIES: Registry("family", Family, FAMILIES, add_family, "[a-z][a-z0-9_]*", {}),
+        PluginGroup.BOUNDS: Registry(
+            "bound", BoundKind, PROOFS, report.add_kind, word, {"find": 3, "prove": 3}
+        ),
+        PluginGroup.SOLVERS: Registry("solver", Backend, BACKENDS, add_solver, word, {"run": 3}),
     }
 
 
@@ -132,13 +134,13 @@ class Plugin:
     def matters(self, said: str) -> bool:
         """Whether a row depends on it, of which all this is said: one of its names is, or it has a bound."""
         named = (rf"\b{re.escape(name)}\b" for _, name in self.entries)
-        has_bound = any(group is Group.BOUNDS for group, _ in self.entries)
+        has_bound = any(group is PluginGroup.BOUNDS for group, _ in self.entries)
         return has_bound or any(re.search(pattern, said) for pattern in named)
 
 
 _plugins: dict[str, Plugin] = {}
 """By path, or by distribution."""
-_added: dict[tuple[Group, str], Any] = {}
+_added: dict[tuple[PluginGroup, str], Any] = {}
 """What came from outside, by group and name."""
 
 
@@ -302,7 +304,7 @@ def _installed() -> dict[str, list[importlib.metadata.EntryPoint]]:
     """Return the entry points of our groups, by distribution."""
     found: dict[str, list[importlib.metadata.EntryPoint]] = {}
     points = importlib.metadata.entry_points()
-    for group in Group:
+    for group in PluginGroup:
         for point in points.select(group=group):
             found.setdefault(point.dist.name if point.dist else point.module, []).append(point)
     return dict(sorted(found.items()))
@@ -314,7 +316,7 @@ def _of_point(point: importlib.metadata.EntryPoint, who: str) -> Offers:
         thing = point.load()
     if isinstance(thing, ModuleType):
         return _offered(thing, who)
-    wanted = registries()[Group(point.group)].kind
+    wanted = registries()[PluginGroup(point.group)].kind
     if not isinstance(thing, wanted):
         raise InputError(f"{who}: it is a {type(thing).__name__}, not a {wanted.__name__}")
     return [(who, thing)]
@@ -350,7 +352,7 @@ def _offered(module: ModuleType, who: str) -> Offers:
 
 def _add(offers: Offers, *, replace: bool = False) -> Entries:
     """Register objects once all of them are found whole and their names free; return groups and names."""
-    entries: list[tuple[Group, str]] = []
+    entries: list[tuple[PluginGroup, str]] = []
     for who, thing in offers:
         group = _check(who, thing)
         entry, registry = (group, thing.name), registries()[group]
@@ -366,7 +368,7 @@ def _add(offers: Offers, *, replace: bool = False) -> Entries:
     return tuple(entries)
 
 
-def _check(who: str, thing: Any) -> Group:
+def _check(who: str, thing: Any) -> PluginGroup:
     """Return the group of an object; refuse one that is not whole."""
     group = next((group for group, one in registries().items() if isinstance(thing, one.kind)), None)
     if group is None:
@@ -382,20 +384,20 @@ def _check(who: str, thing: Any) -> Group:
     return group
 
 
-def _faults_of(group: Group, thing: Any) -> Iterator[str]:
+def _faults_of(group: PluginGroup, thing: Any) -> Iterator[str]:
     """Yield what is wrong with an object."""
     from tutti.schedules.capabilities import Capabilities
 
     for name, count in registries()[group].functions.items():
         yield from _refusals(name, getattr(thing, name), count)
-    if group is Group.FAMILIES:
+    if group is PluginGroup.FAMILIES:
         if not (isinstance(thing.arguments, tuple) and len(thing.arguments) == 2):
             yield f"arguments is {thing.arguments!r}; it must be the least and the greatest number of them"
         yield from _refusals("build", thing.build, thing.arguments[0], ("bandwidth", "alpha", *thing.keys))
-    has_options = group in (Group.METHODS, Group.SOLVERS)
+    has_options = group in (PluginGroup.METHODS, PluginGroup.SOLVERS)
     if has_options and not (isinstance(thing.options, type) and is_dataclass(thing.options)):
         yield f"options is {thing.options!r}; it must be a dataclass"
-    if group is Group.METHODS:
+    if group is PluginGroup.METHODS:
         kinds = get_args(get_type_hints(type(thing))["kind"])
         if thing.kind not in kinds:
             yield f"kind is {thing.kind!r}; it must be one of {', '.join(kinds)}"

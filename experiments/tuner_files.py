@@ -40,7 +40,7 @@ OWN_CHANNELS = 0
 """The number of channels in the file that leaves the choice to NCCL. With -1 the plug-in sets one channel."""
 
 
-class Rule(NamedTuple):
+class TunerRule(NamedTuple):
     """What to take for M of `low` to `high` bytes: algorithm and protocol, or its number and name."""
 
     low: int
@@ -115,15 +115,15 @@ class TunerFormat:
     name: str
     file: str
     options: type[Any]
-    rules: Callable[[Topology, Collective, Sequence[int], Any], list[Rule]]
-    lines: Callable[[Topology, Collective, Sequence[Rule], Any], Iterator[str]]
+    rules: Callable[[Topology, Collective, Sequence[int], Any], list[TunerRule]]
+    lines: Callable[[Topology, Collective, Sequence[TunerRule], Any], Iterator[str]]
     notes: Callable[[Topology, Collective, Any], list[str]]
     loader: str
 
 
 def nccl_rules(
     topology: Topology, what: Collective, sizes: Sequence[int], options: NcclTunerOptions
-) -> list[Rule]:
+) -> list[TunerRule]:
     """Return what NCCL should take at which size.
 
     Raises
@@ -151,7 +151,7 @@ def nccl_rules(
 
 
 def nccl_lines(
-    topology: Topology, what: Collective, rules: Sequence[Rule], options: NcclTunerOptions
+    topology: Topology, what: Collective, rules: Sequence[TunerRule], options: NcclTunerOptions
 ) -> Iterator[str]:
     """Yield the lines of the CSV; the collective's name has no hyphen there."""
     cluster = found(topology, options)[-1]
@@ -176,7 +176,7 @@ def nccl_notes(topology: Topology, what: Collective, options: NcclTunerOptions) 
 
 def ompi_rules(
     topology: Topology, what: Collective, sizes: Sequence[int], options: OmpiRulesOptions
-) -> list[Rule]:
+) -> list[TunerRule]:
     """Return which of Open MPI's algorithms is the fastest at which size, by simulated schedules.
 
     Raises
@@ -216,7 +216,7 @@ def ompi_notes(topology: Topology, what: Collective, options: OmpiRulesOptions) 
 
 
 def ompi_lines(
-    topology: Topology, what: Collective, rules: Sequence[Rule], options: OmpiRulesOptions
+    topology: Topology, what: Collective, rules: Sequence[TunerRule], options: OmpiRulesOptions
 ) -> Iterator[str]:
     """Yield the lines of the rules: of one collective on one number of ranks."""
     yield "1  # collectives"
@@ -231,7 +231,7 @@ def ompi_lines(
 
 def _exact_ranges(
     takes: Callable[[int], tuple[str, str]], sizes: Sequence[int], jumps: Sequence[int]
-) -> list[Rule]:
+) -> list[TunerRule]:
     """Return what is taken, by the byte from the first size to the last.
 
     From one jump to the next times are linear in the size, so that the fastest at both ends is so between.
@@ -241,7 +241,7 @@ def _exact_ranges(
     edges = sorted({first, last, *within})
     starts = [change for low, high in pairwise(edges) for change in _changes(takes, low, high)]
     lows, highs = [0, *starts], [*(start - 1 for start in starts), ALL_SIZES]
-    return [Rule(low, high, takes(max(low, first))) for low, high in zip(lows, highs, strict=True)]
+    return [TunerRule(low, high, takes(max(low, first))) for low, high in zip(lows, highs, strict=True)]
 
 
 def _changes(takes: Callable[[int], tuple[str, str]], low: int, high: int) -> Iterator[int]:
@@ -256,14 +256,14 @@ def _changes(takes: Callable[[int], tuple[str, str]], low: int, high: int) -> It
     yield from _changes(takes, middle, high)
 
 
-def _ranges(sizes: Sequence[int], times: FloatArray, takes: Sequence[tuple[str, str]]) -> list[Rule]:
+def _ranges(sizes: Sequence[int], times: FloatArray, takes: Sequence[tuple[str, str]]) -> list[TunerRule]:
     """Return the fastest at each size, those of neighbouring sizes as one."""
     winners = list(choose(times, len(sizes)))
     tuning = Tuning(np.array(sizes), [], times, np.zeros(len(sizes)), winners)
     rules = []
     for winner in winners:
         low, below = tuning.limits(winner)
-        rules.append(Rule(low, ALL_SIZES if below is None else below - 1, takes[winner.candidate]))
+        rules.append(TunerRule(low, ALL_SIZES if below is None else below - 1, takes[winner.candidate]))
     return rules
 
 

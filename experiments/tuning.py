@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tutti.schedules.files.schedule_file import read_schedule
-from tutti.schedules.programs.formats import Format
+from tutti.schedules.programs.formats import ProgramFormat
 from tutti.schedules.programs.rounding import rounded
 from tutti.schedules.schedule import Schedule
 from tutti.schedules.simulation.pipelining import best_slices
@@ -64,7 +64,7 @@ class Winner(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Candidate:
+class TuningCandidate:
     """A schedule that fits the format.
 
     Parameters
@@ -99,7 +99,7 @@ class Tuning:
     """
 
     sizes: Int64Array
-    candidates: Sequence[Candidate]
+    candidates: Sequence[TuningCandidate]
     times: FloatArray
     bounds: FloatArray
     winners: Sequence[Winner]
@@ -177,7 +177,7 @@ def tune(
         except TuttiError as error:
             reasons[row["method"]] = str(error)
             continue
-        candidates.append(Candidate(row["method"], row["options"] or "", schedule))
+        candidates.append(TuningCandidate(row["method"], row["options"] or "", schedule))
     if not candidates:
         why = "; ".join(f"{method}: {reason}" for method, reason in reasons.items())
         raise InputError(f"no method made a schedule that fits{': ' if why else ''}{why}")
@@ -223,7 +223,7 @@ def choose(times: FloatArray, most: int) -> Iterator[Winner]:
         yield Winner(int(np.argmin(total[:, end] - total[:, begin])), begin, end - 1)
 
 
-def write(tuning: Tuning, form: Format, options: Any, directory: Path) -> list[dict[str, Any]]:
+def write(tuning: Tuning, form: ProgramFormat, options: Any, directory: Path) -> list[dict[str, Any]]:
     """Write a file for each range, judge it as it reads, and return what is to be said of each.
 
     Raises

@@ -69,7 +69,7 @@ def by_groups(method: Method) -> Method:
         if _at_once(method, problem, options):
             return method.synthesize(problem, options, rng)
         groups = len(problem.collective.members)
-        return _Made(method, _divided(options, 2 * groups), rng).fastest(problem)
+        return _GroupSynthesizer(method, _divided(options, 2 * groups), rng).fastest(problem)
 
     def size_dependent(problem: Problem, options: Any) -> bool:
         return not _at_once(method, problem, options) or method.size_dependent(problem, options)
@@ -119,7 +119,7 @@ def _at_once(method: Method, problem: Problem, options: Any) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class _Place:
+class _GroupTopology:
     """A network whose ranks are one group, in order, and its links' numbers in the whole one."""
 
     topology: Topology
@@ -141,11 +141,11 @@ class _Place:
         )
 
 
-def _places(topology: Topology, members: tuple[int, ...]) -> Iterator[tuple[str, _Place]]:
+def _places(topology: Topology, members: tuple[int, ...]) -> Iterator[tuple[str, _GroupTopology]]:
     if len(members) < topology.num_ranks:
         with suppress(InputError):  # without the others they may not reach each other
-            yield OWN, _Place(*only_among(topology, members))
-    yield WHOLE, _Place(among(topology, members), np.arange(topology.num_links))
+            yield OWN, _GroupTopology(*only_among(topology, members))
+    yield WHOLE, _GroupTopology(among(topology, members), np.arange(topology.num_links))
 
 
 def _refuse_group(method: Method, topology: Topology, what: Collective, options: Any) -> None:
@@ -163,7 +163,7 @@ def _refuse_group(method: Method, topology: Topology, what: Collective, options:
 
 
 @dataclass(frozen=True)
-class _Made:
+class _GroupSynthesizer:
     """What a method makes of parts."""
 
     method: Method

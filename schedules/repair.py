@@ -46,7 +46,7 @@ from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Incidence, Topology
 
 
-class Tuning(NamedTuple):
+class RepairTuning(NamedTuple):
     """How transfers are chosen for."""
 
     sweeps: int
@@ -57,7 +57,7 @@ class Tuning(NamedTuple):
     """Numbers of parts of a transfer that are tried. More load links more evenly and make more messages."""
 
 
-TUNING = Tuning(sweeps=2, most_cells=2**27, parts=(4, 2, 1))
+TUNING = RepairTuning(sweeps=2, most_cells=2**27, parts=(4, 2, 1))
 
 
 def rerouted(schedule: Schedule, topology: Topology) -> Schedule:
@@ -296,7 +296,7 @@ def _on(left: _Left, schedule: Schedule, changed: int) -> Schedule:
     return retimed(moved) if moved.clock is Clock.TIME else moved
 
 
-class _Rows(NamedTuple):
+class _ReplayRows(NamedTuple):
     """The rows in order of replay.
 
     Parameters
@@ -327,7 +327,7 @@ class _Rows(NamedTuple):
     chosen: Int64Array
 
 
-class _Network(NamedTuple):
+class _RepairNetwork(NamedTuple):
     """Links into each node, where each starts and ends, its bandwidth, and which nodes send copies."""
 
     into: Incidence
@@ -337,7 +337,7 @@ class _Network(NamedTuple):
     able: BoolArray
 
 
-class _Search(NamedTuple):
+class _PathScratch(NamedTuple):
     """Room for a search: of each node what its path to the target costs, and its first link; and a heap."""
 
     cost: FloatArray
@@ -353,7 +353,7 @@ def _moved(schedule: Schedule, chosen: BoolArray, left: _Left) -> Schedule:
         return schedule
     first, last, cells = _cells(schedule, chosen)
     free = topology.num_nodes * len(cells) <= TUNING.most_cells and schedule.chunks.copy_of is None
-    table = _Rows(
+    table = _ReplayRows(
         first,
         last,
         schedule.source.copy(),
@@ -366,7 +366,7 @@ def _moved(schedule: Schedule, chosen: BoolArray, left: _Left) -> Schedule:
     )
     able = np.arange(topology.num_nodes) < topology.num_ranks
     able[list(topology.multicast)] = True
-    network = _Network(topology.in_links, topology.source, topology.target, left.speed, able)
+    network = _RepairNetwork(topology.in_links, topology.source, topology.target, left.speed, able)
     steps = np.array([0, len(schedule)])
     if schedule.clock is Clock.STEP and schedule.order is not None:
         steps = np.concatenate([[0], np.flatnonzero(np.diff(schedule.order)) + 1, [len(schedule)]])
@@ -420,7 +420,12 @@ def _initial(schedule: Schedule, cells: Int64Array) -> Int32Array:
 
 @kernel
 def _choose(
-    rows: _Rows, steps: Int64Array, at_once: bool, network: _Network, value: Int32Array, links: Int32Array
+    rows: _ReplayRows,
+    steps: Int64Array,
+    at_once: bool,
+    network: _RepairNetwork,
+    value: Int32Array,
+    links: Int32Array,
 ) -> tuple[int, Int32Array]:
     """Choose a way for each row chosen, in order, all others staying; return the list of links, grown.
 
@@ -428,7 +433,9 @@ def _choose(
     the start, and is written; empty: rows keep their sources. Rows of one step are `at_once`.
     """
     nodes, room = len(network.able), len(network.tail) + 1
-    search = _Search(np.empty(nodes), np.empty(nodes, np.int32), np.empty(room), np.empty(room, np.int32))
+    search = _PathScratch(
+        np.empty(nodes), np.empty(nodes, np.int32), np.empty(room), np.empty(room, np.int32)
+    )
     load = np.empty(len(network.tail))
     new, used, turn = nodes, len(links), 0
     for step in range(len(steps) - 1):
@@ -454,7 +461,7 @@ def _choose(
 
 
 @kernel
-def _add(load: FloatArray, rows: _Rows, row: int, links: Int32Array, times: int) -> None:
+def _add(load: FloatArray, rows: _ReplayRows, row: int, links: Int32Array, times: int) -> None:
     """Add what a row carries so many times to the load of its links."""
     for place in range(rows.begin[row], rows.end[row]):
         load[links[place]] += times * rows.size[row]
@@ -462,7 +469,12 @@ def _add(load: FloatArray, rows: _Rows, row: int, links: Int32Array, times: int)
 
 @kernel
 def _find(
-    rows: _Rows, row: int, network: _Network, value: Int32Array, load: FloatArray, search: _Search
+    rows: _ReplayRows,
+    row: int,
+    network: _RepairNetwork,
+    value: Int32Array,
+    load: FloatArray,
+    search: _PathScratch,
 ) -> bool:
     """Dijkstra's algorithm from a row's target, backwards, up to the nearest node that may be its source."""
     cost, link_of, keys, nodes = search
@@ -494,7 +506,7 @@ def _find(
 
 
 @kernel
-def _may_send(rows: _Rows, row: int, network: _Network, value: Int32Array, node: int) -> bool:
+def _may_send(rows: _ReplayRows, row: int, network: _RepairNetwork, value: Int32Array, node: int) -> bool:
     """Return whether a node has all that a row carries, as its source has it."""
     source = rows.source[row]
     if node == source:
@@ -509,7 +521,7 @@ def _may_send(rows: _Rows, row: int, network: _Network, value: Int32Array, node:
 
 @kernel
 def _take(
-    rows: _Rows, row: int, network: _Network, search: _Search, links: Int32Array, used: int
+    rows: _ReplayRows, row: int, network: _RepairNetwork, search: _PathScratch, links: Int32Array, used: int
 ) -> Int32Array:
     """Write the links from a row's source to its target behind those in use, and return them all."""
     rows.begin[row] = used
@@ -527,7 +539,7 @@ def _take(
 
 
 @kernel
-def _deliver(rows: _Rows, low: int, high: int, at_once: bool, value: Int32Array, new: int) -> int:
+def _deliver(rows: _ReplayRows, low: int, high: int, at_once: bool, value: Int32Array, new: int) -> int:
     """Give the targets of rows low to high - 1 their values; each sum is a new one, and the next is returned.
 
     Of rows `at_once` those that add come last: others read what was there before.

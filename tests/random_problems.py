@@ -34,7 +34,7 @@ from tutti.topologies import InputError, Link, NoSchedule, Topology, Unsupported
 from tutti.topologies.errors import TuttiError
 from tutti.topologies.exact import Rationals
 from tutti.topologies.options import Choice, Flag, Whole, _ranges
-from tutti.topologies.processes import Caller, End, Worker
+from tutti.topologies.processes import CallEnd, Caller, Worker
 from tutti.topologies.text import FAMILIES
 from tutti.topologies.transforms import without
 
@@ -366,7 +366,7 @@ def run(seeds: Sequence[int], say: Callable[[str], None] = print) -> Counter[tup
             worker.give(seed, HANGING)
             ended = worker.finish()
             result = ended.answer
-            if ended.how is not End.ANSWER:
+            if ended.how is not CallEnd.ANSWER:
                 result = Result(drawn(seed).name, "killed", ended.seconds, f"{ended.how}, {ended.cause}")
                 worker = Worker.fresh("tests.random_problems:serve")
             counts[result.name, result.outcome] += 1

@@ -26,7 +26,7 @@ from typing import Any
 
 from tutti.topologies import progress
 from tutti.topologies.kernels import COMPILATION
-from tutti.topologies.processes import Caller, End, Ended, Worker
+from tutti.topologies.processes import CallEnd, Caller, Ended, Worker
 
 STARTED, FINISHED = True, False
 """A copy sends these when it starts and finishes compiling. A text that it sends is a progress report."""
@@ -87,7 +87,7 @@ class Apart:
                 COMPILATION.end()
             if ended is None or ended.exitcode is not None:
                 self.end()
-        if ended.how is not End.ANSWER:
+        if ended.how is not CallEnd.ANSWER:
             return ended
         answer, seconds = ended.answer
         COMPILATION.seconds = compiling + seconds  # as it was measured there

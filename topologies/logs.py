@@ -24,14 +24,14 @@ _TIME = re.compile(
 _ANY_TIME = f"(?:{_TIME.pattern})"
 
 
-class Line(NamedTuple):
+class LogLine(NamedTuple):
     """A line of a file, from 1, without marks and tag."""
 
     number: int
     text: str
 
 
-def plain_lines(text: str) -> list[Line]:
+def plain_lines(text: str) -> list[LogLine]:
     """Return the lines of a text without a terminal's marks.
 
     Examples
@@ -40,10 +40,10 @@ def plain_lines(text: str) -> list[Line]:
     ['GPU0 GPU1']
     """
     lines = _MARKS.sub("", text.removeprefix("\ufeff")).splitlines()  # spreadsheets begin files so
-    return [Line(number, line) for number, line in enumerate(lines, start=1)]
+    return [LogLine(number, line) for number, line in enumerate(lines, start=1)]
 
 
-def streams(lines: list[Line], head: Callable[[str], int | None]) -> list[list[Line]]:
+def streams(lines: list[LogLine], head: Callable[[str], int | None]) -> list[list[LogLine]]:
     r"""Return the lines of each tag, without the tag. The tags are in the order of their heads.
 
     Parameters
@@ -68,11 +68,11 @@ def streams(lines: list[Line], head: Callable[[str], int | None]) -> list[list[L
             tags.add(line.text[:at].strip())
     if list(tags.number) == [""]:
         return [lines]
-    result: list[list[Line]] = [[] for _ in tags.number]
+    result: list[list[LogLine]] = [[] for _ in tags.number]
     for line in lines:
         which, end = tags.match(line.text)
         if which is not None:
-            result[which].append(Line(line.number, line.text[end:]))
+            result[which].append(LogLine(line.number, line.text[end:]))
         elif len(result) == 1:  # perhaps a row that lost its tag
             result[0].append(line)
     return result

@@ -60,7 +60,7 @@ READY, START, STOP, PAUSE, RESUME, TELL, DONE, RAISE = range(8)
 answer of the call; the error that the parent is to raise."""
 
 
-class End(StrEnum):
+class CallEnd(StrEnum):
     """How a call ended."""
 
     ANSWER = "answer"
@@ -89,7 +89,7 @@ class Ended:
         The most memory seen resident, in MB; 0 where it was not watched.
     """
 
-    how: End
+    how: CallEnd
     answer: Any
     exitcode: int | None
     seconds: float
@@ -245,7 +245,7 @@ class Worker:
             self.end(WAITS.shutdown)
             if not self.ready and 0 <= self.process.exitcode < UNKNOWN:
                 raise TuttiError("a worker process could not start; what it printed stands above") from None
-            return self._ended(End.DEATH)
+            return self._ended(CallEnd.DEATH)
         ended = None if message is None else self._hear(*message)
         return self._over_limits() if ended is None else ended
 
@@ -257,7 +257,7 @@ class Worker:
         if self._peak <= self._memory and not over_time:
             return None
         self.end()
-        return self._ended(End.TIME if self._peak <= self._memory else End.MEMORY)
+        return self._ended(CallEnd.TIME if self._peak <= self._memory else CallEnd.MEMORY)
 
     def end(self, patience: float = 0.0) -> None:
         """End the process: by itself within so many seconds, or else killed."""
@@ -271,7 +271,7 @@ class Worker:
 
     def _hear(self, what: int, value: Any) -> Ended | None:
         if what == DONE:
-            return self._ended(End.ANSWER, value)
+            return self._ended(CallEnd.ANSWER, value)
         if what == RAISE:
             self.busy = False
             raise value
@@ -283,10 +283,10 @@ class Worker:
             self._clock.note(what)
         return None
 
-    def _ended(self, how: End, answer: Any = None) -> Ended:
+    def _ended(self, how: CallEnd, answer: Any = None) -> Ended:
         clock, self.busy, self._clock = self._clock, False, _Clock()
         seconds = time.monotonic() - clock.began
-        code = None if how is End.ANSWER else self.process.exitcode
+        code = None if how is CallEnd.ANSWER else self.process.exitcode
         return Ended(how, answer, code, seconds, clock.stops, self._peak)
 
 

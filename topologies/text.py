@@ -56,7 +56,7 @@ from tutti.topologies.families import (
 )
 from tutti.topologies.families.expressions import check_growth, looks_like_notation, parse_notation
 from tutti.topologies.graphs.grid_structure import check_hosts, grid_of
-from tutti.topologies.importing.formats import FORMATS, Format
+from tutti.topologies.importing.formats import FORMATS, TopologyFormat
 from tutti.topologies.importing.machine import CHOICES, joining_of
 from tutti.topologies.importing.network_files import SUFFIXES, read_network
 from tutti.topologies.topology import Topology
@@ -333,7 +333,7 @@ def _base(text: str, head: str, keys: Mapping[str, str]) -> Topology:
     )
 
 
-def _imported(text: str, form: Format, path: str, keys: Mapping[str, str]) -> Topology:
+def _imported(text: str, form: TopologyFormat, path: str, keys: Mapping[str, str]) -> Topology:
     """Return the network in the file of a tool."""
     if not path:
         raise InputError(f"{_shown(text)}: no file; write e.g. {form.example}")

@@ -37,7 +37,7 @@ _SHOWN = 3
 
 
 @dataclass(frozen=True)
-class Case:
+class CirculantCase:
     """A network to check.
 
     Parameters
@@ -65,7 +65,7 @@ class Case:
 
 
 @dataclass
-class Range:
+class CheckedFamily:
     """What was checked of one kind of networks.
 
     Parameters
@@ -91,9 +91,9 @@ class Range:
         return f"{self.what}: {self.number} networks of {self.least} to {self.largest} nodes, {wrong}"
 
 
-def check(what: str, cases: Iterable[Case], until: float = math.inf) -> Range:
+def check(what: str, cases: Iterable[CirculantCase], until: float = math.inf) -> CheckedFamily:
     """Check one network after the other, until a moment of `time.monotonic`."""
-    found = Range(what)
+    found = CheckedFamily(what)
     for case in cases:
         result = balance(case.moves())
         if not result.optimal or result.reached != case.nodes or case.steps not in (None, result.steps):
@@ -106,57 +106,57 @@ def check(what: str, cases: Iterable[Case], until: float = math.inf) -> Range:
     return found
 
 
-def theorem_22(sizes: Iterable[int]) -> Iterator[Case]:
+def theorem_22(sizes: Iterable[int]) -> Iterator[CirculantCase]:
     """Yield the circulants of two offsets of least diameter."""
     for n in sizes:
         one, other = least_offsets(n, 2)
-        yield Case(f"circulant:{n},{one},{other}", n, steps=one)
+        yield CirculantCase(f"circulant:{n},{one},{other}", n, steps=one)
 
 
-def random_circulants(largest: int, number: int, seed: int = 0) -> Iterator[Case]:
+def random_circulants(largest: int, number: int, seed: int = 0) -> Iterator[CirculantCase]:
     """Yield connected circulants of two to four offsets, sizes spread evenly over their logarithms."""
     rng = np.random.default_rng(seed)
     while number:
         n = int(math.exp(rng.uniform(math.log(20), math.log(largest))))
         offsets = 1 + rng.choice((n - 1) // 2, size=int(rng.integers(2, 5)), replace=False)
         if math.gcd(n, *offsets.tolist()) == 1:
-            yield Case(f"circulant:{n},{','.join(map(str, sorted(offsets.tolist())))}", n)
+            yield CirculantCase(f"circulant:{n},{','.join(map(str, sorted(offsets.tolist())))}", n)
             number -= 1
 
 
-def all_circulants(largest: int, count: int) -> Iterator[Case]:
+def all_circulants(largest: int, count: int) -> Iterator[CirculantCase]:
     """Yield every connected circulant of so many offsets below n/2."""
     for n in range(2 * count + 1, largest + 1):
         for offsets in itertools.combinations(range(1, (n + 1) // 2), count):
             if math.gcd(n, *offsets) == 1:
-                yield Case(f"circulant:{n},{','.join(map(str, offsets))}", n)
+                yield CirculantCase(f"circulant:{n},{','.join(map(str, offsets))}", n)
 
 
-def all_twisted_tori(largest: int) -> Iterator[Case]:
+def all_twisted_tori(largest: int) -> Iterator[CirculantCase]:
     """Yield a x b for a, b >= 3 with every twist below b."""
     for a in range(3, largest // 3 + 1):
         for b in range(3, largest // a + 1):
             for twist in range(b):
-                yield Case(f"twisted_torus:{a}x{b}?twist={twist}", a * b)
+                yield CirculantCase(f"twisted_torus:{a}x{b}?twist={twist}", a * b)
 
 
-def tpu_tori(largest: int) -> Iterator[Case]:
+def tpu_tori(largest: int) -> Iterator[CirculantCase]:
     """Yield n x 2n, n x n x 2n and n x 2n x 2n, n >= 3."""
     for shape in ((1, 2), (1, 1, 2), (1, 2, 2)):
         for n in itertools.count(3):
             nodes = math.prod(shape) * n ** len(shape)
             if nodes > largest:
                 break
-            yield Case(f"twisted_torus:{'x'.join(str(n * length) for length in shape)}", nodes)
+            yield CirculantCase(f"twisted_torus:{'x'.join(str(n * length) for length in shape)}", nodes)
 
 
-def random_twisted_tori(largest: int, number: int, seed: int = 0) -> Iterator[Case]:
+def random_twisted_tori(largest: int, number: int, seed: int = 0) -> Iterator[CirculantCase]:
     """Yield a x b with a twist, lengths spread evenly over their logarithms."""
     rng = np.random.default_rng(seed)
     for _ in range(number):
         a = int(math.exp(rng.uniform(math.log(3), math.log(largest / 3))))
         b = int(math.exp(rng.uniform(math.log(3), math.log(largest / a))))
-        yield Case(f"twisted_torus:{a}x{b}?twist={int(rng.integers(b))}", a * b)
+        yield CirculantCase(f"twisted_torus:{a}x{b}?twist={int(rng.integers(b))}", a * b)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -177,7 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _kinds(given: argparse.Namespace) -> dict[str, Iterator[Case]]:
+def _kinds(given: argparse.Namespace) -> dict[str, Iterator[CirculantCase]]:
     sizes = np.random.default_rng(0).integers(7, given.largest, given.samples, endpoint=True).tolist()
     return {
         "circulants of Theorem 22, all sizes": theorem_22(range(7, given.until + 1)),

@@ -17,7 +17,7 @@ from tutti.experiments.cli.programs import read_program
 from tutti.experiments.cli.ranks import on_ranks
 from tutti.experiments.printable import say
 from tutti.schedules.execution.profiling import predicted
-from tutti.schedules.execution.session import Task, Times
+from tutti.schedules.execution.session import RepeatTimes, SessionTask
 from tutti.schedules.programs.program import Program
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import InputError
@@ -36,14 +36,16 @@ def execute(arguments: argparse.Namespace) -> int:
     network = None if arguments.against_model is None else parse_topology(arguments.against_model)
     read: list[tuple[Program, Schedule | None]] = []
 
-    def make(ranks: int | None) -> Sequence[Task]:
+    def make(ranks: int | None) -> Sequence[SessionTask]:
         read.append(read_program(arguments.file))
         program, schedule = read[0]
         if ranks not in (None, program.num_ranks):
             raise InputError(f"{arguments.file} is for {program.num_ranks} ranks, not {ranks}")
         if network is not None and schedule is None:
             raise InputError(f"{arguments.file}: --against-model simulates schedules, and this is a program")
-        return [Task(program, _dividing(program, size, arguments.dtype), arguments.dtype) for size in sizes]
+        return [
+            SessionTask(program, _dividing(program, size, arguments.dtype), arguments.dtype) for size in sizes
+        ]
 
     played = on_ranks(arguments, make)
     if played is None:
@@ -70,7 +72,7 @@ def execute(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def measured(task: Task, times: Sequence[Times], rival: str) -> dict[str, Any]:
+def measured(task: SessionTask, times: Sequence[RepeatTimes], rival: str) -> dict[str, Any]:
     """Return what a task took: of each repeat the slowest rank's time, of these the median.
 
     The bandwidths are those of nccl-tests: algbw is M over the time; busbw is that times what each rank must

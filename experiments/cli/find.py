@@ -14,10 +14,10 @@ import numpy as np
 from tutti.expansions.finder import Candidate, Finder, bandwidth_factor
 from tutti.experiments.cli.output import console, print_json, print_table
 from tutti.experiments.cli.run import FAILED, INTERRUPTED, OK, stopped
-from tutti.experiments.growth.baselines import Workload, least_hops
+from tutti.experiments.growth.baselines import CostParameters, least_hops
 from tutti.experiments.growth.bounds import all_to_all_bound, allreduce_bound
 from tutti.experiments.growth.report import write_page
-from tutti.experiments.growth.study import FIRST_NODES, Growth, study_of
+from tutti.experiments.growth.study import FIRST_NODES, GrowthSearch, study_of
 from tutti.experiments.printable import say
 from tutti.experiments.registry import METHODS
 from tutti.experiments.runner.results import CSV
@@ -78,9 +78,9 @@ def _growth(arguments: argparse.Namespace) -> int:
     if arguments.output is None:
         raise InputError("--up-to needs --output DIR, for its tables and the page")
     workloads = [
-        Workload.parse(arguments.alpha, size, arguments.bandwidth) for size in arguments.size.split(",")
+        CostParameters.parse(arguments.alpha, size, arguments.bandwidth) for size in arguments.size.split(",")
     ]
-    growth = Growth(arguments.degree, arguments.up_to, arguments.bidirectional, arguments.max_diameter)
+    growth = GrowthSearch(arguments.degree, arguments.up_to, arguments.bidirectional, arguments.max_diameter)
     study = study_of(growth, partial(write_page, growth=growth, workloads=workloads))
     options = RunOptions(out=arguments.output, workers=arguments.workers, scheduler=arguments.scheduler)
     if (arguments.output / OLD).exists():
@@ -97,7 +97,7 @@ class _Asked:
     """What is wanted of each network besides its place on the frontier."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
-        self.workload = Workload.parse(arguments.alpha, arguments.size, arguments.bandwidth)
+        self.workload = CostParameters.parse(arguments.alpha, arguments.size, arguments.bandwidth)
         self.build: bool = arguments.build
         self.mix: float | None = arguments.mix
         if self.mix is not None and not 0 <= self.mix <= 1:

@@ -10,8 +10,8 @@ from tutti.experiments.printable import printable
 from tutti.topologies.errors import InputError
 from tutti.topologies.files import write_topology
 from tutti.topologies.measurements.calibration import calibrated, measured_network
-from tutti.topologies.measurements.regression import Line, fit
-from tutti.topologies.measurements.series import Series
+from tutti.topologies.measurements.regression import AlphaBetaLine, fit
+from tutti.topologies.measurements.series import MeasuredTimes
 from tutti.topologies.measurements.tables import read_measurements
 from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import Topology
@@ -55,16 +55,18 @@ def _tolerance(text: str) -> float:
     return float(value)
 
 
-def _line(series: Series, tolerance: float) -> Line | InputError:
+def _line(series: MeasuredTimes, tolerance: float) -> AlphaBetaLine | InputError:
     try:
         return fit(series.size, series.seconds, tolerance)
     except InputError as error:
         return InputError(f"{_name(series)}: {error}")
 
 
-def _network(arguments: argparse.Namespace, series: list[Series], lines: list[Line | InputError]) -> Topology:
+def _network(
+    arguments: argparse.Namespace, series: list[MeasuredTimes], lines: list[AlphaBetaLine | InputError]
+) -> Topology:
     """Return the network to write."""
-    pairs: dict[tuple[str, str], Line] = {}
+    pairs: dict[tuple[str, str], AlphaBetaLine] = {}
     for one, line in zip(series, lines, strict=True):
         if isinstance(line, InputError):
             raise InputError(f"{arguments.file}: {line}")
@@ -78,7 +80,7 @@ def _network(arguments: argparse.Namespace, series: list[Series], lines: list[Li
     return calibrated(network, pairs, arguments.file, alike=whole or arguments.alike)
 
 
-def _pair(arguments: argparse.Namespace, series: list[Series]) -> tuple[str, str]:
+def _pair(arguments: argparse.Namespace, series: list[MeasuredTimes]) -> tuple[str, str]:
     """Return the pair that a table without names is of."""
     if len(series) > 1:
         names = "; ".join(one.what for one in series[:SIZES])
@@ -101,12 +103,12 @@ def _pair(arguments: argparse.Namespace, series: list[Series]) -> tuple[str, str
     return words[0], words[1]
 
 
-def _name(series: Series) -> str:
+def _name(series: MeasuredTimes) -> str:
     return series.what if series.pair is None else f"{series.pair[0]} -> {series.pair[1]}"
 
 
 def _document(
-    arguments: argparse.Namespace, series: list[Series], lines: list[Line | InputError]
+    arguments: argparse.Namespace, series: list[MeasuredTimes], lines: list[AlphaBetaLine | InputError]
 ) -> dict[str, Any]:
     """Return the content of ``tutti fit --json``: seconds, bytes per second and bytes."""
     return {
@@ -116,7 +118,7 @@ def _document(
     }
 
 
-def _fields(series: Series, line: Line | InputError) -> dict[str, Any]:
+def _fields(series: MeasuredTimes, line: AlphaBetaLine | InputError) -> dict[str, Any]:
     head: dict[str, Any] = {
         "what": series.what,
         "notes": list(series.notes),
@@ -138,7 +140,9 @@ def _fields(series: Series, line: Line | InputError) -> dict[str, Any]:
     }
 
 
-def _print(arguments: argparse.Namespace, series: list[Series], lines: list[Line | InputError]) -> None:
+def _print(
+    arguments: argparse.Namespace, series: list[MeasuredTimes], lines: list[AlphaBetaLine | InputError]
+) -> None:
     off = f"off by more than {short(100 * _tolerance(arguments.tolerance))} % at"
     rows = [_row(one, line) for one, line in zip(series[:MOST], lines[:MOST], strict=True)]
     if len(lines) > MOST:
@@ -151,7 +155,7 @@ def _print(arguments: argparse.Namespace, series: list[Series], lines: list[Line
         print_fields({"written": str(arguments.output)})
 
 
-def _row(series: Series, line: Line | InputError) -> list[object]:
+def _row(series: MeasuredTimes, line: AlphaBetaLine | InputError) -> list[object]:
     name = printable(_name(series))
     if isinstance(line, InputError):
         return [name, None, None, None, None, len(series.size), None, "all of one size: can't be told apart"]
@@ -171,7 +175,7 @@ def _interval(ends: tuple[float, float] | None, scale: float) -> str | None:
     return None if ends is None else f"{ends[0] * scale:.4g} to {ends[1] * scale:.4g}"
 
 
-def _off(line: Line) -> str:
+def _off(line: AlphaBetaLine) -> str:
     """Return the sizes at which the line is off, the worst of many."""
     worst = sorted(sorted(line.off, key=lambda pair: -abs(pair[1]))[:SIZES])
     more = f", {len(line.off) - SIZES} more" if len(line.off) > SIZES else ""

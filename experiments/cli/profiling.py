@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from tutti.experiments.cli.output import print_fields, print_json
 from tutti.experiments.cli.ranks import on_ranks
 from tutti.schedules.execution.profiling import profile, tasks_of
-from tutti.schedules.execution.session import Task
+from tutti.schedules.execution.session import SessionTask
 from tutti.schedules.files.schedule_file import check_place
 from tutti.topologies.errors import InputError
 from tutti.topologies.files import to_node_link, write_topology
@@ -25,7 +25,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.output is not None:
         check_place(arguments.output)
 
-    def make(ranks: int | None) -> Sequence[Task]:
+    def make(ranks: int | None) -> Sequence[SessionTask]:
         if ranks is None:
             raise InputError("--ranks N says how many there are")
         if not FEWEST <= ranks <= MOST:

@@ -10,7 +10,7 @@ import psutil
 
 from tutti.experiments.printable import complaint, say
 from tutti.schedules.execution.launch import OverSharedMemory, run
-from tutti.schedules.execution.session import Settings, Task, Times, fifo_bytes, play, reaches
+from tutti.schedules.execution.session import RepeatTimes, SessionTask, Settings, fifo_bytes, play, reaches
 from tutti.schedules.execution.transport import Failure
 from tutti.topologies.errors import InputError
 from tutti.topologies.units import format_size, parse_time
@@ -23,7 +23,7 @@ REMOTE = ("mpi", "nccl")
 COPIES = 3
 """Of a rank's memory: itself, its input and the output that is due, and what comparing them takes."""
 
-Played = tuple[Sequence[Task], list[list[Times]]]
+Played = tuple[Sequence[SessionTask], list[list[RepeatTimes]]]
 
 
 def settings_of(arguments: argparse.Namespace) -> Settings:
@@ -43,7 +43,9 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
     return Settings(arguments.warmup, arguments.repeats, timeout, arguments.seed)
 
 
-def on_ranks(arguments: argparse.Namespace, make: Callable[[int | None], Sequence[Task]]) -> Played | None:
+def on_ranks(
+    arguments: argparse.Namespace, make: Callable[[int | None], Sequence[SessionTask]]
+) -> Played | None:
     """Play tasks on the ranks of ``--transport``; None in a process that isn't the one to report.
 
     Parameters
@@ -69,7 +71,7 @@ def on_ranks(arguments: argparse.Namespace, make: Callable[[int | None], Sequenc
     return tasks, run(OverSharedMemory(tasks), tasks, settings)
 
 
-def _checked(tasks: Sequence[Task], arguments: argparse.Namespace) -> Sequence[Task]:
+def _checked(tasks: Sequence[SessionTask], arguments: argparse.Namespace) -> Sequence[SessionTask]:
     ranks, spread = tasks[0].program.num_ranks, arguments.transport in REMOTE
     if ranks > MOST_RANKS and not spread:
         raise InputError(f"{ranks} processes on one machine; at most {MOST_RANKS}")
@@ -85,7 +87,7 @@ def _checked(tasks: Sequence[Task], arguments: argparse.Namespace) -> Sequence[T
 
 
 def _over_mpi(
-    settings: Settings, arguments: argparse.Namespace, make: Callable[[int | None], Sequence[Task]]
+    settings: Settings, arguments: argparse.Namespace, make: Callable[[int | None], Sequence[SessionTask]]
 ) -> Played | None:
     """Play on the processes of ``mpirun``; what is wrong with the input is said by rank 0 alone."""
     from tutti.schedules.execution.mpi import Mpi, MpiCollectives, world
@@ -111,7 +113,7 @@ def _over_mpi(
 
 
 def _over_nccl(
-    settings: Settings, arguments: argparse.Namespace, make: Callable[[int | None], Sequence[Task]]
+    settings: Settings, arguments: argparse.Namespace, make: Callable[[int | None], Sequence[SessionTask]]
 ) -> Played | None:
     from tutti.schedules.execution import nccl
 
@@ -122,7 +124,7 @@ def _over_nccl(
     return None if rank else (tasks, played)
 
 
-def _for_mpi(tasks: Sequence[Task], size: int) -> Sequence[Task]:
+def _for_mpi(tasks: Sequence[SessionTask], size: int) -> Sequence[SessionTask]:
     ranks = tasks[0].program.num_ranks
     if size != ranks:
         raise InputError(f"{ranks} ranks, and MPI has {size} processes: mpirun -n {ranks} tutti ...")

@@ -17,7 +17,7 @@ from tutti.experiments.runner.run import RunOptions, run
 from tutti.experiments.tuner_files import TUNERS
 from tutti.schedules.collective import collective
 from tutti.schedules.files.schedule_file import write_text
-from tutti.schedules.programs.formats import FORMATS, Format
+from tutti.schedules.programs.formats import FORMATS, ProgramFormat
 from tutti.topologies.errors import InputError, suggestion
 from tutti.topologies.files import write_topology
 from tutti.topologies.options import build_options, parse_assignments
@@ -125,7 +125,7 @@ def _sizes(text: str) -> list[int]:
     return [*sizes, last]
 
 
-def _print(said: list[dict[str, Any]], form: Format, loader: str, report: Path | None) -> None:
+def _print(said: list[dict[str, Any]], form: ProgramFormat, loader: str, report: Path | None) -> None:
     lines = [
         [
             line["file"],

@@ -32,7 +32,7 @@ MICRO = 10**6
 
 
 @dataclass(frozen=True)
-class Workload:
+class CostParameters:
     """α in seconds, M in bytes, and B, a node's bandwidth over all its links, in bytes per second."""
 
     alpha: Fraction
@@ -40,7 +40,7 @@ class Workload:
     bandwidth: Fraction
 
     @classmethod
-    def parse(cls, alpha: str, size: str, bandwidth: str) -> Workload:
+    def parse(cls, alpha: str, size: str, bandwidth: str) -> CostParameters:
         """Return the workload of three texts with units.
 
         Raises
@@ -62,7 +62,7 @@ class Workload:
 
         Examples
         --------
-        >>> round(Workload.parse("10us", "1MiB", "100Gb/s").allreduce_us(6, Fraction(102, 100)), 1)
+        >>> round(CostParameters.parse("10us", "1MiB", "100Gb/s").allreduce_us(6, Fraction(102, 100)), 1)
         291.1
         """
         return self.microseconds(2 * (tl * self.alpha + tb * self.size / self.bandwidth))
@@ -112,7 +112,7 @@ def torus_sides(nodes: int) -> tuple[int, int] | None:
     return sides if short >= 3 and sides[0] <= LONGEST_SIDE * short else None
 
 
-def torus_allreduce_us(sides: tuple[int, int], workload: Workload) -> float:
+def torus_allreduce_us(sides: tuple[int, int], workload: CostParameters) -> float:
     """Return the time of BFB's reduce-scatter and allgather."""
     nodes = math.prod(sides)
     return workload.allreduce_us(sum(side // 2 for side in sides), Fraction(nodes - 1, nodes))
@@ -123,7 +123,7 @@ def torus_all_to_all(sides: tuple[int, int]) -> Fraction:
     return max(Fraction(2 * (side**2 // 4), side) for side in sides)
 
 
-def rings_allreduce_us(nodes: int, workload: Workload) -> float:
+def rings_allreduce_us(nodes: int, workload: CostParameters) -> float:
     """Return the time of two bidirectional rings, N - 1 steps each way."""
     return workload.allreduce_us(nodes - 1, Fraction(nodes - 1, nodes))
 
@@ -165,7 +165,7 @@ def double_tree_links(nodes: int) -> Int64Array:
     return np.concatenate([first, second])
 
 
-def double_tree_allreduce_us(nodes: int, workload: Workload) -> float:
+def double_tree_allreduce_us(nodes: int, workload: CostParameters) -> float:
     """Return the time with the best number of slices."""
     waits, move = 2 * tree_height(nodes) - 1, 2 * workload.size / workload.bandwidth
     best = math.sqrt(waits * move / workload.alpha) if workload.alpha else math.inf

@@ -32,17 +32,17 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from tutti.experiments.growth.baselines import Workload, least_hops
+from tutti.experiments.growth.baselines import CostParameters, least_hops
 from tutti.models.bounds.partition import SINGLE, with_waits
 from tutti.schedules.cost import moore_bound, moore_optimal_steps
 
 
-def allreduce_bound(nodes: int, degree: int, workload: Workload) -> Fraction:
+def allreduce_bound(nodes: int, degree: int, workload: CostParameters) -> Fraction:
     """Return a lower bound, in seconds, on an allreduce by any schedule on any network.
 
     Examples
     --------
-    >>> float(allreduce_bound(8, 4, Workload.parse("10us", "1KB", "100Gb/s")) * 10**6)
+    >>> float(allreduce_bound(8, 4, CostParameters.parse("10us", "1KB", "100Gb/s")) * 10**6)
     20.08
     """
     alpha, whole = workload.alpha, workload.size / workload.bandwidth
@@ -51,12 +51,12 @@ def allreduce_bound(nodes: int, degree: int, workload: Workload) -> Fraction:
     return max(moore_optimal_steps(nodes, degree) * alpha + whole, with_waits(every, single, alpha))
 
 
-def all_to_all_bound(nodes: int, degree: int, workload: Workload) -> Fraction:
+def all_to_all_bound(nodes: int, degree: int, workload: CostParameters) -> Fraction:
     """Return a lower bound, in seconds, on an all-to-all by any schedule on any network.
 
     Examples
     --------
-    >>> float(all_to_all_bound(8, 4, Workload.parse("10us", "1MB", "100Gb/s")) * 10**6)
+    >>> float(all_to_all_bound(8, 4, CostParameters.parse("10us", "1MB", "100Gb/s")) * 10**6)
     120.0
     """
     alpha, part = workload.alpha, workload.size / workload.bandwidth / nodes

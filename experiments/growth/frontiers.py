@@ -22,7 +22,7 @@ from tutti.experiments.runner.results import read_rows
 from tutti.models.bfb.kautz import kautz_cost
 from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.exact import FloatArray, Int32Array
-from tutti.topologies.families.expressions import Base, Both, Degree, Expression, Line, Power, Product
+from tutti.topologies.families.expressions import Base, Both, Degree, Expression, LineGraph, Power, Product
 from tutti.topologies.graphs.shortest_paths import Neighbours, breadth_first
 from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Incidence, Topology
@@ -168,7 +168,7 @@ def family_of(expression: Expression) -> str:
 
 def _letters(expression: Expression) -> set[str]:
     match expression:
-        case Line(of, _):
+        case LineGraph(of, _):
             return {"L"} | _letters(of)
         case Degree(of, _):
             return {"D"} | _letters(of)

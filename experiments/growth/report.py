@@ -21,9 +21,9 @@ import pandas as pd
 from tutti.expansions.finder import bandwidth_factor
 from tutti.expansions.prediction import predict
 from tutti.experiments.growth import baselines as plain
-from tutti.experiments.growth.baselines import Workload, least_hops
+from tutti.experiments.growth.baselines import CostParameters, least_hops
 from tutti.experiments.growth.frontiers import BOTH_WAYS, KAUTZ, FrontierRow, read_frontiers
-from tutti.experiments.growth.study import Growth
+from tutti.experiments.growth.study import GrowthSearch
 from tutti.experiments.report.charts import (
     COLOUR,
     LIMIT,
@@ -37,7 +37,7 @@ from tutti.experiments.report.charts import (
 from tutti.experiments.report.page import palette, scripts, source, template
 from tutti.experiments.report.series import Series
 from tutti.schedules.cost import moore_optimal_steps
-from tutti.topologies.families.expressions import Base, Expression, Line, parse_notation
+from tutti.topologies.families.expressions import Base, Expression, LineGraph, parse_notation
 from tutti.topologies.files import replacing
 
 Point = tuple[float, float]
@@ -155,7 +155,7 @@ class Time(NamedTuple):
     all_to_all_high_us: float | None
 
 
-def write_page(directory: Path, growth: Growth, workloads: Sequence[Workload]) -> Path:
+def write_page(directory: Path, growth: GrowthSearch, workloads: Sequence[CostParameters]) -> Path:
     """Write ``growth.html`` and ``times.csv`` beside the frontiers and return the page's path.
 
     Raises
@@ -180,7 +180,7 @@ def write_page(directory: Path, growth: Growth, workloads: Sequence[Workload]) -
     return directory / PAGE
 
 
-def times_both_ways(rows: Sequence[FrontierRow], workload: Workload) -> Iterator[Time]:
+def times_both_ways(rows: Sequence[FrontierRow], workload: CostParameters) -> Iterator[Time]:
     """Yield the least allreduce of each N on these frontiers, of networks whose links go both ways."""
     for nodes, of_one in groupby((row for row in rows if row.points), key=lambda row: row.nodes):
         best = min(of_one, key=lambda row: workload.allreduce_us(row.tl_steps, row.tb_factor))
@@ -189,14 +189,14 @@ def times_both_ways(rows: Sequence[FrontierRow], workload: Workload) -> Iterator
 
 
 def _known(
-    workload: Workload, nodes: int, name: str, text: str, allreduce: float, *factors: float | Fraction
+    workload: CostParameters, nodes: int, name: str, text: str, allreduce: float, *factors: float | Fraction
 ) -> Time:
     """Return the times of one network; `factors`: of an all-to-all, one if exact, else an interval."""
     low, high = ([workload.all_to_all_us(f) for f in factors] * 2)[:2] if factors else (None, None)
     return Time(nodes, float(workload.size), name, text, allreduce, low, high)
 
 
-def times_of(rows: Sequence[FrontierRow], degree: int, workload: Workload) -> Iterator[Time]:
+def times_of(rows: Sequence[FrontierRow], degree: int, workload: CostParameters) -> Iterator[Time]:
     """Yield the times of every N: the finder's best, first and last networks, the baselines, the bound."""
     for nodes, of_one in groupby(rows, key=lambda row: row.nodes):
         front = [row for row in of_one if row.points]
@@ -215,7 +215,7 @@ def times_of(rows: Sequence[FrontierRow], degree: int, workload: Workload) -> It
         yield known("bound", "", workload.allreduce_us(steps, factor), hops)
 
 
-def _baselines(nodes: int, workload: Workload, known: Callable[..., Time]) -> Iterator[Time]:
+def _baselines(nodes: int, workload: CostParameters, known: Callable[..., Time]) -> Iterator[Time]:
     sides = plain.torus_sides(nodes)
     if sides is not None:
         name = f"torus:{sides[0]}x{sides[1]}"
@@ -228,9 +228,9 @@ def _baselines(nodes: int, workload: Workload, known: Callable[..., Time]) -> It
 
 def _render(
     rows: Sequence[FrontierRow],
-    growth: Growth,
+    growth: GrowthSearch,
     kautz: Sequence[FrontierRow],
-    times: Mapping[Workload, Sequence[Time]],
+    times: Mapping[CostParameters, Sequence[Time]],
 ) -> str:
     charts = Charts()
     shown = {
@@ -258,7 +258,7 @@ class _Section(NamedTuple):
 
 
 def _section(
-    charts: Charts, rows: Sequence[FrontierRow], times: Sequence[Time], workload: Workload
+    charts: Charts, rows: Sequence[FrontierRow], times: Sequence[Time], workload: CostParameters
 ) -> _Section:
     best = {time.nodes: time for time in times if time.network == "best"}
     built = {(row.nodes, row.topology): row.family for row in rows}
@@ -269,7 +269,7 @@ def _section(
 
 
 def _best_chart(
-    charts: Charts, times: Sequence[Time], family: Mapping[int, str], workload: Workload
+    charts: Charts, times: Sequence[Time], family: Mapping[int, str], workload: CostParameters
 ) -> Figure | None:
     """Return Fig. A.4: the least allreduce time of each N over the bound, coloured by what attains it."""
     bound = {time.nodes: time.allreduce_us for time in times if time.network == "bound"}
@@ -296,7 +296,7 @@ def _curve(
     return Curve("finder's best" if network == "best" else network, points, look, dots)
 
 
-def _allreduce_chart(charts: Charts, times: Sequence[Time], workload: Workload) -> Figure | None:
+def _allreduce_chart(charts: Charts, times: Sequence[Time], workload: CostParameters) -> Figure | None:
     """Return Fig. 3.7, left."""
     names = ("best", "torus", "shifted rings", "double binary tree")
     curves = [_curve(times, name, look, dots=name in ("best", "torus")) for look, name in enumerate(names)]
@@ -343,4 +343,4 @@ def _lines(base: Expression) -> Iterator[tuple[float, float]]:
     while cost.nodes <= LARGEST_LINE:
         yield float(cost.nodes), float(cost.tb / bandwidth_factor(cost.nodes))
         times += 1
-        cost = predict(Line(base, times))
+        cost = predict(LineGraph(base, times))

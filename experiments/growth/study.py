@@ -12,7 +12,7 @@ from tutti.experiments.growth.frontiers import ANY, BOTH_WAYS, COLUMNS, frontier
 from tutti.experiments.runner.manifest import read_manifest
 from tutti.experiments.runner.plan import task_key
 from tutti.experiments.runner.study import Outcomes, Study
-from tutti.experiments.runner.tasks import Outcome, Row, Task, Workplace, failure
+from tutti.experiments.runner.tasks import Row, Task, TaskOutcome, Workplace, failure
 from tutti.schedules.collective import Kind, collective
 from tutti.topologies.errors import InputError, raised
 
@@ -25,7 +25,7 @@ FIRST_NODES = 2
 
 
 @dataclass(frozen=True)
-class Growth:
+class GrowthSearch:
     """What is searched: all N from `FIRST_NODES` to `up_to`.
 
     Parameters
@@ -73,7 +73,7 @@ class Growth:
 class GrowthTask(Task):
     """The networks of one N, its `nodes`; of what any task has besides only the key means anything."""
 
-    growth: Growth
+    growth: GrowthSearch
 
     def __str__(self) -> str:
         return f"{self.nodes} nodes of degree {self.growth.degree}"
@@ -84,15 +84,15 @@ class GrowthTask(Task):
         return [known | {"status": status, "message": message}]
 
 
-def perform(task: GrowthTask, place: Workplace) -> Outcome:
+def perform(task: GrowthTask, place: Workplace) -> TaskOutcome:
     """Run a task; whatever goes wrong becomes its row."""
     try:
-        return Outcome("ok", task.growth.rows(task.nodes))
+        return TaskOutcome("ok", task.growth.rows(task.nodes))
     except Exception as error:  # noqa: BLE001 (a fault with one N is one task's row)
         return failure(task, raised(error), traceback.format_exc())
 
 
-def study_of(growth: Growth, report: Callable[[Path], Path] | None = None) -> Study:
+def study_of(growth: GrowthSearch, report: Callable[[Path], Path] | None = None) -> Study:
     """Return the study; `report` draws its page."""
     limits = f"{' --bidirectional' * growth.bidirectional}" + (
         f" --max-diameter {growth.most_hops}" if growth.most_hops else ""
@@ -117,7 +117,7 @@ def command_of(directory: Path) -> str | None:
     return None
 
 
-def _task(nodes: int, growth: Growth) -> GrowthTask:
+def _task(nodes: int, growth: GrowthSearch) -> GrowthTask:
     return GrowthTask(
         topology="",
         nodes=nodes,

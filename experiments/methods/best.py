@@ -43,7 +43,7 @@ from tutti.topologies.errors import InputError, Interrupted, NoSchedule, TuttiEr
 from tutti.topologies.interruption import OutOfTime, within
 from tutti.topologies.kernels import COMPILATION
 from tutti.topologies.options import Duration, Names, Number
-from tutti.topologies.processes import End
+from tutti.topologies.processes import CallEnd
 from tutti.topologies.progress import tell
 from tutti.topologies.units import duration
 
@@ -154,7 +154,7 @@ class BestOptions(CallingOptions):
 
 
 @dataclass(frozen=True)
-class Entry:
+class PortfolioEntry:
     """A method with the options that are not its defaults; the last one gets all the time that is left."""
 
     method: Method
@@ -173,7 +173,7 @@ class Entry:
         """The method's options: its fast way, and those given."""
         return self.method.options(**{**self.method.fast, **self.given})
 
-    def estimated(self, problem: Problem) -> Entry:
+    def estimated(self, problem: Problem) -> PortfolioEntry:
         """Return the entry with the seconds of its closed form."""
         if self.method.estimate is None:
             return replace(self, expected=None)
@@ -219,7 +219,7 @@ def portfolio(methods: Mapping[str, Method]) -> Method:
 
 
 def fastest(
-    problem: Problem, entries: Sequence[Entry], options: BestOptions, rng: np.random.Generator
+    problem: Problem, entries: Sequence[PortfolioEntry], options: BestOptions, rng: np.random.Generator
 ) -> Schedule:
     """Return the schedule of least simulated time at the problem's size, verified.
 
@@ -238,7 +238,7 @@ def fastest(
         If no method found one.
     """
     budget, compiling = options.seconds, COMPILATION.seconds
-    search = _Search(problem, options.stop_at_gap, budget)
+    search = _PortfolioSearch(problem, options.stop_at_gap, budget)
     long = search.bound > LONG * float(max(problem.topology.alpha))
     if not options.methods and (long or problem.topology.num_switches):
         order = (ORDER_OF_LONG if long else ORDER_OF_SHORT).index
@@ -264,7 +264,9 @@ def fastest(
     return made
 
 
-def _stopped(search: _Search, entries: Sequence[Entry], rng: np.random.Generator) -> KeyboardInterrupt | None:
+def _stopped(
+    search: _PortfolioSearch, entries: Sequence[PortfolioEntry], rng: np.random.Generator
+) -> KeyboardInterrupt | None:
     """Try all methods; return what stopped it, if there is a schedule by then."""
     slow = next((entry for entry in entries if entry.method.name not in EARLY), None)
     try:
@@ -295,7 +297,7 @@ class _Attempt:
 
 
 @dataclass(frozen=True)
-class _Made:
+class _AttemptResult:
     """A verified schedule and its simulated seconds, or why there is none; and the state of randomness."""
 
     rng: Mapping[str, Any]
@@ -307,11 +309,11 @@ class _Made:
 class _Performer:
     """Makes attempts in the process of `Apart`. Equal problems become one object."""
 
-    def __init__(self, problem: Problem, entries: Sequence[Entry]) -> None:
+    def __init__(self, problem: Problem, entries: Sequence[PortfolioEntry]) -> None:
         self.problems = [problem]
         self.methods = {entry.label: entry.method for entry in entries}
 
-    def __call__(self, attempt: _Attempt) -> _Made:
+    def __call__(self, attempt: _Attempt) -> _AttemptResult:
         """Return the result of an attempt."""
         problem = next((known for known in self.problems if known == attempt.problem), None)
         if problem is None:
@@ -322,8 +324,8 @@ class _Performer:
             schedule = verify_answer(_made(method, attempt, problem), problem, method.name)
             seconds = best_slices(schedule, problem.size or Fraction(1))[1]
         except Exception as error:  # noqa: BLE001 (one attempt's fault is not the others')
-            return _Made(rng.bit_generator.state, why=_told(error))
-        return _Made(rng.bit_generator.state, schedule, seconds)
+            return _AttemptResult(rng.bit_generator.state, why=_told(error))
+        return _AttemptResult(rng.bit_generator.state, schedule, seconds)
 
 
 def _made(method: Method, attempt: _Attempt, problem: Problem) -> Schedule:
@@ -334,7 +336,7 @@ def _made(method: Method, attempt: _Attempt, problem: Problem) -> Schedule:
     return method.synthesize(problem, options, attempt.rng)
 
 
-def by_estimate(problem: Problem, entries: Sequence[Entry]) -> list[Entry]:
+def by_estimate(problem: Problem, entries: Sequence[PortfolioEntry]) -> list[PortfolioEntry]:
     """Return the entries in the order in which they are tried.
 
     Those whose time has a closed form share their places, the fastest first; the others keep theirs.
@@ -347,7 +349,7 @@ def by_estimate(problem: Problem, entries: Sequence[Entry]) -> list[Entry]:
     return [known[place] for place in order]
 
 
-class _Search:
+class _PortfolioSearch:
     """The fastest schedule so far, all bounds that methods proved on the way, and what became of each."""
 
     apart: Apart
@@ -360,7 +362,7 @@ class _Search:
         budget: float,
         *,
         ended: bool = False,
-        whole: _Search | None = None,
+        whole: _PortfolioSearch | None = None,
         part: str = "",
     ) -> None:
         self.whole, self.part = whole, part
@@ -379,7 +381,7 @@ class _Search:
         self.tried: list[Tried] = []
         self.alone: tuple[float, ...] = ()
 
-    def attempt_parts(self, entries: Sequence[Entry], rng: np.random.Generator) -> None:
+    def attempt_parts(self, entries: Sequence[PortfolioEntry], rng: np.random.Generator) -> None:
         """Put the fastest schedules of a mixed collective's parts together, found in half of the time."""
         what, topology = self.problem.collective, self.problem.topology
         if not what.parts:
@@ -397,7 +399,7 @@ class _Search:
 
         self._attempted(PARTS, run)
 
-    def attempt_halves(self, entries: Sequence[Entry], rng: np.random.Generator) -> None:
+    def attempt_halves(self, entries: Sequence[PortfolioEntry], rng: np.random.Generator) -> None:
         """Compose an allreduce through switches of the fastest halves, found in half of the time left."""
         topology, seconds = self.problem.topology, SHARE * (self.until - time.monotonic()) / 2
         switches = topology.num_nodes > topology.num_ranks
@@ -426,14 +428,14 @@ class _Search:
         self,
         problem: Problem,
         seconds: float,
-        entries: Sequence[Entry],
+        entries: Sequence[PortfolioEntry],
         rng: np.random.Generator,
         *,
         part: str,
         ended: bool = False,
     ) -> Schedule:
         """Return the fastest schedule of a part; `ended`: even the first is given no more than the time."""
-        search = _Search(problem, self.enough - 1, seconds, ended=ended, whole=self, part=part)
+        search = _PortfolioSearch(problem, self.enough - 1, seconds, ended=ended, whole=self, part=part)
         search.apart = self.apart
         for entry in by_estimate(problem, entries):
             search.attempt(entry, rng)
@@ -441,7 +443,7 @@ class _Search:
             raise NoSchedule(f"a part has no schedule: {problem.collective.kind}")
         return search.best
 
-    def attempt(self, entry: Entry, rng: np.random.Generator) -> None:
+    def attempt(self, entry: PortfolioEntry, rng: np.random.Generator) -> None:
         """Try a method, unless no time is left or the fastest schedule is near enough."""
         why = self._over() or self._hopeless(entry)
         if why:
@@ -453,9 +455,9 @@ class _Search:
             options, left = self._within_budget(entry, self._left())
             attempt = _Attempt(entry.label, self.problem, dict(vars(options)), self.best, rng)
             ended = self.apart.call(attempt, None if math.isinf(left) else left)
-            if ended.how is not End.ANSWER:
-                raise _NoAnswer(ENDED if ended.how is End.TIME else f"its process died ({ended.cause})")
-            made: _Made = ended.answer
+            if ended.how is not CallEnd.ANSWER:
+                raise _NoAnswer(ENDED if ended.how is CallEnd.TIME else f"its process died ({ended.cause})")
+            made: _AttemptResult = ended.answer
             rng.bit_generator.state = made.rng
             if made.schedule is None:
                 raise _NoAnswer(made.why)
@@ -499,7 +501,7 @@ class _Search:
             return MET if self.seconds <= self.bound * (1 + ROUNDING) else NEAR
         return LATE if time.monotonic() > self._end() else ""
 
-    def _hopeless(self, entry: Entry) -> str:
+    def _hopeless(self, entry: PortfolioEntry) -> str:
         """Return that a method's closed form is much slower than the fastest so far; empty: it is not."""
         slower = (entry.expected or 0.0) / self.seconds if self.best is not None else 0.0
         return f"{SLOWER}{slower:.3g} times the fastest so far" if HOPELESS < slower < math.inf else ""
@@ -512,7 +514,7 @@ class _Search:
         """Return the seconds left of the time, and of the overtime if there is no schedule."""
         return max(self._end() - time.monotonic(), LEAST_SECONDS)
 
-    def _within_budget(self, entry: Entry, left: float) -> tuple[Any, float]:
+    def _within_budget(self, entry: PortfolioEntry, left: float) -> tuple[Any, float]:
         """Return a method's options, and when it is killed: later if it keeps a limit itself."""
         own, most = entry.options, left * (FIRST_SHARE if self.best is None else SHARE)
         options = limited(own, most)
@@ -553,11 +555,13 @@ def _told(error: Exception) -> str:
     return f"a fault: {type(error).__name__}: {error}"
 
 
-def _chosen(methods: Mapping[str, Method], options: BestOptions) -> list[Entry]:
+def _chosen(methods: Mapping[str, Method], options: BestOptions) -> list[PortfolioEntry]:
     """Return the methods to try, in order, each with its variants."""
     named = [replace(method, estimate=None) for method in options.chosen(methods)]  # in the caller's order
     chosen = named or [methods[name] for name in ORDER if name in methods]
     entries = [
-        Entry(by_groups(method), given) for method in chosen for given in VARIANTS.get(method.name, ({},))
+        PortfolioEntry(by_groups(method), given)
+        for method in chosen
+        for given in VARIANTS.get(method.name, ({},))
     ]
     return [*entries[:-1], replace(entries[-1], last=True)]

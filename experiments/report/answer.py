@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tutti.experiments.report.results import Case, Results, best_time
-from tutti.experiments.report.standings import Standing, ranking
+from tutti.experiments.report.standings import SeriesStanding, ranking
 from tutti.experiments.report.text import counted, percent, size
 
 FEW = 3
 """So many names are listed; more are counted."""
 
 
-def answers(results: Results) -> list[Standing]:
+def answers(results: Results) -> list[SeriesStanding]:
     """Return every method that has a time, by how often it is the fastest, then by how near it is to that."""
     found = [one for one in ranking(results) if one.gaps]
     return sorted(found, key=lambda one: (-len(one.won), one.slower or 0.0, one.series.number))
@@ -35,7 +35,7 @@ def sentences(results: Results) -> list[str]:
     return said
 
 
-def _first(results: Results, one: Standing, alike: Sequence[Standing], count: int) -> str:
+def _first(results: Results, one: SeriesStanding, alike: Sequence[SeriesStanding], count: int) -> str:
     names = [results.short[topology] for topology in results.topologies]
     where = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
     where = where if len(names) <= FEW else f"{len(names)} networks"
@@ -59,7 +59,7 @@ def _near(gaps: Mapping[Case, float]) -> str:
     return f"{where} its times are {span} % above the proven bound."
 
 
-def _next(one: Standing) -> str:
+def _next(one: SeriesStanding) -> str:
     often = f"it is the fastest in {len(one.won):,}" if one.won else "it is never the fastest"
     cases = counted(len(one.gaps), "case")
     than = f"over its {cases} it takes {one.slower:.2f} times the best time (geometric mean)"

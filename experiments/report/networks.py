@@ -27,7 +27,7 @@ ROOT = 0
 
 
 @dataclass(frozen=True)
-class Step:
+class BroadcastStep:
     """What is sent of one rank's shard in one comm step.
 
     Parameters
@@ -43,7 +43,7 @@ class Step:
     after: tuple[Fraction, ...]
 
 
-def broadcast_steps(schedule: Schedule, root: int = ROOT) -> list[Step]:
+def broadcast_steps(schedule: Schedule, root: int = ROOT) -> list[BroadcastStep]:
     """Return how one rank's shard spreads in an allgather of the step clock over links."""
     own = schedule.collective.items.start == root
     rows = np.flatnonzero(own[schedule.chunks.item[schedule.chunk]])
@@ -58,7 +58,7 @@ def broadcast_steps(schedule: Schedule, root: int = ROOT) -> list[Step]:
             part, link = Fraction(int(schedule.load[row]), whole), int(schedule.route[row])
             sent[link] = sent.get(link, Fraction(0)) + part
             held[int(schedule.topology.target[link])] += part
-        steps.append(Step(sent, before, tuple(held)))
+        steps.append(BroadcastStep(sent, before, tuple(held)))
     return steps
 
 
@@ -89,7 +89,7 @@ def _panels(schedule: Schedule, method: str, number: int) -> Iterator[Panel]:
         yield Panel(caption, number, _picture(schedule, step, caption), _sentence(step))
 
 
-def _sentence(step: Step) -> str:
+def _sentence(step: BroadcastStep) -> str:
     amounts = sorted(set(step.sent.values()))
     if not amounts:
         return "Nothing of this rank's shard is sent."
@@ -99,7 +99,7 @@ def _sentence(step: Step) -> str:
     return f"{len(step.sent)} links carry {parts} of the shard; {ranks}."
 
 
-def _picture(schedule: Schedule, step: Step, caption: str) -> Markup:
+def _picture(schedule: Schedule, step: BroadcastStep, caption: str) -> Markup:
     """Return the network: links that carry something, ranks that have all and, in another colour, get it."""
 
     def link(number: int) -> Mark:

@@ -259,7 +259,7 @@ def swatch(series: Series) -> Markup:
 
 
 @dataclass(frozen=True)
-class Usage:
+class UtilisationSection:
     """The link utilisation of one collective: pictures with their captions, and sentences."""
 
     collective: str
@@ -275,7 +275,7 @@ class Usage:
 
 
 @dataclass(frozen=True)
-class Section:
+class TopologySection:
     """Everything that the page says of one topology."""
 
     name: str
@@ -289,7 +289,7 @@ class Section:
     traffic: list[Panel]
     broadcast: list[Panel]
     course: list[Panel]
-    usage: list[Usage]
+    usage: list[UtilisationSection]
     small: bool
 
     @property
@@ -308,7 +308,7 @@ def _section(
     name: str,
     everything: Mapping[tuple[str, str], Usages],
     least: LeastTB,
-) -> Section:
+) -> TopologySection:
     rows = [row for row in results.rows if row.topology == name]
     collectives = [c for c in results.collectives if any(row.collective == c for row in rows)]
     used = {collective: everything[name, collective] for collective in collectives}
@@ -318,7 +318,7 @@ def _section(
     def panels(make: Callable[[Results, str, str], Panel]) -> list[Panel]:
         return [make(results, name, collective) for collective in collectives]
 
-    return Section(
+    return TopologySection(
         name,
         _network_facts(topology, rows[0]),
         list(_bound_facts(results, name, collectives)),
@@ -335,7 +335,7 @@ def _section(
     )
 
 
-def _usage(results: Results, topology: str, collective: str, found: Usages) -> Usage:
+def _usage(results: Results, topology: str, collective: str, found: Usages) -> UtilisationSection:
     sizes = list(results.of(topology, collective))
     pictures = [
         (results.series[usage.series], picture(usage, f"{label}, {collective}"), caption(usage, sizes))
@@ -343,7 +343,7 @@ def _usage(results: Results, topology: str, collective: str, found: Usages) -> U
         for label in [results.series[usage.series].label]
     ]
     notes = found.notes if pictures or found.notes else ("No method has a time.",)
-    return Usage(collective, results.collectives.index(collective), pictures, notes)
+    return UtilisationSection(collective, results.collectives.index(collective), pictures, notes)
 
 
 def _network_facts(topology: Topology | None, row: Row) -> list[str]:

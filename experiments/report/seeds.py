@@ -38,19 +38,19 @@ Values = Mapping[Case, Mapping[str, float]]
 
 
 @dataclass(frozen=True)
-class Interval:
+class ConfidenceInterval:
     """A mean with its confidence interval."""
 
     mean: float
     half: float
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Interval:
+    def of(cls, values: Sequence[float]) -> ConfidenceInterval:
         """Return it for independent values, at least two.
 
         Examples
         --------
-        >>> interval = Interval.of([1.0, 2.0, 3.0])
+        >>> interval = ConfidenceInterval.of([1.0, 2.0, 3.0])
         >>> round(interval.mean, 6), round(interval.half, 3)
         (2.0, 2.484)
         """
@@ -68,7 +68,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Standing:
+class SeedStanding:
     """One series over its seeds.
 
     Parameters
@@ -88,11 +88,11 @@ class Standing:
 
     series: Series
     cases: int
-    gap: Interval
+    gap: ConfidenceInterval
     best: float
-    synthesis: Interval
+    synthesis: ConfidenceInterval
     common: int = 0
-    apart: Interval | None = None
+    apart: ConfidenceInterval | None = None
 
     @property
     def seconds(self) -> str:
@@ -126,7 +126,7 @@ class Seeds:
     """
 
     count: int
-    standings: list[Standing]
+    standings: list[SeedStanding]
     lines: list[tuple[str, list[tuple[str, str]]]]
     figures: tuple[Figure, Figure]
 
@@ -167,35 +167,39 @@ def _over_cases(values: Values, cases: Iterable[Case]) -> list[float]:
     return [float(np.mean([own[seed] for own in chosen])) for seed in chosen[0]]
 
 
-def _standing(series: Series, gaps: Values, times: Values) -> Standing:
+def _standing(series: Series, gaps: Values, times: Values) -> SeedStanding:
     logarithms = {
         case: {seed: math.log10(max(times[case][seed], SHORTEST)) for seed in own}
         for case, own in gaps.items()
         if case in times
     }
-    return Standing(
+    return SeedStanding(
         series,
         len(gaps),
-        Interval.of(_over_cases(gaps, gaps)),
+        ConfidenceInterval.of(_over_cases(gaps, gaps)),
         float(np.mean([min(own.values()) for own in gaps.values()])),
-        Interval.of(_over_cases(logarithms, logarithms)),
+        ConfidenceInterval.of(_over_cases(logarithms, logarithms)),
     )
 
 
-def _compared(standing: Standing, own: Values, first: Values) -> Standing:
+def _compared(standing: SeedStanding, own: Values, first: Values) -> SeedStanding:
     """Return the standing with its difference to the first series."""
     common = [case for case in first if case in own and own[case].keys() == first[case].keys()]
     if own is first or not common:
         return standing
     pairs = zip(_over_cases(own, common), _over_cases(first, common), strict=True)
-    apart = Interval.of([a - b for a, b in pairs])
+    apart = ConfidenceInterval.of([a - b for a, b in pairs])
     return replace(standing, common=len(common), apart=apart)
 
 
 def _lines(results: Results, gaps: Mapping[int, Values]) -> Iterable[tuple[str, list[tuple[str, str]]]]:
     """Yield a row of means for each case; the least, and those that can't be told from it, are bold."""
     for case in results.cases:
-        means = {key: Interval.of(list(found[case].values())) for key, found in gaps.items() if case in found}
+        means = {
+            key: ConfidenceInterval.of(list(found[case].values()))
+            for key, found in gaps.items()
+            if case in found
+        }
         if not means:
             continue
         least = min(means.values(), key=lambda interval: interval.mean)
@@ -209,7 +213,7 @@ def _lines(results: Results, gaps: Mapping[int, Values]) -> Iterable[tuple[str, 
         yield f"{topology}, {collective}, {size(bytes_)}", cells
 
 
-def _figures(standings: Sequence[Standing]) -> tuple[Figure, Figure]:
+def _figures(standings: Sequence[SeedStanding]) -> tuple[Figure, Figure]:
     """Return how far the gap of each series is from the first's, and the synthesis times."""
     rows = pd.DataFrame(_record(standing) for standing in standings)
     first = standings[0].series.label
@@ -219,8 +223,8 @@ def _figures(standings: Sequence[Standing]) -> tuple[Figure, Figure]:
     )
 
 
-def _record(standing: Standing) -> dict[str, object]:
-    apart = standing.apart or Interval(0.0, 0.0)
+def _record(standing: SeedStanding) -> dict[str, object]:
+    apart = standing.apart or ConfidenceInterval(0.0, 0.0)
     low, high = (10**end for end in standing.synthesis.ends)
     return {
         "method": standing.series.label,

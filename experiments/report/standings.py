@@ -32,7 +32,7 @@ LeastTB = Mapping[tuple[str, str], Fraction | None]
 
 
 @dataclass(frozen=True)
-class Standing:
+class SeriesStanding:
     """One method over the whole run; a number is None where it has none.
 
     Parameters
@@ -126,13 +126,13 @@ def common_cases(results: Results) -> tuple[frozenset[int], list[Case]]:
     return frozenset(ranked), common
 
 
-def ranking(results: Results, least: LeastTB | None = None) -> list[Standing]:
+def ranking(results: Results, least: LeastTB | None = None) -> list[SeriesStanding]:
     """Return every method: the ranked ones, the least mean gap first, the others by their own, none last."""
     found = standings(results, results.cases, least)
     return sorted(found, key=lambda one: (_last(one.common), _last(one.mean)))
 
 
-def standings(results: Results, cases: Cases, least: LeastTB | None = None) -> list[Standing]:
+def standings(results: Results, cases: Cases, least: LeastTB | None = None) -> list[SeriesStanding]:
     """Return every method, in the order of the run, over some of its cases."""
     members, common = common_cases(results)
     sizes: dict[tuple[str, str], list[float]] = {}
@@ -158,7 +158,7 @@ def _standing(
     common: Sequence[Case],
     ends: Sequence[set[Case]],
     least: LeastTB,
-) -> Standing:
+) -> SeriesStanding:
     rows = {case: cells[series.number] for case, cells in cases.items() if series.number in cells}
     timed = {case: row for case, row in rows.items() if row.ok}
     gaps = {case: case_gap(row, cases[case].values()) for case, row in timed.items()}
@@ -168,7 +168,7 @@ def _standing(
         for row in timed.values()
         if row.tb_factor is not None and (bound := least.get(row.case[:2])) is not None
     ]
-    return Standing(
+    return SeriesStanding(
         series,
         counts=Counter(row.status for row in rows.values()),
         gaps=gaps,

@@ -46,7 +46,7 @@ LONGEST = 3.0
 
 
 @dataclass(frozen=True)
-class Usage:
+class LinkUtilisation:
     """The utilisation of one row's schedule.
 
     Parameters
@@ -80,27 +80,27 @@ class Usage:
 class Usages:
     """What can be shown of one collective on one topology, and why not of the others."""
 
-    shown: tuple[Usage, ...]
+    shown: tuple[LinkUtilisation, ...]
     notes: tuple[str, ...]
 
 
 def usages(results: Results, topology: str, collective: str) -> Usages:
     """Return the utilisation of each series' schedule at the largest size that it has a time for."""
-    shown: list[Usage] = []
+    shown: list[LinkUtilisation] = []
     missing: dict[str, list[str]] = {}
     largest = {
         key: row for rows in results.of(topology, collective).values() for key, row in rows.items() if row.ok
     }
     for key in sorted(largest):
         answer = _usage(results.kept(largest[key]), key, largest[key])
-        if isinstance(answer, Usage):
+        if isinstance(answer, LinkUtilisation):
             shown.append(answer)
         else:
             missing.setdefault(answer, []).append(results.series[key].label)
     return Usages(tuple(shown), tuple(f"{reason}: {', '.join(names)}." for reason, names in missing.items()))
 
 
-def _usage(path: Path | None, series: int, row: Row) -> Usage | str:
+def _usage(path: Path | None, series: int, row: Row) -> LinkUtilisation | str:
     """Return the usage, or the reason why there is none."""
     if path is None:
         return "No schedule was kept"
@@ -114,7 +114,7 @@ def _usage(path: Path | None, series: int, row: Row) -> Usage | str:
         return f"The kept schedule can't be replayed ({' '.join(str(error).split())})"
     share = np.clip(np.asarray(simulation.busy, dtype=np.float64) / simulation.time, 0.0, 1.0)
     course = holding.share_busy(np.linspace(0.0, simulation.time, MOMENTS + 1))
-    return Usage(
+    return LinkUtilisation(
         series, row.size_bytes, schedule.topology, schedule.collective, share, simulation.time, course
     )
 
@@ -124,7 +124,7 @@ def _read(path: Path) -> Schedule:
     return read_schedule(path)
 
 
-def picture(usage: Usage, label: str) -> Figure:
+def picture(usage: LinkUtilisation, label: str) -> Figure:
     """Return the matrix of a usage, or its histogram where the network is too large for a matrix."""
     return _matrix(usage, label) if has_matrix(usage.topology) else _histogram(usage, label)
 
@@ -134,7 +134,7 @@ def has_matrix(topology: Topology) -> bool:
     return topology.num_nodes <= MATRIX_NODES and topology.num_links <= MATRIX_LINKS
 
 
-def _matrix(usage: Usage, label: str) -> Figure:
+def _matrix(usage: LinkUtilisation, label: str) -> Figure:
     """Return source (down) x destination (across), parallel links as one; pairs without a link stay blank."""
     ends = {"source": usage.topology.source, "destination": usage.topology.target}
     links = pd.DataFrame(ends | {"busy": HUNDRED * usage.share})
@@ -150,7 +150,7 @@ def levels_of(share: FloatArray) -> Int64Array:
     return np.where(share > 0, np.clip(np.ceil(share * LEVELS - 1e-9), 1, LEVELS), 0).astype(np.int64)
 
 
-def _histogram(usage: Usage, label: str) -> Figure:
+def _histogram(usage: LinkUtilisation, label: str) -> Figure:
     """Return how many links fall into each tenth, idle ones apart."""
     counts = np.bincount(levels_of(usage.share), minlength=LEVELS + 1)
     data = {
@@ -166,7 +166,7 @@ def level_name(level: int) -> str:
     return "idle" if level == 0 else f"busy {100 * (level - 1) // LEVELS}–{100 * level // LEVELS}%"
 
 
-def caption(usage: Usage, sizes: Sequence[float]) -> str:
+def caption(usage: LinkUtilisation, sizes: Sequence[float]) -> str:
     """Return mean and maximum, and the size where it is not the largest of all."""
     share = 100 * usage.share
     text = f"mean {share.mean():.0f}%, max {share.max():.0f}%"
@@ -209,7 +209,7 @@ def course_panel(results: Results, topology: str, collective: str, found: Usages
     return Panel(collective, results.collectives.index(collective), figure, note)
 
 
-def _course(series: Series, usage: Usage, fastest: float) -> pd.DataFrame:
+def _course(series: Series, usage: LinkUtilisation, fastest: float) -> pd.DataFrame:
     """Return the share of the links that is busy from each moment on, as far as the chart goes."""
     ends = np.linspace(0.0, usage.time / fastest, len(usage.course) + 1)
     data = pd.DataFrame({"time": ends, "busy": HUNDRED * np.append(usage.course, 0.0)})

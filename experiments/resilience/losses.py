@@ -20,7 +20,7 @@ CASE = ["topology", "collective", "size_bytes", "kind"]
 
 
 @dataclass(frozen=True)
-class Line:
+class FailureLosses:
     """Losses of one number of failures, as shares of the time on the whole network.
 
     Parameters
@@ -68,27 +68,27 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Case:
+class FailureCase:
     """A network, a collective, a size and what fails: its lines, and the samples that cut ranks off."""
 
     topology: str
     collective: str
     size: int
     kind: str
-    lines: tuple[Line, ...]
+    lines: tuple[FailureLosses, ...]
     disconnected: tuple[str, ...]
 
     def __str__(self) -> str:
         return f"{self.collective} on {self.topology}, {format_size(self.size)}, {self.kind} that fail"
 
 
-def losses(rows: Iterable[Mapping[str, Any]]) -> list[Case]:
+def losses(rows: Iterable[Mapping[str, Any]]) -> list[FailureCase]:
     """Return what failures cost, case by case, in the order of the rows."""
     frame = pd.DataFrame([dict(row) for row in rows])
     return [_case(key, group) for key, group in frame.groupby(CASE, sort=False)] if len(frame) else []
 
 
-def _case(key: Any, rows: pd.DataFrame) -> Case:
+def _case(key: Any, rows: pd.DataFrame) -> FailureCase:
     cut = rows[rows["status"] == DISCONNECTED]
     done = rows[rows["status"] == "ok"]
     named = zip(done["method"], done["options"].fillna(""), strict=True)
@@ -98,7 +98,7 @@ def _case(key: Any, rows: pd.DataFrame) -> Case:
     lines = [line for label, group in found.items() for line in _lines(label, _with_bound(group))]
     topology, collective, size, kind = key
     said = tuple(f"{row['failed']}: {row['message']}" for row in cut.to_dict("records"))
-    return Case(topology, collective, int(size), kind, tuple(lines), said)
+    return FailureCase(topology, collective, int(size), kind, tuple(lines), said)
 
 
 def _best(done: pd.DataFrame) -> pd.DataFrame:
@@ -118,7 +118,7 @@ def _with_bound(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([rows, bound.assign(made=BOUND, loss=loss, gap=0.0, changed=None)])
 
 
-def _lines(label: str, rows: pd.DataFrame) -> Iterable[Line]:
+def _lines(label: str, rows: pd.DataFrame) -> Iterable[FailureLosses]:
     for failures, several in rows.groupby("failures"):
         for made in SHOWN:
             group = several[several["made"] == made]
@@ -126,7 +126,7 @@ def _lines(label: str, rows: pd.DataFrame) -> Iterable[Line]:
                 low, median, high, worst = group["loss"].quantile([LOW, 0.5, HIGH, 1]).tolist()
                 gap, worst_gap = group["gap"].quantile([0.5, 1]).tolist()
                 mean = group["changed"].astype(float).mean()
-                yield Line(
+                yield FailureLosses(
                     method=label,
                     failures=int(str(failures)),
                     made=made,

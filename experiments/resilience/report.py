@@ -11,7 +11,7 @@ import pandas as pd
 from tutti.experiments.report.charts import COLOUR, OPACITY, Drawn, Figure, named_rows, page_charts, specs_of
 from tutti.experiments.report.page import palette, scripts, source, template
 from tutti.experiments.report.series import Series
-from tutti.experiments.resilience.losses import BEST, SHOWN, Case, Line, losses
+from tutti.experiments.resilience.losses import BEST, SHOWN, FailureCase, FailureLosses, losses
 from tutti.experiments.runner.results import read_rows
 from tutti.experiments.runner.study import REPORT
 from tutti.topologies.files import written
@@ -19,13 +19,13 @@ from tutti.topologies.files import written
 CHART = "losses"
 
 
-class Section(NamedTuple):
+class FailureSection(NamedTuple):
     """What the page says of a case: of the best schedule, then of each method's."""
 
-    case: Case
+    case: FailureCase
     best: Figure | None
-    lines: list[Line]
-    methods: list[tuple[str, Figure, list[Line]]]
+    lines: list[FailureLosses]
+    methods: list[tuple[str, Figure, list[FailureLosses]]]
 
 
 def write_page(directory: Path, page: Path | None = None) -> Path:
@@ -42,19 +42,19 @@ def write_page(directory: Path, page: Path | None = None) -> Path:
         scripts=scripts(),
         charts=page_charts(specs_of({CHART: chart()}), series()),
         name=directory.name,
-        heads=Line.HEADS[1:],
+        heads=FailureLosses.HEADS[1:],
         sections=sections,
     )
     return written(page or directory / REPORT, text.encode(), "report")
 
 
-def _section(case: Case) -> Section:
-    groups: dict[str, list[Line]] = {}
+def _section(case: FailureCase) -> FailureSection:
+    groups: dict[str, list[FailureLosses]] = {}
     for line in case.lines:
         groups.setdefault(line.method, []).append(line)
     best = groups.pop(BEST, [])
     methods = [(label, figure(case, lines), lines) for label, lines in groups.items()]
-    return Section(case, figure(case, best) if best else None, best, methods)
+    return FailureSection(case, figure(case, best) if best else None, best, methods)
 
 
 def series() -> list[Series]:
@@ -62,7 +62,7 @@ def series() -> list[Series]:
     return [Series(number, made, "", "", made) for number, made in enumerate(SHOWN)]
 
 
-def figure(case: Case, lines: list[Line]) -> Figure:
+def figure(case: FailureCase, lines: list[FailureLosses]) -> Figure:
     """Return the chart of some lines of a case."""
     rows = [
         {

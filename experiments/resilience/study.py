@@ -25,11 +25,11 @@ from tutti.experiments.runner.study import Outcomes, Study
 from tutti.experiments.runner.tasks import (
     JUDGE,
     STATUS_OF,
-    Outcome,
     Row,
     Stopwatch,
     Synthesized,
     Task,
+    TaskOutcome,
     Workplace,
     failure,
     synthesize_best,
@@ -91,15 +91,15 @@ class FailureTask(Task):
         ]
 
 
-def perform(task: FailureTask, place: Workplace) -> Outcome:
+def perform(task: FailureTask, place: Workplace) -> TaskOutcome:
     """Run a task; whatever goes wrong becomes its row."""
     try:
         left = place.topology(task.left)
     except Disconnected as error:
-        return Outcome(DISCONNECTED, task.rows(DISCONNECTED, str(error)))
+        return TaskOutcome(DISCONNECTED, task.rows(DISCONNECTED, str(error)))
     try:
         rows = [row for one in task.whole for row in _rows(task, one, left, place)]
-        return Outcome("ok", _judged(task, left, rows))
+        return TaskOutcome("ok", _judged(task, left, rows))
     except TuttiError as error:
         return failure(task, str(error), traceback.format_exc())
     except Exception as error:  # noqa: BLE001 (a fault in one sample is one task's row)

@@ -25,7 +25,7 @@ from tutti.experiments.plugins import Loaded
 from tutti.experiments.runner.local_cluster import HERE, MOST_HERE, LocalCluster, count_of, hush
 from tutti.experiments.runner.manifest import versions
 from tutti.experiments.runner.pool import KEPT, Call, Running, Setting, known_bounds, outcome_of
-from tutti.experiments.runner.tasks import Outcome, Task, failure
+from tutti.experiments.runner.tasks import Task, TaskOutcome, failure
 from tutti.topologies.errors import InputError, TuttiError, installing
 from tutti.topologies.processes import WAITS, Worker
 from tutti.topologies.units import format_size
@@ -45,7 +45,7 @@ MEMORY = "memory"
 """The Dask resource, in bytes, that a row with a limit of memory takes where workers have it."""
 
 
-class Cluster:
+class DaskCluster:
     """Tasks on a Dask cluster; use it in a ``with`` block.
 
     Parameters
@@ -70,7 +70,7 @@ class Cluster:
         self._fit = set[str]()
         self._named = dict[str, Task]()
 
-    def __enter__(self) -> Cluster:
+    def __enter__(self) -> DaskCluster:
         with ExitStack() as stack:
             security = None
             if self.address.startswith(HERE):
@@ -86,7 +86,7 @@ class Cluster:
     def __exit__(self, *error: Any) -> None:
         self._stack.close()
 
-    def run(self, tasks: Collection[Task], bounds: dict[str, Any]) -> Iterator[tuple[Task, Outcome]]:
+    def run(self, tasks: Collection[Task], bounds: dict[str, Any]) -> Iterator[tuple[Task, TaskOutcome]]:
         """Yield each task with its outcome, as `Pool.run`; one whose worker is lost runs again elsewhere.
 
         Raises
@@ -179,10 +179,10 @@ class Cluster:
                 raise InputError(f"worker {where} {what}")
         self._fit.update(said)
 
-    def _outcome(self, task: Task, future: Any, result: Any) -> Outcome:
+    def _outcome(self, task: Task, future: Any, result: Any) -> TaskOutcome:
         """Return what became of a task; `result` is an error where the future's status says so."""
         if future.status == "finished":
-            row: Outcome = result
+            row: TaskOutcome = result
             return row
         error = future.exception() if future.status == "error" else None
         if isinstance(error, _dask(self.address).KilledWorker):
@@ -209,7 +209,7 @@ def check_address(address: str) -> None:
         raise InputError(f"--scheduler {address}: write tcp://host:8786, or local:4 for 4 workers here")
 
 
-def supervise(row: Call, theirs: Mapping[str, str]) -> Outcome:
+def supervise(row: Call, theirs: Mapping[str, str]) -> TaskOutcome:
     """Be a Dask task: give a row to this thread's process, and wait for it while it is wanted.
 
     Raises
@@ -230,7 +230,7 @@ def supervise(row: Call, theirs: Mapping[str, str]) -> Outcome:
         del _began[key]
 
 
-def _attended(row: Call, key: str, worker: Any) -> Outcome:
+def _attended(row: Call, key: str, worker: Any) -> TaskOutcome:
     process = _process(None if row.setting is None else row.setting.plugins)
     process.watched = row.task.memory is not None
     process.give(row, row.task.time_limit, row.task.memory)

@@ -122,7 +122,7 @@ class FailuresTable(Table):
     topologies: list[str] | None = Field(default=None, min_length=1)
 
 
-class Document(Table):
+class ExperimentDocument(Table):
     """The whole file, its tables not yet read."""
 
     name: str
@@ -201,7 +201,7 @@ def parse_config(text: str, path: str = "config") -> Config:
     InputError
         As `read_config`.
     """
-    document = read_table(Document, parse_toml(text, path), path)
+    document = read_table(ExperimentDocument, parse_toml(text, path), path)
     load_plugins(document.plugins, path)
     if not re.fullmatch(r"\w[\w.-]*", document.name):
         raise InputError(f"{path}: name '{document.name}' must be letters, digits, '_', '.' and '-'")
@@ -276,8 +276,12 @@ def _reason(kind: type[Table], error: str, place: tuple[int | str, ...], details
     if error == "extra_forbidden":
         return f"unknown key '{key}'{suggestion(key, [*kind.model_fields, 'sweep'])}"
     if error == "missing":
-        return f"[[{key}]] is missing" if kind is Document and key != "name" else f"key '{key}' is missing"
-    if kind is Document and error == "list_type":
+        return (
+            f"[[{key}]] is missing"
+            if kind is ExperimentDocument and key != "name"
+            else f"key '{key}' is missing"
+        )
+    if kind is ExperimentDocument and error == "list_type":
         return f"write [[{key}]] with double brackets: it may occur more than once"
     if error == "too_short":
         return f"'{key}' is empty; give at least one"

@@ -254,7 +254,7 @@ def with_speedups(rows: Iterable[Row], baseline: str) -> list[dict[str, Any]]:
     return found
 
 
-class GapTable:
+class GapTableBuilder:
     """The gap table, from the rows of one instance after the other.
 
     Columns: ``topology, collective, size_bytes``; ``bound_us, bound_kind``, the largest proven lower bound;

@@ -16,7 +16,7 @@ from typing import Any
 
 from tutti.experiments.runner.pool import cause
 from tutti.topologies.errors import InputError, TuttiError, installing
-from tutti.topologies.processes import Caller, End, Worker
+from tutti.topologies.processes import CallEnd, Caller, Worker
 
 HERE = "local:"
 """An address that begins so starts a cluster on this machine, of so many workers."""
@@ -115,7 +115,7 @@ def _served(entry: str, call: Any) -> tuple[Worker, str]:
     process = Worker.fresh(entry)
     process.give(call)
     ended = process.finish()
-    if ended.how is not End.ANSWER:
+    if ended.how is not CallEnd.ANSWER:
         raise TuttiError(f"a Dask process could not start: {cause(ended)}")
     return process, ended.answer
 

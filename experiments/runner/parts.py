@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import inf
 
-from tutti.experiments.runner.tasks import Outcome, Task
+from tutti.experiments.runner.tasks import Task, TaskOutcome
 
 MOST_SEEDS = 25
 """Of a task that is not divided, and of a part."""
@@ -49,7 +49,7 @@ def with_parts(tasks: Iterable[Task]) -> Iterator[Task]:
             yield from parts_of(task)
 
 
-def combined(task: Task, outcomes: Sequence[Outcome]) -> Outcome:
+def combined(task: Task, outcomes: Sequence[TaskOutcome]) -> TaskOutcome:
     """Return what became of a task: what would have, had its seeds been tried one after the other.
 
     Parameters
@@ -69,7 +69,7 @@ def combined(task: Task, outcomes: Sequence[Outcome]) -> Outcome:
     every = {name: sum(row[name] for row in firsts) for name in SUMMED}
     every["peak_rss_mb"] = max(row["peak_rss_mb"] for row in firsts)
     bounds = {key: bound for outcome in outcomes for key, bound in outcome.bounds.items()}
-    return Outcome("ok", [row | every for row in best.rows], bounds)
+    return TaskOutcome("ok", [row | every for row in best.rows], bounds)
 
 
 class Parts(Collection[Task]):
@@ -107,7 +107,7 @@ class Parts(Collection[Task]):
     def __iter__(self) -> Iterator[Task]:
         return (part for part in self._todo if part.before < self._lost.get(self._task(part).key, inf))
 
-    def ended(self, part: Task, outcome: Outcome) -> Task | None:
+    def ended(self, part: Task, outcome: TaskOutcome) -> Task | None:
         """Note that a part has ended; return its task if that is decided by it."""
         task = self._task(part)
         if task is part:

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 from tutti.experiments import plugins
 from tutti.experiments.plugins import Loaded
 from tutti.experiments.runner.kept_schedules import keep_schedule, packed
-from tutti.experiments.runner.tasks import SYNTHESIZE, Outcome, Task, Workplace, failure
+from tutti.experiments.runner.tasks import SYNTHESIZE, Task, TaskOutcome, Workplace, failure
 from tutti.schedules.method import Method
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import TuttiError
 from tutti.topologies.kernels import COMPILATION
-from tutti.topologies.processes import WAITS, Caller, End, Ended, Worker, load, step_all
+from tutti.topologies.processes import WAITS, CallEnd, Caller, Ended, Worker, load, step_all
 from tutti.topologies.units import MEGA
 
 PRELOADED = ("tutti.experiments.runner.tasks",)
@@ -81,7 +81,7 @@ def work_afar(caller: Caller) -> None:
         files[name] = data
         return digest
 
-    def perform(call: Any) -> Outcome:
+    def perform(call: Any) -> TaskOutcome:
         files.clear()
         setting = call.setting
         if setting not in places:
@@ -113,11 +113,11 @@ class Call:
     setting: Setting | None = None
 
 
-def _perform(setting: Setting, place: Workplace, call: Call) -> Outcome:
+def _perform(setting: Setting, place: Workplace, call: Call) -> TaskOutcome:
     place.bounds.update(call.bounds)
     try:
         plugins.load_same(setting.plugins)
-        outcome: Outcome = load(setting.perform)(call.task, place)
+        outcome: TaskOutcome = load(setting.perform)(call.task, place)
         return outcome
     except BrokenPipeError:
         raise
@@ -168,7 +168,7 @@ class Pool:
         self,
         tasks: Collection[Task],
         bounds: dict[str, Any],
-    ) -> Iterator[tuple[Task, Outcome]]:
+    ) -> Iterator[tuple[Task, TaskOutcome]]:
         """Yield each task with its outcome, in the order in which they finish.
 
         A task is asked for when there is room for it. `bounds` are known ones; those that the tasks compute
@@ -187,7 +187,7 @@ class Pool:
         while left or any(self._tasks.values()):
             for worker, ended in step_all(self._tasks):
                 task = self._tasks.pop(worker)
-                if ended.how is End.ANSWER:
+                if ended.how is CallEnd.ANSWER:
                     self._tasks[worker] = None
                 else:
                     stillborn += not worker.ready
@@ -227,17 +227,17 @@ class Pool:
         self._tasks[worker] = None
 
 
-def outcome_of(task: Task, ended: Ended) -> Outcome:
+def outcome_of(task: Task, ended: Ended) -> TaskOutcome:
     """Return what became of a task whose call ended so."""
-    if ended.how is End.ANSWER:
-        outcome: Outcome = ended.answer
+    if ended.how is CallEnd.ANSWER:
+        outcome: TaskOutcome = ended.answer
         return outcome
-    if ended.how is End.TIME:
+    if ended.how is CallEnd.TIME:
         number, every = task.before + ended.stops + 1, task.all_seeds
         which = f" (synthesis {number} of {every})" if every > 1 else ""
         message = f"a synthesis exceeded the time limit of {task.time_limit:g} s{which}"
-        return Outcome("timeout", task.rows("timeout", message))
-    if ended.how is End.MEMORY:
+        return TaskOutcome("timeout", task.rows("timeout", message))
+    if ended.how is CallEnd.MEMORY:
         most = (task.memory or 0) / MEGA
         return failure(task, f"it took {ended.peak_mb:.0f} MB of memory; its limit is {most:g} MB")
     return failure(task, cause(ended))

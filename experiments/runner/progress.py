@@ -23,7 +23,7 @@ from rich.text import Text
 
 from tutti.experiments.printable import complaint, printable
 from tutti.experiments.runner.pool import Running
-from tutti.experiments.runner.tasks import Outcome, Task
+from tutti.experiments.runner.tasks import Task, TaskOutcome
 from tutti.topologies.progress import listening
 
 PLAIN_SECONDS = 10.0
@@ -112,7 +112,7 @@ class Reporter:
         if self._bar is not None:
             self._bar.stop()
 
-    def finished(self, task: Task, outcome: Outcome) -> None:
+    def finished(self, task: Task, outcome: TaskOutcome) -> None:
         """Note how a task ended; failures and timeouts are written out."""
         self._left[task.names[-1]] -= len(task.sizes)
         self._fresh += len(task.sizes)

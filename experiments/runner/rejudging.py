@@ -23,7 +23,7 @@ import pyarrow as pa
 from tutti.experiments.runner.judge import MICRO, ProvenBound, bound_columns, too_fast
 from tutti.experiments.runner.results import current_row, to_table
 from tutti.experiments.runner.store import Store
-from tutti.experiments.runner.tasks import Outcome, Row, Task
+from tutti.experiments.runner.tasks import Row, Task, TaskOutcome
 from tutti.topologies.text import parse_topology
 
 TAKEN = frozenset({"ok", "timeout", "infeasible"})
@@ -59,7 +59,7 @@ def rejudge(store: Store, tasks: Sequence[Task]) -> int:
         document = documents.get(_name(str(task), task.sizes))
         if document is None or not _alike(document, task):
             continue
-        found = Outcome(document["status"], document["rows"])
+        found = TaskOutcome(document["status"], document["rows"])
         outcome = judged_again(task, found, bounds, common)
         if outcome is not None:
             store.save(task, outcome, document["time_limit"])
@@ -68,8 +68,8 @@ def rejudge(store: Store, tasks: Sequence[Task]) -> int:
 
 
 def judged_again(
-    task: Task, outcome: Outcome, bounds: Known, common: Mapping[str, Fraction]
-) -> Outcome | None:
+    task: Task, outcome: TaskOutcome, bounds: Known, common: Mapping[str, Fraction]
+) -> TaskOutcome | None:
     """Return an outcome with bounds of this code; None where a time is below its bound.
 
     Parameters
@@ -93,7 +93,7 @@ def judged_again(
         rows.append(row | bound_columns(row["time_us"], _larger(bounds[key], row, common.get(key))))
     if any(map(too_fast, rows)):
         return None
-    return Outcome("ok", rows, used)
+    return TaskOutcome("ok", rows, used)
 
 
 def _larger(bound: ProvenBound, row: Row, common: Fraction | None) -> ProvenBound:

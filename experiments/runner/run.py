@@ -16,7 +16,7 @@ import pandas as pd
 from rich.console import Console
 
 from tutti.experiments import plugins
-from tutti.experiments.runner.cluster import Cluster, check_address
+from tutti.experiments.runner.cluster import DaskCluster, check_address
 from tutti.experiments.runner.config import read_config
 from tutti.experiments.runner.judge import GAPS
 from tutti.experiments.runner.kept_schedules import schedule_path
@@ -29,7 +29,7 @@ from tutti.experiments.runner.rejudging import rejudge
 from tutti.experiments.runner.results import read_csv, read_rows
 from tutti.experiments.runner.store import Store
 from tutti.experiments.runner.study import REPORT, Study
-from tutti.experiments.runner.tasks import Outcome, Row, Task
+from tutti.experiments.runner.tasks import Row, Task, TaskOutcome
 from tutti.topologies.errors import InputError
 
 REGISTRY = Setting.registry
@@ -113,7 +113,7 @@ class Summary:
 
     @cached_property
     def gaps(self) -> pd.DataFrame:
-        """The gap table (`GapTable`) of a study that has gaps."""
+        """The gap table (`GapTableBuilder`) of a study that has gaps."""
         return read_csv(self.directory / GAPS)
 
 
@@ -253,9 +253,9 @@ def _perform(
     return False
 
 
-def _executor(where: str | int, setting: Setting, most: int) -> Cluster | Pool:
+def _executor(where: str | int, setting: Setting, most: int) -> DaskCluster | Pool:
     """Return what runs tasks: a cluster, of which at most so many workers are started here, or processes."""
-    return Cluster(where, setting, most) if isinstance(where, str) else Pool(where, setting)
+    return DaskCluster(where, setting, most) if isinstance(where, str) else Pool(where, setting)
 
 
 def _bounds(store: Store, study: Study, todo: Iterable[Task]) -> dict[str, Any]:
@@ -265,7 +265,7 @@ def _bounds(store: Store, study: Study, todo: Iterable[Task]) -> dict[str, Any]:
     return {key: bound for _, outcome in store.outcomes(related) for key, bound in outcome.bounds.items()}
 
 
-def _whole(store: Store, task: Task, last: Outcome) -> Outcome:
+def _whole(store: Store, task: Task, last: TaskOutcome) -> TaskOutcome:
     """Return what became of a task, decided by its last part, and keep it in the place of its parts."""
     if not divided(task):
         return last
@@ -276,7 +276,7 @@ def _whole(store: Store, task: Task, last: Outcome) -> Outcome:
     return outcome
 
 
-def _save(store: Store, task: Task, outcome: Outcome) -> None:
+def _save(store: Store, task: Task, outcome: TaskOutcome) -> None:
     try:
         store.save(task, outcome, task.time_limit)
     except OSError as error:

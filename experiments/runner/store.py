@@ -20,12 +20,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tutti.experiments.runner.judge import GAPS, INSTANCE, GapTable, ProvenBound
+from tutti.experiments.runner.judge import GAPS, INSTANCE, GapTableBuilder, ProvenBound
 from tutti.experiments.runner.kept_schedules import drop_damaged, drop_schedules, keep_file, schedule_path
 from tutti.experiments.runner.manifest import MANIFEST, code_digest, read_manifest
 from tutti.experiments.runner.results import CSV, tables, write_csv
 from tutti.experiments.runner.study import Study
-from tutti.experiments.runner.tasks import Outcome, Row, Task
+from tutti.experiments.runner.tasks import Row, Task, TaskOutcome
 from tutti.topologies.errors import InputError
 from tutti.topologies.files import drop_drafts, read_text, replacing
 
@@ -61,7 +61,7 @@ were last read. One process alone has it, so that no memory is shared and a netw
 written is on the disk."""
 
 
-class Entry(NamedTuple):
+class TaskRecord(NamedTuple):
     """What became of a task: when, how, under which limit in seconds, and its schedule's content hash."""
 
     made: float
@@ -112,7 +112,7 @@ class Store:
         """Where schedules go."""
         return self.directory / SCHEDULES
 
-    def save(self, task: Task, outcome: Outcome, limit: float | None) -> None:
+    def save(self, task: Task, outcome: TaskOutcome, limit: float | None) -> None:
         """Write what became of a task, all or nothing, to the disk."""
         document = {
             "task": str(task),
@@ -127,12 +127,12 @@ class Store:
         with self._said():
             self._insert(task.key, time.time(), document)
 
-    def load(self, task: Task) -> Outcome | None:
+    def load(self, task: Task) -> TaskOutcome | None:
         """Return what became of a task earlier, None if nothing did."""
         found = self._table.execute("SELECT document FROM tasks WHERE key = ?", (task.key,)).fetchone()
         return None if found is None else _outcome(json.loads(found[0]))
 
-    def outcomes(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Outcome]]:
+    def outcomes(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, TaskOutcome]]:
         """Yield the tasks that ended, with what became of them."""
         for task in tasks:
             outcome = self.load(task)
@@ -147,11 +147,11 @@ class Store:
         for key, made, document in self._table.execute("SELECT key, made, document FROM tasks"):
             yield key, made, json.loads(document)
 
-    def entry(self, task: Task) -> Entry | None:
+    def entry(self, task: Task) -> TaskRecord | None:
         """Return what is known of a task without its rows, None if nothing is."""
         query = "SELECT made, status, time_limit, schedule FROM tasks WHERE key = ?"
         found = self._table.execute(query, (task.key,)).fetchone()
-        return found and Entry(*found)
+        return found and TaskRecord(*found)
 
     def damaged(self) -> list[str]:
         """Remove what is not as it was written, and return what each was: its task is not done then.
@@ -197,7 +197,7 @@ class Store:
 
     def arrange(self, study: Study) -> dict[str, Any]:
         """Write the tables and remove the schedules that are not to be kept; return what is counted."""
-        kept, gaps = _Kept(study.keep_schedules), GapTable()
+        kept, gaps = _Kept(study.keep_schedules), GapTableBuilder()
         counted = {name: Counter[str]() for name in study.counted}
         with tables(self.directory, study.columns) as write:
             for rows in study.arrange(study.tasks, self.outcomes):
@@ -302,9 +302,9 @@ def _reason(error: sqlite3.Error, path: Path) -> Exception:
     return OSError(number, os.strerror(number), str(path))
 
 
-def _outcome(document: Mapping[str, Any]) -> Outcome:
+def _outcome(document: Mapping[str, Any]) -> TaskOutcome:
     bounds = {key: ProvenBound(Fraction(s), kind) for key, (s, kind) in document["bounds"].items()}
-    return Outcome(document["status"], document["rows"], bounds, document["trace"])
+    return TaskOutcome(document["status"], document["rows"], bounds, document["trace"])
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from tutti.experiments.runner.results import COLUMNS
-from tutti.experiments.runner.tasks import Outcome, Row, Task
+from tutti.experiments.runner.tasks import Row, Task, TaskOutcome
 
 REPORT = "report.html"
 """What every kind's report is called."""
-Outcomes = Callable[[Iterable[Task]], Iterator[tuple[Task, Outcome]]]
+Outcomes = Callable[[Iterable[Task]], Iterator[tuple[Task, TaskOutcome]]]
 """Gives those of some tasks that ended, with what became of them."""
 
 

@@ -293,7 +293,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TaskOutcome:
     """What became of a task.
 
     Parameters
@@ -356,7 +356,7 @@ class Workplace:
     topology: Callable[[str], Topology] = _parsed
 
 
-def perform(task: Task, place: Workplace) -> Outcome:
+def perform(task: Task, place: Workplace) -> TaskOutcome:
     """Run a task; whatever the method raises becomes its rows.
 
     Raises
@@ -375,19 +375,19 @@ def perform(task: Task, place: Workplace) -> Outcome:
         rows = _judge(task, result, place.bounds)
     except (Unsupported, NoSchedule) as outcome:
         status = next(status for kind, status in STATUS_OF.items() if isinstance(outcome, kind))
-        return Outcome(status, task.rows(status, str(outcome)))
+        return TaskOutcome(status, task.rows(status, str(outcome)))
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 (a method's fault is a row)
         return failure(task, _one_line(error), traceback.format_exc())
     new = {key: bound for key, bound in place.bounds.items() if key not in known}
     if place.keep is not None:
         digest = place.keep(result.schedule)
         rows = [{**row, "schedule": digest} for row in rows]
-    return Outcome("ok", rows, new)
+    return TaskOutcome("ok", rows, new)
 
 
-def failure(task: Task, message: str, trace: str = "") -> Outcome:
+def failure(task: Task, message: str, trace: str = "") -> TaskOutcome:
     """Return the outcome of a task that did not finish through a fault."""
-    return Outcome("failed", task.rows("failed", message), {}, trace)
+    return TaskOutcome("failed", task.rows("failed", message), {}, trace)
 
 
 def _synthesize(task: Task, method: Method, topology: Topology, place: Workplace) -> Synthesized:

@@ -48,7 +48,7 @@ class Frame:
 
 
 @dataclass(frozen=True)
-class Layout:
+class NodeLayout:
     """Places of nodes.
 
     Parameters
@@ -63,7 +63,7 @@ class Layout:
     frames: tuple[Frame, ...] = ()
 
 
-def layout(topology: Topology) -> Layout:
+def layout(topology: Topology) -> NodeLayout:
     """Return where each node of a network stands; the same for the same network.
 
     Examples
@@ -75,7 +75,7 @@ def layout(topology: Topology) -> Layout:
     hosts = _hosts(topology)
     if hosts is None:
         every = np.arange(topology.num_nodes)
-        return Layout(_block(topology, every, np.zeros(topology.num_nodes, np.bool_), MOST_COLUMNS))
+        return NodeLayout(_block(topology, every, np.zeros(topology.num_nodes, np.bool_), MOST_COLUMNS))
     return _in_frames(topology, hosts)
 
 
@@ -92,7 +92,7 @@ def _hosts(topology: Topology) -> Int64Array | None:
     return np.where(np.isin(told, ranks), told, NONE).astype(np.int64)
 
 
-def _in_frames(topology: Topology, hosts: Int64Array) -> Layout:
+def _in_frames(topology: Topology, hosts: Int64Array) -> NodeLayout:
     """Place each host's nodes, then the hosts as if each were a rank, then the switches outside."""
     names = np.unique(hosts[: topology.num_ranks])
     away = hosts[topology.source] != hosts[topology.target]
@@ -116,7 +116,7 @@ def _in_frames(topology: Topology, hosts: Int64Array) -> Layout:
         Frame(_point(middle - half), _point(middle + half), int(name))
         for name, middle in zip(names, middles, strict=True)
     ]
-    return Layout(at, tuple(frames))
+    return NodeLayout(at, tuple(frames))
 
 
 def _apart(at: FloatArray, size: FloatArray) -> FloatArray:

@@ -8,14 +8,14 @@ and `milp_statistics` say what comes of it, `report` and `charts` show it. The s
 """
 
 from tutti.experiments.solver_study.config import StudyConfig, is_study, read_study
-from tutti.experiments.solver_study.instances import MODELS, Instance, LinearModel
+from tutti.experiments.solver_study.instances import MODELS, LinearModel, SolverInstance
 from tutti.experiments.solver_study.models import find_model
 from tutti.experiments.solver_study.run import run_study
 
 __all__ = [
     "MODELS",
-    "Instance",
     "LinearModel",
+    "SolverInstance",
     "StudyConfig",
     "find_model",
     "is_study",

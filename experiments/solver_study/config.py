@@ -141,7 +141,7 @@ class StudyDocument(Table):
 
 
 @dataclass(frozen=True)
-class Entrant:
+class SolverEntrant:
     """A solver of the study, its options checked.
 
     Parameters
@@ -165,7 +165,7 @@ class Entrant:
 
 
 @dataclass(frozen=True)
-class Program:
+class StudyProgram:
     """A program of the study.
 
     Parameters
@@ -214,8 +214,8 @@ class StudyConfig:
     path: str
     text: str
     name: str
-    programs: tuple[Program, ...]
-    solvers: tuple[Entrant, ...]
+    programs: tuple[StudyProgram, ...]
+    solvers: tuple[SolverEntrant, ...]
     memory_limit: float | None
     workers: int | None
     scheduler: str | None
@@ -264,12 +264,14 @@ def read_study(path: Path | str) -> StudyConfig:
     )
 
 
-def _programs(tables: tuple[Placed[InstanceTable], ...], study: StudyTable, path: str) -> tuple[Program, ...]:
+def _programs(
+    tables: tuple[Placed[InstanceTable], ...], study: StudyTable, path: str
+) -> tuple[StudyProgram, ...]:
     """Return the programs, each with its own seeds and limit or those of the study."""
     seeds = _seeds(study.seeds, f"{path}: [study]")
     limit = _limit(study.time_limit, parse_time, f"{path}: [study]: time_limit")
     return tuple(
-        Program(
+        StudyProgram(
             placed.where,
             model_text(table.model, table.options),
             table.topology.strip(),
@@ -303,11 +305,11 @@ def _seeds(seeds: list[int], where: str) -> tuple[int, ...]:
     return tuple(seeds)
 
 
-def _entrants(tables: tuple[Placed[SolverTable], ...]) -> tuple[Entrant, ...]:
-    found: dict[str, Entrant] = {}
+def _entrants(tables: tuple[Placed[SolverTable], ...]) -> tuple[SolverEntrant, ...]:
+    found: dict[str, SolverEntrant] = {}
     for placed in tables:
         table = placed.table
-        entrant = Entrant(table.label or table.name, table.name, table.options)
+        entrant = SolverEntrant(table.label or table.name, table.name, table.options)
         if entrant.label in found:
             raise InputError(f"{placed.where}: label '{entrant.label}' occurs twice; give each its own label")
         _check(entrant, placed.where)
@@ -315,7 +317,7 @@ def _entrants(tables: tuple[Placed[SolverTable], ...]) -> tuple[Entrant, ...]:
     return tuple(found.values())
 
 
-def _check(entrant: Entrant, where: str) -> None:
+def _check(entrant: SolverEntrant, where: str) -> None:
     """Refuse a solver that nobody knows, and options that it does not take."""
     if entrant.solver not in BACKENDS:
         raise InputError(f"{where}: unknown solver '{entrant.solver}'{suggestion(entrant.solver, BACKENDS)}")

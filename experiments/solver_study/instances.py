@@ -39,7 +39,7 @@ def _nothing(values: FloatArray | None, duals: FloatArray | None) -> Bounds:
 
 
 @dataclass(frozen=True, eq=False)
-class Instance:
+class SolverInstance:
     """A linear or mixed-integer program, ready to be solved.
 
     Parameters
@@ -91,7 +91,7 @@ class LinearModel:
     summary: str
     kind: Kind
     builder: str
-    build: Callable[[Topology], Instance]
+    build: Callable[[Topology], SolverInstance]
     entries: Callable[[Topology], int]
 
     def memory(self, topology: Topology) -> int:
@@ -106,19 +106,19 @@ def timed(build: Callable[[], Any]) -> tuple[Any, float]:
     return made, watch.seconds
 
 
-def _bfb(topology: Topology) -> Instance:
+def _bfb(topology: Topology) -> SolverInstance:
     from tutti.experiments.solver_study.programs import whole_matrices
 
     return _counted(topology, lambda: whole_matrices(topology))
 
 
-def _bfb_pyomo(topology: Topology) -> Instance:
+def _bfb_pyomo(topology: Topology) -> SolverInstance:
     from tutti.experiments.solver_study.programs import whole_model
 
     return _counted(topology, lambda: compile_model(whole_model(topology)))
 
 
-def _counted(topology: Topology, build: Callable[[], CompiledModel]) -> Instance:
+def _counted(topology: Topology, build: Callable[[], CompiledModel]) -> SolverInstance:
     from tutti.experiments.solver_study.programs import whole_optimum
     from tutti.models.bfb.method import METHOD
     from tutti.schedules.method import Problem
@@ -126,17 +126,17 @@ def _counted(topology: Topology, build: Callable[[], CompiledModel]) -> Instance
     METHOD.supports(Problem(topology, collective(Kind.ALLGATHER, topology.num_ranks)), METHOD.options())
     whole_optimum(topology)  # its kernels compile here, if they must, and not in the measured time
     compiled, seconds = timed(build)
-    return Instance(compiled, seconds, whole_optimum(topology), "counting, exact")
+    return SolverInstance(compiled, seconds, whole_optimum(topology), "counting, exact")
 
 
-def _routing(topology: Topology) -> Instance:
+def _routing(topology: Topology) -> SolverInstance:
     from tutti.experiments.solver_study.programs import routing_matrices, routing_optimum
 
     compiled, seconds = timed(lambda: routing_matrices(topology))
-    return Instance(compiled, seconds, routing_optimum(topology), "bottleneck cut, exact")
+    return SolverInstance(compiled, seconds, routing_optimum(topology), "bottleneck cut, exact")
 
 
-def _all_to_all(topology: Topology) -> Instance:
+def _all_to_all(topology: Topology) -> SolverInstance:
     from tutti.models.all_to_all.demand import Demand
     from tutti.models.all_to_all.optimum import FlowProgram
 
@@ -146,7 +146,7 @@ def _all_to_all(topology: Topology) -> Instance:
     def certify(values: FloatArray | None, duals: FloatArray | None) -> Bounds:
         return _rate_bounds(program, values, duals)
 
-    return Instance(program.compiled, program.build_s, None, "lengths and a flow, in integers", certify)
+    return SolverInstance(program.compiled, program.build_s, None, "lengths and a flow, in integers", certify)
 
 
 def _rate_bounds(program: FlowProgram, values: FloatArray | None, duals: FloatArray | None) -> Bounds:
@@ -164,7 +164,7 @@ def _rate_bounds(program: FlowProgram, values: FloatArray | None, duals: FloatAr
     return unit / slowest, unit / fastest
 
 
-def _allreduce(topology: Topology) -> Instance:
+def _allreduce(topology: Topology) -> SolverInstance:
     from tutti.models.allreduce import allreduce_optimum
     from tutti.models.allreduce.model import allreduce_model
 
@@ -177,7 +177,9 @@ def _allreduce(topology: Topology) -> Instance:
         fastest = max(topology.bandwidth)
         return 1 / (optimum.upper * fastest), 1 / (optimum.lower * fastest)
 
-    return Instance(compiled, seconds, None, "cuts and trees, in integers", lambda values, duals: proven())
+    return SolverInstance(
+        compiled, seconds, None, "cuts and trees, in integers", lambda values, duals: proven()
+    )
 
 
 def _flow_entries(topology: Topology) -> int:

@@ -21,7 +21,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from scipy.sparse import csr_array
 
-from tutti.experiments.solver_study.instances import Bounds, Instance, LinearModel, timed
+from tutti.experiments.solver_study.instances import Bounds, LinearModel, SolverInstance, timed
 from tutti.models.solvers import CompiledModel, HighsOptions, SolutionStatus, compile_model, solve
 from tutti.schedules.collective import Kind, collective
 from tutti.schedules.method import Problem
@@ -192,9 +192,9 @@ class SteppedProgram(Options):
 
     def instance(self, topology: Topology) -> Any:
         """Return chunks and links; raises where there are switches."""
-        from tutti.models.sccl.instance import Instance as Chunked
+        from tutti.models.sccl.instance import ScclInstance
 
-        chunked = Chunked(topology, collective(Kind.ALLGATHER, topology.num_ranks), self.chunks)
+        chunked = ScclInstance(topology, collective(Kind.ALLGATHER, topology.num_ranks), self.chunks)
         _ = chunked.capacity
         return chunked
 
@@ -206,17 +206,17 @@ class ChunkedProgram(SteppedProgram):
     steps: int = dataclasses.field(default=0, init=False)
 
 
-def _checked(compiled: CompiledModel, seconds: float, proven: Fraction | None) -> Instance:
+def _checked(compiled: CompiledModel, seconds: float, proven: Fraction | None) -> SolverInstance:
     """Return an instance whose optimum is bounded by what is proven and by what answers are worth."""
 
     def certify(values: FloatArray | None, duals: FloatArray | None) -> Bounds:
         reached = None if values is None else worth(compiled, values)
         return (reached, proven) if compiled.maximize else (proven, reached)
 
-    return Instance(compiled, seconds, None, CHECKED, certify)
+    return SolverInstance(compiled, seconds, None, CHECKED, certify)
 
 
-def _routing(topology: Topology, options: TacclProgram) -> Instance:
+def _routing(topology: Topology, options: TacclProgram) -> SolverInstance:
     """Return equations 1 to 15; where all sends take the same, every time is a whole number of them.
 
     That loses no optimum: with the paths fixed, the earliest starts are such numbers. So all columns are
@@ -250,12 +250,12 @@ def _horizon(costs: Any) -> float:
     return float(first[1]) if costs.alike else float(first[1]) + SLACK
 
 
-def _scheduling(topology: Topology, options: TacclProgram) -> Instance:
+def _scheduling(topology: Topology, options: TacclProgram) -> SolverInstance:
     """Return equations 16 to 21 for the greedy routing in the order of the heuristic."""
     from tutti.models.taccl.ordering import ordered
     from tutti.models.taccl.routing import greedy_routing
-    from tutti.models.taccl.scheduling import Order, SchedulingModel
-    from tutti.models.taccl.transfers import Transfers
+    from tutti.models.taccl.scheduling import SchedulingModel, TransferOrder
+    from tutti.models.taccl.transfers import RoutedTransfers
 
     costs = options.costs(topology)
     first = greedy_routing(costs)
@@ -264,15 +264,15 @@ def _scheduling(topology: Topology, options: TacclProgram) -> Instance:
             f"model taccl-scheduling needs a greedy routing; the symmetry of {topology.name} leaves none: "
             "give it symmetry=false"
         )
-    times = ordered(Transfers.spreading(costs.demand, first[0]), 0, 0, np.random.default_rng(0))
-    order = Order(times, options.settings.contiguity)
+    times = ordered(RoutedTransfers.spreading(costs.demand, first[0]), 0, 0, np.random.default_rng(0))
+    order = TransferOrder(times, options.settings.contiguity)
     if not order.follows:
         raise Unsupported(f"taccl-scheduling: no link of {topology.name} carries two chunks; nothing to join")
     compiled, seconds = timed(lambda: compile_model(SchedulingModel.of(order, SLACK).m))
     return _checked(compiled, seconds, None)
 
 
-def _sccl(topology: Topology, options: SteppedProgram) -> Instance:
+def _sccl(topology: Topology, options: SteppedProgram) -> SolverInstance:
     """Return the fewest rounds of S steps for C chunks a shard."""
     import pyomo.environ as pyo
 
@@ -294,7 +294,7 @@ def _sccl(topology: Topology, options: SteppedProgram) -> Instance:
     return _checked(compiled, seconds, Fraction(max(chunked.least_rounds, steps)))
 
 
-def _teccl(topology: Topology, options: ChunkedProgram) -> Instance:
+def _teccl(topology: Topology, options: ChunkedProgram) -> SolverInstance:
     """Return the most reward within the epochs of a breadth-first schedule, each a send on the slowest link.
 
     That schedule's rounds are such epochs, so there is a solution. No demand is read before its chunk can be
@@ -302,7 +302,7 @@ def _teccl(topology: Topology, options: ChunkedProgram) -> Instance:
     """
     from tutti.models.sccl.search import breadth_first
     from tutti.models.teccl.epochs import SLOWEST, Epochs
-    from tutti.models.teccl.program import EpochProgram, EpochState
+    from tutti.models.teccl.program import EpochState, TecclProgram
 
     chunked = options.instance(topology)
     schedule = breadth_first(chunked)
@@ -315,13 +315,13 @@ def _teccl(topology: Topology, options: ChunkedProgram) -> Instance:
     epochs = Epochs(chunked, Fraction(2**20), SLOWEST)
 
     def made() -> CompiledModel:
-        program = EpochProgram(epochs, EpochState.start(epochs), rounds)
+        program = TecclProgram(epochs, EpochState.start(epochs), rounds)
         m = program.build()
         program.add_reward()
         return compile_model(m)
 
     compiled, seconds = timed(made)
-    earliest = EpochProgram(epochs, EpochState.start(epochs), rounds).earliest
+    earliest = TecclProgram(epochs, EpochState.start(epochs), rounds).earliest
     reads = [int(earliest[c, n]) for c, n in epochs.wanted]
     after = {k: sum(Fraction(1, e + 1) for e in range(k, rounds + 1)) for k in set(reads)}
     return _checked(compiled, seconds, Fraction(sum(after[k] for k in reads)) * (1 + ROUNDING))
@@ -364,7 +364,7 @@ class MixedModel:
     name: str
     summary: str
     options: type[Any]
-    build: Callable[[Topology, Any], Instance]
+    build: Callable[[Topology, Any], SolverInstance]
     entries: Callable[[Topology, Any], int]
 
     def given(self, text: str, options: Any) -> LinearModel:

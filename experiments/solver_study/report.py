@@ -40,8 +40,8 @@ from tutti.experiments.solver_study.statistics import (
     SHIFT,
     SIZES,
     TOLERANCE,
-    Choice,
-    Standing,
+    SolverChoice,
+    SolverStanding,
     building,
     by_solver,
     charged,
@@ -158,7 +158,7 @@ def _not_run(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
             yield row["method"], row["message"]
 
 
-def advice(choice: Choice) -> str:
+def advice(choice: SolverChoice) -> str:
     """Return in one sentence which solver to choose for a model and size, and why, as the data has it."""
     best = choice.lines[0]
     if not best.right:
@@ -169,7 +169,7 @@ def advice(choice: Choice) -> str:
     return f"{names}: {solved_text}, mean {seconds(best.mean_s)}{_compared(best, rest)}"
 
 
-def _compared(best: Standing, rest: Sequence[Standing]) -> str:
+def _compared(best: SolverStanding, rest: Sequence[SolverStanding]) -> str:
     if not rest:
         return ""
     following = rest[0]
@@ -178,7 +178,7 @@ def _compared(best: Standing, rest: Sequence[Standing]) -> str:
 
 
 @dataclass(frozen=True)
-class Line:
+class InstanceRow:
     """An instance: what it is, and what each solver took.
 
     Parameters
@@ -196,13 +196,13 @@ class Line:
     cells: tuple[tuple[str, str, str], ...]
 
 
-def _lines(rows: Sequence[Row], solvers: Sequence[str]) -> Iterator[Line]:
+def _lines(rows: Sequence[Row], solvers: Sequence[str]) -> Iterator[InstanceRow]:
     for (model, topology), own in programs_of(rows).items():
         sizes = [row["nonzeros"] for row in own if size_class(row)]
         cells = [_cell([row for row in own if row["method"] == solver]) for solver in solvers]
         solved_means = [mean for mean, *_ in cells if mean is not None]
         best = min(solved_means, default=None)
-        yield Line(
+        yield InstanceRow(
             model,
             topology,
             f"{sizes[0]:,.0f}" if sizes else "",

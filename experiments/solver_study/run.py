@@ -12,7 +12,7 @@ from tutti.experiments.runner.plan import task_key
 from tutti.experiments.runner.run import RunOptions, Summary, carry_out
 from tutti.experiments.runner.study import Outcomes, Study
 from tutti.experiments.runner.tasks import Row, Task, topology_digest
-from tutti.experiments.solver_study.config import COLUMNS, Program, StudyConfig, read_study
+from tutti.experiments.solver_study.config import COLUMNS, StudyConfig, StudyProgram, read_study
 from tutti.experiments.solver_study.milp_statistics import scored
 from tutti.experiments.solver_study.models import find_model, is_mixed
 from tutti.experiments.solver_study.tasks import StudyTask, judged
@@ -84,7 +84,7 @@ def make_tasks(config: StudyConfig, logs: Path | None) -> list[StudyTask]:
     return tasks
 
 
-def _check_kinds(programs: Sequence[Program]) -> None:
+def _check_kinds(programs: Sequence[StudyProgram]) -> None:
     """Refuse a study of both kinds of programs: their means have other shifts, their reports other charts."""
     kinds = {is_mixed(program.model): program for program in programs}
     if len(kinds) > 1:
@@ -94,7 +94,7 @@ def _check_kinds(programs: Sequence[Program]) -> None:
         )
 
 
-def _tasks_of(program: Program, config: StudyConfig, logs: Path | None) -> Iterator[StudyTask]:
+def _tasks_of(program: StudyProgram, config: StudyConfig, logs: Path | None) -> Iterator[StudyTask]:
     try:
         model = find_model(program.model)
         topology = parse_topology(program.topology)

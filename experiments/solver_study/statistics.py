@@ -89,7 +89,7 @@ def _missing(value: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class Standing:
+class SolverStanding:
     """How a solver did.
 
     Parameters
@@ -114,7 +114,7 @@ class Standing:
     worst_error: float | None
 
 
-def standings(rows: Iterable[Row]) -> list[Standing]:
+def standings(rows: Iterable[Row]) -> list[SolverStanding]:
     """Return a line a solver that ran, the best mean first."""
     rows = list(rows)
     shift = shift_of(rows)
@@ -131,9 +131,9 @@ def by_solver(rows: Iterable[Row]) -> dict[str, list[Row]]:
     return groups
 
 
-def _standing(name: str, rows: Sequence[Row], shift: float) -> Standing:
+def _standing(name: str, rows: Sequence[Row], shift: float) -> SolverStanding:
     errors = [row["relative_error"] for row in rows if not _missing(row.get("relative_error"))]
-    return Standing(
+    return SolverStanding(
         name,
         len(rows),
         sum(map(solved, rows)),
@@ -168,7 +168,7 @@ def problems_of(rows: Iterable[Row]) -> int:
 
 
 @dataclass(frozen=True)
-class Choice:
+class SolverChoice:
     """Whom to choose for a model and a size.
 
     Parameters
@@ -184,11 +184,11 @@ class Choice:
     model: str
     size: str
     instances: int
-    lines: tuple[Standing, ...]
+    lines: tuple[SolverStanding, ...]
     equals: tuple[str, ...]
 
 
-def choices(rows: Sequence[Row]) -> list[Choice]:
+def choices(rows: Sequence[Row]) -> list[SolverChoice]:
     """Return a choice for each model and size class that was run: most solved first, then least mean."""
     groups: dict[tuple[str, str], list[Row]] = {}
     sizes = _sizes(rows)
@@ -207,12 +207,12 @@ def _sizes(rows: Sequence[Row]) -> dict[tuple[str, str], str]:
     return {(row["model"], row["topology"]): size for row in rows if (size := size_class(row))}
 
 
-def _choice(model: str, size: str, rows: Sequence[Row]) -> Choice:
+def _choice(model: str, size: str, rows: Sequence[Row]) -> SolverChoice:
     lines = sorted(standings(rows), key=lambda s: (-s.right, s.mean_s))
     best = lines[0]
     near = max(SAME * best.mean_s, best.mean_s + LEAST_SECONDS)
     equals = tuple(s.solver for s in lines if s.right == best.right and s.mean_s <= near)
-    return Choice(model, size, len({row["topology"] for row in rows}), tuple(lines), equals)
+    return SolverChoice(model, size, len({row["topology"] for row in rows}), tuple(lines), equals)
 
 
 @dataclass(frozen=True)

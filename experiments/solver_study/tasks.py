@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from tutti.experiments.runner.tasks import Outcome, Row, Stopwatch, Task, Workplace, failure
-from tutti.experiments.solver_study.config import Entrant
-from tutti.experiments.solver_study.instances import Instance
+from tutti.experiments.runner.tasks import Row, Stopwatch, Task, TaskOutcome, Workplace, failure
+from tutti.experiments.solver_study.config import SolverEntrant
+from tutti.experiments.solver_study.instances import SolverInstance
 from tutti.experiments.solver_study.models import find_model, is_mixed
 from tutti.models.solvers import (
     CompiledModel,
@@ -74,7 +74,7 @@ class StudyTask(Task):
 
     model: str
     builder: str
-    entrant: Entrant
+    entrant: SolverEntrant
     order: int
     memory_limit: float | None
     log: Path | None
@@ -105,25 +105,25 @@ class StudyTask(Task):
         ]
 
 
-def perform(task: StudyTask, place: Workplace) -> Outcome:
+def perform(task: StudyTask, place: Workplace) -> TaskOutcome:
     """Run a task; whatever goes wrong becomes its row."""
     try:
         return _solve(task)
     except Unsupported as outcome:
-        return Outcome("unsupported", task.rows("unsupported", str(outcome)))
+        return TaskOutcome("unsupported", task.rows("unsupported", str(outcome)))
     except TuttiError as error:
         return failure(task, str(error), traceback.format_exc())
     except Exception as error:  # noqa: BLE001 (one solver's fault is one task's row)
         return failure(task, f"{type(error).__name__}: {error}".partition("\n")[0], traceback.format_exc())
 
 
-def _solve(task: StudyTask) -> Outcome:
+def _solve(task: StudyTask) -> TaskOutcome:
     log = None if task.log is None or not task.log.parent.is_dir() else task.log
     options = _options(task, log)
     try:
         backend = find_backend(task.entrant.solver, options.needs)
     except InputError as error:  # not installed: the study goes on without it
-        return Outcome("unsupported", task.rows("unsupported", str(error)))
+        return TaskOutcome("unsupported", task.rows("unsupported", str(error)))
     instance = _instance(task.model, task.topology)
     points: list[Progress] = []
     result = solve(instance.compiled.permuted(task.order), backend.name, options, trace=points.append)
@@ -138,7 +138,7 @@ def _solve(task: StudyTask) -> Outcome:
         row |= _mixed(instance.compiled, result, points, lower if instance.compiled.maximize else upper)
     row |= {name: str(value) for name, value in zip(EXACT, (lower, upper), strict=True) if value is not None}
     row["log"] = None if log is None else f"{log.parent.name}/{log.name}"
-    return Outcome(status, [row])
+    return TaskOutcome(status, [row])
 
 
 def _options(task: StudyTask, log: Path | None) -> SolverOptions:
@@ -151,11 +151,11 @@ def _options(task: StudyTask, log: Path | None) -> SolverOptions:
 
 
 @lru_cache(maxsize=1)
-def _instance(model: str, topology: str) -> Instance:
+def _instance(model: str, topology: str) -> SolverInstance:
     return find_model(model).build(parse_topology(topology))
 
 
-def _in_own_order(result: SolverResult, instance: Instance, order: int) -> SolverResult:
+def _in_own_order(result: SolverResult, instance: SolverInstance, order: int) -> SolverResult:
     """Return a permuted model's answer in the order of the model itself."""
     rows, columns = instance.compiled.orders(order)
     return replace(
@@ -176,7 +176,7 @@ def _status(result: SolverResult) -> tuple[str, str]:
     return ("timeout" if result.termination in LIMITS else "failed"), text
 
 
-def _measured(instance: Instance, result: SolverResult) -> dict[str, Any]:
+def _measured(instance: SolverInstance, result: SolverResult) -> dict[str, Any]:
     return {
         "solver": f"{result.solver} {result.version}",
         "termination": str(result.termination),

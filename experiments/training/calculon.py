@@ -103,7 +103,7 @@ class _System(_Part):
 
 
 @dataclass(frozen=True)
-class Job:
+class CalculonJob:
     """What the three files are together: a table, how it is run, and the network of each group."""
 
     workload: Workload
@@ -131,7 +131,7 @@ class _Curve:
 
 
 @dataclass(frozen=True)
-class _Step:
+class _BlockStep:
     """A step of a block: operations and bytes of forward, input gradient and weight gradient."""
 
     flops: tuple[float, float, float]
@@ -152,11 +152,11 @@ class _Machine:
         both = ((self.matrix if matrix else self.vector).seconds(flops), self.memory.seconds(read))
         return max(both) if self.roofline else sum(both)
 
-    def step(self, step: _Step, number: int) -> float:
+    def step(self, step: _BlockStep, number: int) -> float:
         return self.seconds(step.flops[number], step.read[number], step.matrix)
 
 
-def read_calculon(model: Path | str, system: Path | str, execution: Path | str) -> Job:
+def read_calculon(model: Path | str, system: Path | str, execution: Path | str) -> CalculonJob:
     """Return the job that three files describe.
 
     Raises
@@ -188,14 +188,14 @@ def read_calculon(model: Path | str, system: Path | str, execution: Path | str) 
         "pp": _network(place, run.pipeline_par_net, 2, system),
         "dp": _network(place, run.data_par_net, groups.dp, system, run.optimizer_sharding),
     }
-    layers = _Block(shape, run, _machine(place, run.datatype, system)).layers()
+    layers = _TransformerBlock(shape, run, _machine(place, run.datatype, system)).layers()
     boundary = Fraction(BYTES[run.datatype] * run.microbatch_size * shape.seq_size * shape.hidden)
     chunks = run.pipeline_interleaving
     workload = Workload(
         Path(model).stem, layers * shape.num_blocks, groups, microbatches, boundary, chunks, "Calculon"
     )
     schedule = "interleaved" if chunks > 1 else "1f1b"
-    return Job(workload, Plan(Fraction(0), schedule, overlap=run.data_par_overlap), networks)
+    return CalculonJob(workload, Plan(Fraction(0), schedule, overlap=run.data_par_overlap), networks)
 
 
 def _table(kind: type[Any], path: Path | str) -> Any:
@@ -242,7 +242,7 @@ def _network(place: _System, tier: int, ranks: int, where: Path | str, sharded: 
     return Formula(found, f"{where}: networks[{tier}]")
 
 
-class _Block:
+class _TransformerBlock:
     """A transformer block as Calculon takes it apart; `a` numbers are activations of a microbatch."""
 
     def __init__(self, shape: _Model, run: _Execution, machine: _Machine) -> None:
@@ -257,7 +257,7 @@ class _Block:
         """Return its rows: norm, core and rest of attention and of the feed forward part."""
         return (*self._half("attention", self._attention()), *self._half("feed forward", self._feed()))
 
-    def _half(self, name: str, core: list[_Step]) -> tuple[Layer, ...]:
+    def _half(self, name: str, core: list[_BlockStep]) -> tuple[Layer, ...]:
         """Return three rows: what comes before the gathering, the core, what follows the sum."""
         full, redo = self.run.activation_recompute == "full", self.run.activation_recompute == "attn_only"
         before = [self._fork(self.outside, 2), self._norm()]
@@ -300,7 +300,7 @@ class _Block:
             self.activations * (self.tp - 1) / self.tp, 2 * self.activations * self.bytes
         )
 
-    def _row(self, name: str, steps: list[_Step], full: bool, redo: bool = False) -> Layer:
+    def _row(self, name: str, steps: list[_BlockStep], full: bool, redo: bool = False) -> Layer:
         machine, shards = self.machine, self.run.data_par if self.run.optimizer_sharding else 1
         again = [step for step in steps if full or (redo and step.core)]
         seconds = [sum(machine.step(step, number) for step in steps) for number in range(3)]
@@ -316,7 +316,7 @@ class _Block:
             name, Pass(seconds[0]), Pass(seconds[1]), Pass(seconds[2], reduced), recompute, update=update
         )
 
-    def _attention(self) -> list[_Step]:
+    def _attention(self) -> list[_BlockStep]:
         shape, tp = self.shape, self.tp
         inside = shape.attn_heads * shape.attn_size // tp
         heads, length = self.run.microbatch_size * shape.attn_heads // tp, shape.seq_size
@@ -331,42 +331,42 @@ class _Block:
             self._linear(inside, shape.hidden),
         ]
 
-    def _feed(self) -> list[_Step]:
+    def _feed(self) -> list[_BlockStep]:
         inside = self.shape.feedforward // self.tp
         gelu = self._elementwise(inside * self.tokens, 8, 13)
         return [self._linear(self.shape.hidden, inside), gelu, self._linear(inside, self.shape.hidden)]
 
-    def _linear(self, inward: int, out: int) -> _Step:
+    def _linear(self, inward: int, out: int) -> _BlockStep:
         flops, weights = 2.0 * self.tokens * inward * out, inward * out
         read = self.bytes * (self.tokens * (inward + out) + weights)
-        return _Step((flops,) * 3, (read,) * 3, weights, matrix=True)
+        return _BlockStep((flops,) * 3, (read,) * 3, weights, matrix=True)
 
-    def _product(self, count: int, rows: int, inner: int, columns: int, core: bool = False) -> _Step:
+    def _product(self, count: int, rows: int, inner: int, columns: int, core: bool = False) -> _BlockStep:
         flops = 2.0 * count * rows * inner * columns
         read = self.bytes * count * (rows * inner + inner * columns + rows * columns)
-        return _Step((flops, 2 * flops, 0), (read, read, 0), matrix=True, core=core)
+        return _BlockStep((flops, 2 * flops, 0), (read, read, 0), matrix=True, core=core)
 
-    def _elementwise(self, size: int, forward: int, backward: int, core: bool = False) -> _Step:
+    def _elementwise(self, size: int, forward: int, backward: int, core: bool = False) -> _BlockStep:
         read = 2 * self.bytes * size
-        return _Step((forward * size, backward * size, 0), (read, read, 0), core=core)
+        return _BlockStep((forward * size, backward * size, 0), (read, read, 0), core=core)
 
-    def _dropout(self, size: int, core: bool = False) -> _Step:
+    def _dropout(self, size: int, core: bool = False) -> _BlockStep:
         """Return it; its mask is a byte a number."""
         read = 2 * self.bytes * size + size
-        return _Step((size, size, 0), (read, read, 0), core=core)
+        return _BlockStep((size, size, 0), (read, read, 0), core=core)
 
-    def _norm(self) -> _Step:
+    def _norm(self) -> _BlockStep:
         size, weights = self.outside, 2 * self.shape.hidden
         read = self.bytes * (2 * size + weights)
-        return _Step((9 * size, 14 * size, 7 * size), (read,) * 3, weights)
+        return _BlockStep((9 * size, 14 * size, 7 * size), (read,) * 3, weights)
 
-    def _residual(self) -> _Step:
+    def _residual(self) -> _BlockStep:
         size = self.outside
         read = 3 * self.bytes * size
-        return _Step((size, 2 * size, 0), (read, read, 0))
+        return _BlockStep((size, 2 * size, 0), (read, read, 0))
 
-    def _fork(self, size: int, users: int) -> _Step:
-        return _Step((0, users * size, 0), (0, self.bytes * size * (users + 1), 0))
+    def _fork(self, size: int, users: int) -> _BlockStep:
+        return _BlockStep((0, users * size, 0), (0, self.bytes * size * (users + 1), 0))
 
 
 def _then(one: Pass, what: Communication | None, touch: float = 0.0) -> Pass:

@@ -31,7 +31,7 @@ BOUND = "bound"
 """Stands for a method: every collective takes as long as is proven."""
 
 
-class Network(Protocol):
+class GroupNetwork(Protocol):
     """What a group's collectives run on."""
 
     @property

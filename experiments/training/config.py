@@ -23,10 +23,10 @@ from tutti.experiments.runner.config import (
     read_tables,
 )
 from tutti.experiments.training.calculon import read_calculon
-from tutti.experiments.training.clock import BOUND, Formula, Network, Scheduled
+from tutti.experiments.training.clock import BOUND, Formula, GroupNetwork, Scheduled
 from tutti.experiments.training.device import find_device
 from tutti.experiments.training.iteration import Plan, check_length, stage_order
-from tutti.experiments.training.models import Load, find_model
+from tutti.experiments.training.models import TrainingSetup, find_model
 from tutti.experiments.training.simai import read_simai
 from tutti.experiments.training.workload import GROUPS, SEND, Parallelism, Workload, check_groups
 from tutti.schedules.collective import KINDS
@@ -101,7 +101,7 @@ class JobTable(Table):
     overlap: bool = True
 
 
-class MethodTable(Table):
+class TrainingMethodTable(Table):
     """``[[method]]``: who makes the schedules; `others` says who makes those of some kinds.
 
     `networks` takes the place of the jobs', `jobs` are shell patterns of their names.
@@ -130,14 +130,14 @@ class StatedTable(Table):
     note: str = ""
 
 
-class RunTable(Table):
+class TrainingRunTable(Table):
     """``[run]``: where it runs."""
 
     workers: int | None = None
     scheduler: str | None = None
 
 
-class Document(Table):
+class TrainingDocument(Table):
     """The whole file, its tables not yet read."""
 
     name: str
@@ -173,14 +173,14 @@ class Entrant:
     """A method, and what it is for: as its table."""
 
     label: str
-    table: MethodTable
+    table: TrainingMethodTable
     formula: Formula | None
 
     def does(self, job: str) -> bool:
         """Whether it takes part in a job."""
         return any(fnmatchcase(job, pattern) for pattern in self.table.jobs)
 
-    def on(self, job: Job) -> dict[str, Network]:
+    def on(self, job: Job) -> dict[str, GroupNetwork]:
         """Return the network of each group; groups with the same text share one.
 
         Raises
@@ -246,7 +246,7 @@ def read_training(path: Path | str) -> TrainingConfig:
         If a file can't be read, a table or key is wrong, or a job's groups don't fit its ranks or networks.
     """
     where, text = str(path), read_text(path)
-    document = read_table(Document, parse_toml(text, where), where)
+    document = read_table(TrainingDocument, parse_toml(text, where), where)
     load_plugins(document.plugins, where)
     if not re.fullmatch(r"\w[\w.-]*", document.name):
         raise InputError(f"{where}: name '{document.name}' must be letters, digits, '_', '.' and '-'")
@@ -255,7 +255,8 @@ def read_training(path: Path | str) -> TrainingConfig:
         for placed in read_tables(JobTable, document.job, where, "job")
     ]
     entrants = [
-        _placed(placed, _entrant) for placed in read_tables(MethodTable, document.method, where, "method")
+        _placed(placed, _entrant)
+        for placed in read_tables(TrainingMethodTable, document.method, where, "method")
     ]
     stated = read_tables(StatedTable, document.stated, where, "stated")
     _refuse_twice([job.name for job in jobs], f"{where}: [[job]]: name")
@@ -271,7 +272,7 @@ def read_training(path: Path | str) -> TrainingConfig:
                 raise InputError(f"{where}: job '{job.name}', method {entrant.label}: {error}") from error
     for placed in stated:
         _placed(placed, _check_stated, jobs, entrants)
-    run = read_table(RunTable, document.run, f"{where}: [run]")
+    run = read_table(TrainingRunTable, document.run, f"{where}: [run]")
     claims = tuple(placed.table for placed in stated)
     return TrainingConfig(
         where, text, document.name, tuple(jobs), tuple(entrants), claims, run.workers, run.scheduler
@@ -300,7 +301,7 @@ def _job(table: JobTable, folder: Path) -> Job:
     groups = _groups(table.parallel)
     if table.model is not None:
         device = find_device(table.device, table.efficiency)
-        load = Load(groups, device, table.batch, table.sequence, table.recompute, table.number)
+        load = TrainingSetup(groups, device, table.batch, table.sequence, table.recompute, table.number)
         workload = find_model(table.model).workload(load, table.microbatches, table.chunks)
     elif table.simai is not None:
         workload = read_simai(folder / table.simai, groups if table.parallel else None)
@@ -339,7 +340,7 @@ def _groups(given: Mapping[str, int]) -> Parallelism:
     return Parallelism(**given)
 
 
-def _entrant(table: MethodTable) -> Entrant:
+def _entrant(table: TrainingMethodTable) -> Entrant:
     for kind, name in table.others.items():
         if kind not in KINDS:
             raise InputError(f"others: unknown collective '{kind}'{suggestion(kind, KINDS)}")

@@ -10,7 +10,7 @@ from tutti.topologies.errors import InputError, suggestion
 
 
 @dataclass(frozen=True)
-class Device:
+class Accelerator:
     """Peaks, and the share of the arithmetic one that large products reach.
 
     Parameters
@@ -53,7 +53,7 @@ DEVICES = {
 """FLOPS (16 bits, dense) and bytes/s of the vendors' data sheets; SXM parts."""
 
 
-def find_device(name: str, efficiency: float = 0.5) -> Device:
+def find_device(name: str, efficiency: float = 0.5) -> Accelerator:
     """Return a device by its name.
 
     Raises
@@ -63,4 +63,4 @@ def find_device(name: str, efficiency: float = 0.5) -> Device:
     """
     if name not in DEVICES:
         raise InputError(f"unknown device '{name}'{suggestion(name, DEVICES)}")
-    return Device(*DEVICES[name], efficiency)
+    return Accelerator(*DEVICES[name], efficiency)

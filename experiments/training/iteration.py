@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import NamedTuple
 
-from tutti.experiments.training.simulation import MOST_OPERATIONS, Operation, Program
+from tutti.experiments.training.simulation import MOST_OPERATIONS, Operation, OperationGraph
 from tutti.experiments.training.workload import (
     GROUPS,
     NOTHING,
@@ -144,7 +144,7 @@ def iterate(workload: Workload, clock: Clock, networks: Callable[[str], Hashable
     reduced = any(_waits(one) for one in workload.communications)
     tried = BUCKETS if plan.bucket is None and plan.overlap and reduced else (plan.bucket or Fraction(0),)
     programs = {
-        bucket: Program(operations(workload, clock, networks, replace(plan, bucket=bucket)))
+        bucket: OperationGraph(operations(workload, clock, networks, replace(plan, bucket=bucket)))
         for bucket in tried
     }
     played = {bucket: program.play() for bucket, program in programs.items()}

@@ -9,7 +9,7 @@ Collectives, bytes of M: tensor parallel, an allreduce of the activations after 
 forward part, forward and backward (Megatron-LM, arXiv 1909.08053); expert parallel, an all-to-all of the
 tokens, k times each, before and after the experts, forward and backward (GShard, arXiv 2006.16668); data
 parallel, an allreduce of the gradients; fsdp, an allgather of the weights before forward and before backward
-and a reduce-scatter of the gradients (ZeRO-3, arXiv 1910.02054). A number has `Load.number` bytes.
+and a reduce-scatter of the gradients (ZeRO-3, arXiv 1910.02054). A number has `TrainingSetup.number` bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from tutti.experiments.training.device import Device
+from tutti.experiments.training.device import Accelerator
 from tutti.experiments.training.workload import NOTHING, Communication, Layer, Parallelism, Pass, Workload
 from tutti.schedules.collective import Kind
 from tutti.topologies.errors import InputError, suggestion
@@ -32,7 +32,7 @@ SIZES = Path(__file__).with_name("models.toml")
 
 
 @dataclass(frozen=True)
-class Load:
+class TrainingSetup:
     """How a model is trained.
 
     Parameters
@@ -52,7 +52,7 @@ class Load:
     """
 
     parallelism: Parallelism
-    device: Device
+    device: Accelerator
     batch: int = 1
     sequence: int | None = None
     recompute: bool = False
@@ -127,11 +127,11 @@ class Model:
     name: str
     source: str
     sequence: int
-    layers: Callable[[Load, int], Iterator[Layer]]
+    layers: Callable[[TrainingSetup, int], Iterator[Layer]]
     width: int
     parameters: int
 
-    def workload(self, load: Load, microbatches: int = 1, chunks: int = 1) -> Workload:
+    def workload(self, load: TrainingSetup, microbatches: int = 1, chunks: int = 1) -> Workload:
         """Return its table.
 
         Raises
@@ -236,7 +236,7 @@ class Transformer:
                 count += self.feed(self.feedforward)
         return count
 
-    def layers(self, load: Load, sequence: int) -> Iterator[Layer]:
+    def layers(self, load: TrainingSetup, sequence: int) -> Iterator[Layer]:
         """Yield the table: embedding, attention and feed forward parts, the last projection."""
         tp, tokens = load.parallelism.tp, load.batch * sequence
         for name, count in (
@@ -263,7 +263,9 @@ class Transformer:
         own = 0 if self.tied else weights
         yield load.layer("vocabulary", own, forward, replace(gradient, communication=summed), gradient)
 
-    def _attention(self, load: Load, sequence: int, number: int, summed: Communication | None) -> Layer:
+    def _attention(
+        self, load: TrainingSetup, sequence: int, number: int, summed: Communication | None
+    ) -> Layer:
         tp, tokens, times = load.parallelism.tp, load.batch * sequence, self.attentions(number)
         weights = times * self.attention_weights // tp
         inside = self.heads * self._head // tp
@@ -277,13 +279,17 @@ class Transformer:
             gradient,
         )
 
-    def _feed(self, load: Load, name: str, inner: int, tokens: int, summed: Communication | None) -> Layer:
+    def _feed(
+        self, load: TrainingSetup, name: str, inner: int, tokens: int, summed: Communication | None
+    ) -> Layer:
         weights, inside = self.feed(inner) // load.parallelism.tp, inner // load.parallelism.tp
         forward, gradient = load.matrix(weights, tokens, 2 * self.hidden + (3 if self.gated else 2) * inside)
         one = replace(forward, communication=summed)
         return load.layer(name, weights, one, replace(gradient, communication=summed), gradient)
 
-    def _experts(self, load: Load, tokens: int, number: int, summed: Communication | None) -> Iterator[Layer]:
+    def _experts(
+        self, load: TrainingSetup, tokens: int, number: int, summed: Communication | None
+    ) -> Iterator[Layer]:
         """Yield router and shared experts, the experts between their all-to-alls, and what brings back.
 
         Tokens are spread evenly, so that a rank's experts get as many as it has, `chosen` times.
@@ -336,7 +342,7 @@ def _convolutions() -> Iterator[tuple[str, int, int, int]]:
     yield "fc", 2048 * 1000 + 1000, 2048 * 1000, 2048 + 1000
 
 
-def _resnet(load: Load, sequence: int) -> Iterator[Layer]:
+def _resnet(load: TrainingSetup, sequence: int) -> Iterator[Layer]:
     _only_data_parallel("resnet50", load)
     for name, weights, products, moved in _convolutions():
         work = load.device.seconds(2 * products * load.batch, load.number * (weights + moved * load.batch))
@@ -362,7 +368,7 @@ def _lstms() -> Iterator[tuple[str, int]]:
         yield f"decoder {number}", weights(2 * GNMT_WIDTH)
 
 
-def _gnmt(load: Load, sequence: int) -> Iterator[Layer]:
+def _gnmt(load: TrainingSetup, sequence: int) -> Iterator[Layer]:
     _only_data_parallel("gnmt", load)
     tokens, table = load.batch * sequence, GNMT_WORDS * GNMT_WIDTH
     looked_up = load.device.seconds(0, 2 * load.number * tokens * GNMT_WIDTH)
@@ -375,7 +381,7 @@ def _gnmt(load: Load, sequence: int) -> Iterator[Layer]:
     yield load.layer("softmax", table + GNMT_WORDS, forward, gradient, gradient)
 
 
-def _only_data_parallel(name: str, load: Load) -> None:
+def _only_data_parallel(name: str, load: TrainingSetup) -> None:
     for group in ("tp", "ep"):
         if load.parallelism.size(group) > 1:
             raise InputError(

@@ -38,7 +38,7 @@ class Operation(NamedTuple):
     stage: int = 0
 
 
-class Program:
+class OperationGraph:
     """Operations in an order in which each stands after all that it waits for.
 
     Parameters
@@ -54,7 +54,7 @@ class Program:
     Examples
     --------
     >>> compute, send = Operation("f", "compute", 2.0), Operation("a", "network", 3.0, ("f",))
-    >>> Program([compute, send, Operation("g", "compute", 1.0)]).play()
+    >>> OperationGraph([compute, send, Operation("g", "compute", 1.0)]).play()
     [(0.0, 2.0), (2.0, 5.0), (2.0, 3.0)]
     """
 

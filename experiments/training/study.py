@@ -15,8 +15,8 @@ from rich.console import Console
 from tutti.experiments.runner.plan import task_key
 from tutti.experiments.runner.run import RunOptions, Summary, carry_out
 from tutti.experiments.runner.study import Outcomes, Study
-from tutti.experiments.runner.tasks import STATUS_OF, Outcome, Row, Task, Workplace, failure
-from tutti.experiments.training.clock import Network
+from tutti.experiments.runner.tasks import STATUS_OF, Row, Task, TaskOutcome, Workplace, failure
+from tutti.experiments.training.clock import GroupNetwork
 from tutti.experiments.training.config import (
     COLUMNS,
     Entrant,
@@ -75,22 +75,22 @@ class TrainingTask(Task):
         ]
 
 
-def perform(task: TrainingTask, place: Workplace) -> Outcome:
+def perform(task: TrainingTask, place: Workplace) -> TaskOutcome:
     """Run a task; whatever goes wrong becomes its row."""
     try:
         networks = task.entrant.on(task.job)
         row = task.rows("ok")[0] | _columns(task.job, networks)
     except (Unsupported, NoSchedule) as outcome:
         status = next(status for kind, status in STATUS_OF.items() if isinstance(outcome, kind))
-        return Outcome(status, task.rows(status, str(outcome)))
+        return TaskOutcome(status, task.rows(status, str(outcome)))
     except TuttiError as error:
         return failure(task, str(error), traceback.format_exc())
     except Exception as error:  # noqa: BLE001 (a fault in one job is one task's row)
         return failure(task, raised(error), traceback.format_exc())
-    return Outcome("ok", [row])
+    return TaskOutcome("ok", [row])
 
 
-def _columns(job: Job, networks: Mapping[str, Network]) -> Row:
+def _columns(job: Job, networks: Mapping[str, GroupNetwork]) -> Row:
     def shared(group: str) -> str:
         """Return what the group's collectives hold: those on one network take turns."""
         return networks[group].name

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, NamedTuple
 import numpy as np
 
 from tutti.heuristics.birkhoff.decomposition import Stages, part_of, sliced, stages
-from tutti.heuristics.birkhoff.pieces import Pieces, pieces
+from tutti.heuristics.birkhoff.pieces import StagePieces, pieces
 from tutti.heuristics.classic.steps import MOST_ROWS, StepTransfers, step_schedule
 from tutti.schedules.capabilities import Capabilities, Groups, Shape
 from tutti.schedules.collective import Kind
@@ -83,7 +83,7 @@ class Fabric(NamedTuple):
         return loads * self.host_speed / self.speed
 
 
-class Tuning(NamedTuple):
+class BirkhoffTuning(NamedTuple):
     """How finely the stages are cut."""
 
     later: float
@@ -104,7 +104,7 @@ class Tuning(NamedTuple):
     many make times 0 to 8 % longer."""
 
 
-TUNING = Tuning(later=1 / 4, default_slices=64, most_slices=1024, parts=2, grains=32, shares=64)
+TUNING = BirkhoffTuning(later=1 / 4, default_slices=64, most_slices=1024, parts=2, grains=32, shares=64)
 
 INSIDE, ANY, OUTSIDE = range(3)
 """Ways of a transfer."""
@@ -152,7 +152,7 @@ class _Inside(NamedTuple):
     way: Int64Array
 
 
-class _Plan(NamedTuple):
+class _StagePlan(NamedTuple):
     """How hosts exchange what.
 
     Parameters
@@ -169,7 +169,7 @@ class _Plan(NamedTuple):
 
     time: float
     turns: int
-    cut: Pieces
+    cut: StagePieces
     shares: int
     width: int
 
@@ -256,7 +256,7 @@ def _stages(between: Int64Array, grain: int, alpha: float) -> Stages:
         grain *= 4
 
 
-def _plan(amounts: Int64Array, chosen: Stages, fabric: Fabric, places: int, alpha: float) -> _Plan:
+def _plan(amounts: Int64Array, chosen: Stages, fabric: Fabric, places: int, alpha: float) -> _StagePlan:
     """Return the plan that takes least; times are in units of what a host sends to others.
 
     Where links inside hosts take longer than those between, less is moved inside if each rank sends to each
@@ -281,14 +281,14 @@ def _plan(amounts: Int64Array, chosen: Stages, fabric: Fabric, places: int, alph
         messages = max(np.count_nonzero(moved, axis).max() for axis in (1, 2))
         times = np.maximum(outside[best], inside[best] + alpha * messages * rounds) + inside[best] / rounds
         least = int(times.argmin())
-        plans.append(_Plan(times[least], turns, cut, best, -(-count // int(rounds[least])) or 1))
+        plans.append(_StagePlan(times[least], turns, cut, best, -(-count // int(rounds[least])) or 1))
         if inside[0] <= outside[0]:
             break
     return min(plans, key=lambda plan: plan.time)
 
 
 def _schedule(
-    problem: Problem, hosts: Hosts, fabric: Fabric, plan: _Plan, inside: _Inside, demand: _Demand
+    problem: Problem, hosts: Hosts, fabric: Fabric, plan: _StagePlan, inside: _Inside, demand: _Demand
 ) -> Schedule:
     """Return the schedule in which each piece is balanced, sent to the other host and passed on there.
 
@@ -339,7 +339,9 @@ def _demand(problem: Problem, ranks: Int64Array) -> _Demand:
     return _Demand(amounts, item, position, share.denominator)
 
 
-def _inside(problem: Problem, ranks: Int64Array, demand: _Demand, plan: _Plan, until: Int64Array) -> _Inside:
+def _inside(
+    problem: Problem, ranks: Int64Array, demand: _Demand, plan: _StagePlan, until: Int64Array
+) -> _Inside:
     """Return the parts of items that stay in their host, spread over stages that last until then.
 
     Each rank sends to the next in its host, to the one after, and so on. What takes longer than some stages

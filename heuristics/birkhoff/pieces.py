@@ -18,7 +18,7 @@ from tutti.topologies.exact import FloatArray, Int32Array, Int64Array
 from tutti.topologies.kernels import kernel
 
 
-class Pieces(NamedTuple):
+class StagePieces(NamedTuple):
     """Bytes of one item that one rank sends to another host in one stage, as arrays of one length.
 
     Parameters
@@ -53,7 +53,7 @@ class Pieces(NamedTuple):
         return amount.reshape(hosts, places, places) * (1 - np.eye(places))
 
 
-def pieces(amounts: Int64Array, places: int, turns: int, chosen: Stages) -> Pieces:
+def pieces(amounts: Int64Array, places: int, turns: int, chosen: Stages) -> StagePieces:
     """Return all pieces between hosts.
 
     Parameters
@@ -71,9 +71,9 @@ def pieces(amounts: Int64Array, places: int, turns: int, chosen: Stages) -> Piec
     used = int((chosen.amount > 0).sum())
     most = int((amounts > 0).sum()) + (2 * hosts * hosts * turns + used) * places
     wide, narrow = np.empty((3, most), np.int64), np.empty((3, most), np.int32)
-    room = Pieces(wide[0], wide[1], narrow[0], narrow[1], narrow[2], wide[2])
+    room = StagePieces(wide[0], wide[1], narrow[0], narrow[1], narrow[2], wide[2])
     count = _cut(amounts, places, turns, chosen, room)
-    return Pieces(
+    return StagePieces(
         room.owner[:count],
         room.dest[:count],
         room.place[:count],
@@ -83,7 +83,7 @@ def pieces(amounts: Int64Array, places: int, turns: int, chosen: Stages) -> Piec
     )
 
 
-class _Progress(NamedTuple):
+class _StageProgress(NamedTuple):
     """Of each place and turn: what is left of its quota, which stage it is in, and what is left of that."""
 
     quota: Int64Array
@@ -92,10 +92,10 @@ class _Progress(NamedTuple):
 
 
 @kernel
-def _cut(amounts: Int64Array, places: int, turns: int, chosen: Stages, room: Pieces) -> int:
+def _cut(amounts: Int64Array, places: int, turns: int, chosen: Stages, room: StagePieces) -> int:
     """Write down the pieces; return how many."""
     hosts, count, shape = len(amounts) // places, 0, (places, turns)
-    state = _Progress(np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty(shape, np.int64))
+    state = _StageProgress(np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty(shape, np.int64))
     unsent = np.empty((places, places), np.int64)
     for here in range(hosts):
         for there in range(hosts):
@@ -118,7 +118,7 @@ def _cut(amounts: Int64Array, places: int, turns: int, chosen: Stages, room: Pie
 
 
 @kernel
-def _begin(quota: int, here: int, there: int, chosen: Stages, state: _Progress) -> None:
+def _begin(quota: int, here: int, there: int, chosen: Stages, state: _StageProgress) -> None:
     """Let each turn begin in the stage in which those before it have sent their quotas."""
     places, turns = state.quota.shape
     stage, left = np.int64(-1), np.int64(0)
@@ -144,8 +144,8 @@ def _fill(
     turn: int,
     unsent: Int64Array,
     chosen: Stages,
-    state: _Progress,
-    room: Pieces,
+    state: _StageProgress,
+    room: StagePieces,
     count: int,
 ) -> int:
     """Let a place send what it has to move so, as far as its quota goes; return the number of pieces."""

@@ -20,7 +20,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from tutti.heuristics.classic.steps import (
-    Exchange,
+    StepMessages,
     StepTransfers,
     check_allgathers,
     check_rows,
@@ -136,9 +136,9 @@ def estimate(problem: Problem, options: BruckOptions) -> float:
     rank, away, hops = np.arange(ranks), np.arange(ranks), _hops(ranks, radix)
     if problem.collective.kind is Kind.ALL_TO_ALL:
         moved = {(d, z): int(np.count_nonzero(away // d % radix == z)) for d, z in hops}
-        steps = [Exchange(rank, (rank + z * d) % ranks, n / ranks) for (d, z), n in moved.items()]
+        steps = [StepMessages(rank, (rank + z * d) % ranks, n / ranks) for (d, z), n in moved.items()]
         return exchange_seconds(problem, steps)
-    steps = [Exchange(rank, (rank - z * d) % ranks, min(d, ranks - z * d) / ranks) for d, z in hops]
+    steps = [StepMessages(rank, (rank - z * d) % ranks, min(d, ranks - z * d) / ranks) for d, z in hops]
     return seconds_by_allgathers(problem, lambda half: exchange_seconds(half, steps))
 
 

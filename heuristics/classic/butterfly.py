@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tutti.heuristics.classic.steps import Exchange, StepTransfers
+from tutti.heuristics.classic.steps import StepMessages, StepTransfers
 from tutti.topologies.exact import Int64Array
 
 Partners = Sequence[Int64Array]
@@ -50,12 +50,14 @@ def exchanging(partners: Partners, chunks: Int64Array) -> StepTransfers:
     )
 
 
-def doubling_exchanges(partners: Partners, parts: int = 1) -> list[Exchange]:
+def doubling_exchanges(partners: Partners, parts: int = 1) -> list[StepMessages]:
     """Return the steps of `doubling` for one of `parts` parts of the data: 1, 2, 4, ... shards a rank."""
     ranks = len(partners[0])
-    return [Exchange(np.arange(ranks), partner, 2**t / (ranks * parts)) for t, partner in enumerate(partners)]
+    return [
+        StepMessages(np.arange(ranks), partner, 2**t / (ranks * parts)) for t, partner in enumerate(partners)
+    ]
 
 
-def whole_exchanges(partners: Partners, parts: int = 1) -> list[Exchange]:
+def whole_exchanges(partners: Partners, parts: int = 1) -> list[StepMessages]:
     """Return the steps of `exchanging` for one of `parts` parts of the data: each step sends all of it."""
-    return [Exchange(np.arange(len(partner)), partner, 1 / parts) for partner in partners]
+    return [StepMessages(np.arange(len(partner)), partner, 1 / parts) for partner in partners]

@@ -58,7 +58,7 @@ LineTransfers = StepTransfers
 
 
 @dataclass(frozen=True)
-class Part:
+class ShardPart:
     """How one part of every shard travels.
 
     Parameters
@@ -73,10 +73,10 @@ class Part:
     direction: int = 1
 
 
-def both_directions(grid: Grid, orders: Sequence[tuple[int, ...]]) -> list[Part]:
+def both_directions(grid: Grid, orders: Sequence[tuple[int, ...]]) -> list[ShardPart]:
     """Return a part in each direction for each order if there are rings, one for each order otherwise."""
     directions = (1, -1) if LineKind.RING in grid.lines else (1,)
-    return [Part(order, direction) for order in orders for direction in directions]
+    return [ShardPart(order, direction) for order in orders for direction in directions]
 
 
 def line_transfers(line: LineKind, size: int, direction: int = 1) -> LineTransfers:
@@ -106,7 +106,7 @@ def _along_a_path(size: int) -> LineTransfers:
     return StepTransfers.of(np.abs(target - owner), target - np.sign(target - owner), target, owner)
 
 
-def spread(grid: Grid, part: Part) -> StepTransfers:
+def spread(grid: Grid, part: ShardPart) -> StepTransfers:
     """Return the allgather of whole shards by the part's order; chunks are owners, steps follow from 1."""
     lines = zip(grid.lines, grid.shape, strict=True)
     return spread_over(grid, part.order, [line_transfers(*line, part.direction) for line in lines])

@@ -46,7 +46,7 @@ from tutti.topologies.options import Choice, Whole
 Rows = Callable[[int], StepTransfers]
 
 
-class Algorithm(NamedTuple):
+class LevelAlgorithm(NamedTuple):
     """What is done among the ranks of a host or a rail, given how many they are; None: not that.
 
     Parameters
@@ -70,17 +70,17 @@ def _all_pairs(size: int, *, at_once: bool) -> StepTransfers:
 
 
 ALGORITHMS = {
-    "direct": Algorithm(partial(line_transfers, LineKind.COMPLETE), partial(_all_pairs, at_once=True)),
-    "ring": Algorithm(partial(line_transfers, LineKind.RING)),
-    "doubling": Algorithm(lambda size: doubling(xor_partners(size)), power_of_two=True),
-    "bruck": Algorithm(bruck.gather, bruck.exchange),
-    "bine": Algorithm(
+    "direct": LevelAlgorithm(partial(line_transfers, LineKind.COMPLETE), partial(_all_pairs, at_once=True)),
+    "ring": LevelAlgorithm(partial(line_transfers, LineKind.RING)),
+    "doubling": LevelAlgorithm(lambda size: doubling(xor_partners(size)), power_of_two=True),
+    "bruck": LevelAlgorithm(bruck.gather, bruck.exchange),
+    "bine": LevelAlgorithm(
         lambda size: doubling(bine_partners(size)),
         lambda size: crossing(bine_partners(size)),
         power_of_two=True,
     ),
-    "pat": Algorithm(pat.trees),
-    "pairwise": Algorithm(exchange=partial(_all_pairs, at_once=False)),
+    "pat": LevelAlgorithm(pat.trees),
+    "pairwise": LevelAlgorithm(exchange=partial(_all_pairs, at_once=False)),
 }
 """By the names of the options."""
 

@@ -23,7 +23,7 @@ from typing import ClassVar
 import numpy as np
 
 from tutti.heuristics.classic.steps import (
-    Exchange,
+    StepMessages,
     StepTransfers,
     check_allgathers,
     exchange_seconds,
@@ -124,7 +124,7 @@ def estimate(problem: Problem, options: RingOptions) -> float:
     def gathering(problem: Problem) -> float:
         rings = _rings(problem.topology, options.one_way)
         count, n = rings.shape
-        step = Exchange(rings, np.roll(rings, -1, axis=1), 1 / (n * count), n - 1)
+        step = StepMessages(rings, np.roll(rings, -1, axis=1), 1 / (n * count), n - 1)
         return exchange_seconds(problem, [step])
 
     return seconds_by_allgathers(problem, gathering)
@@ -195,7 +195,7 @@ def check_shifted(problem: Problem, options: NoOptions) -> None:
 def estimate_shifted(problem: Problem, options: NoOptions) -> float:
     """Return the seconds of N - 1 steps, in each of which every link carries an equal part of a shard."""
     n, offset = problem.topology.num_ranks, np.array(_offsets(problem.topology))[:, None]
-    step = Exchange(*_pairs(n, offset), 1 / (n * len(offset)), n - 1)
+    step = StepMessages(*_pairs(n, offset), 1 / (n * len(offset)), n - 1)
     return seconds_by_allgathers(problem, lambda half: exchange_seconds(half, [step]))
 
 

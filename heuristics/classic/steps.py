@@ -114,7 +114,7 @@ def exchange_schedule(topology: Topology, what: Collective, rows: StepTransfers)
     return step_schedule(topology, what, Chunks.even(what), rows.kept(rows.chunk >= 0))
 
 
-class Exchange(NamedTuple):
+class StepMessages(NamedTuple):
     """The messages of one comm step, or of several equal ones.
 
     Parameters
@@ -133,7 +133,7 @@ class Exchange(NamedTuple):
     times: int = 1
 
 
-def exchange_seconds(problem: Problem, exchanges: Sequence[Exchange]) -> float:
+def exchange_seconds(problem: Problem, exchanges: Sequence[StepMessages]) -> float:
     """Return T_L α + T_B M of steps over the shortest routes that `step_schedule` takes.
 
     A step takes the α's of its longest route. Its busiest link adds the time of its bytes, and an α for each

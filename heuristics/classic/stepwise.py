@@ -23,7 +23,7 @@ import numpy as np
 
 from tutti.heuristics.classic import windows
 from tutti.heuristics.classic.steps import MOST_ROWS
-from tutti.heuristics.classic.windows import Network
+from tutti.heuristics.classic.windows import WindowNetwork
 from tutti.schedules.capabilities import Capabilities, Switches
 from tutti.schedules.collective import Kind
 from tutti.schedules.method import Method, Problem
@@ -37,7 +37,7 @@ from tutti.topologies.kernels import kernel
 from tutti.topologies.options import Options, Whole
 
 
-class Tuning(NamedTuple):
+class ShortestPathTuning(NamedTuple):
     """How finely data are cut, and when windows are searched for."""
 
     few_transfers: int
@@ -54,7 +54,7 @@ class Tuning(NamedTuple):
     """Windows are searched for if the best takes this much more than α's or the load alone."""
 
 
-TUNING = Tuning(
+TUNING = ShortestPathTuning(
     few_transfers=2**19, rounds=10, rounds_of_many=3, few_in_windows=2**17, aims=(0.95, 0.9), worthwhile=1.05
 )
 
@@ -83,7 +83,7 @@ class StepwiseOptions(Options):
     search_effort: Annotated[int, Whole(0, 10**6)] = 10
 
 
-class _Plan(NamedTuple):
+class _HopSteps(NamedTuple):
     """Where the hops of each datum begin among those of all; of each hop the link and the step."""
 
     begin: Int64Array
@@ -147,7 +147,7 @@ class _Data:
         Seconds for an amount and a slowness of 1.
     """
 
-    network: Network
+    network: WindowNetwork
     alpha: FloatArray
     nodes: Int32Array
     links: Int32Array
@@ -174,7 +174,9 @@ class _Data:
         examples, kind = np.unique(links.min(axis=0), return_inverse=True)
         slowness = 1 / topology.bandwidth.numerators[examples].astype(np.float64)
         return cls(
-            Network(topology.out_links, topology.source, topology.target, kind.astype(np.int32), slowness),
+            WindowNetwork(
+                topology.out_links, topology.source, topology.target, kind.astype(np.int32), slowness
+            ),
             topology.alpha.floats[examples],
             nodes,
             links,
@@ -193,12 +195,12 @@ class _Data:
         """Of each datum, over the chunks' denominator."""
         return self.chunks.size[self.chunk].astype(np.float64)
 
-    def plan(self, path: Int64Array) -> _Plan:
+    def plan(self, path: Int64Array) -> _HopSteps:
         """Return these paths, each hop in the step of its number: nothing waits."""
         number = np.arange(self.begin[-1]) - np.repeat(self.begin[:-1], np.diff(self.begin)) + 1
-        return _Plan(self.begin, path, number)
+        return _HopSteps(self.begin, path, number)
 
-    def end(self, plan: _Plan) -> float:
+    def end(self, plan: _HopSteps) -> float:
         """Return when the last message of a plan arrives, in seconds."""
         return last_end(self.along(plan), plan.step, self.alpha, self.unit)
 
@@ -209,7 +211,7 @@ class _Data:
         _choose(self.network, left, self.ends, self.size, self.begin, path, self.rounds, by_step)
         return path
 
-    def over_windows(self, best: float, effort: int) -> _Plan | None:
+    def over_windows(self, best: float, effort: int) -> _HopSteps | None:
         """Return a plan with messages that last several steps, if one is found that takes less than the best.
 
         Half the effort is for a few short searches, the rest for two long ones like the best of them.
@@ -227,25 +229,27 @@ class _Data:
                 plan, best = made, self.end(made)
         return plan
 
-    def _searched(self, count: int, round_about: bool, time: float, effort: int) -> _Plan | None:
+    def _searched(self, count: int, round_about: bool, time: float, effort: int) -> _HopSteps | None:
         """Return a plan over windows of so many steps, which together last for a time."""
         if windows.TUNING.rounds * self.begin[-1] > effort:
             return None
         network = self.network._replace(slowness=self.network.slowness * self.unit)
-        data = windows.Data(self.ends, self.size, self.far, np.ascontiguousarray(self.far.T), round_about)
+        data = windows.WindowData(
+            self.ends, self.size, self.far, np.ascontiguousarray(self.far.T), round_about
+        )
         found = windows.ways(network, data, self.alpha, count, time / count, effort)
         if found is None:
             return None
         taken = np.arange(count) < found.hops[:, None]
         link, step = found.link[taken].astype(np.int64), found.step[taken].astype(np.int64)
-        return _Plan(offsets_of(found.hops), link, step + 1)
+        return _HopSteps(offsets_of(found.hops), link, step + 1)
 
-    def along(self, plan: _Plan) -> Hops:
+    def along(self, plan: _HopSteps) -> Hops:
         """Return the paths of a plan as hops over classes of links."""
         kind = self.network.kind[plan.path]
         return Hops.over_links(plan.begin, kind, self.size, self.network.slowness)
 
-    def schedule(self, problem: Problem, plan: _Plan) -> Schedule:
+    def schedule(self, problem: Problem, plan: _HopSteps) -> Schedule:
         """Return the schedule that moves each datum, and its images, over its links in these steps."""
         begin, path, step = plan
         datum = np.repeat(np.arange(len(self.chunk)), np.diff(begin))
@@ -294,7 +298,7 @@ def _cut(problem: Problem, far: Int32Array, options: StepwiseOptions, few: int) 
     return cut, cut * hops
 
 
-class _Search(NamedTuple):
+class _LeastCostScratch(NamedTuple):
     """Room for searches: of each node the least cost to it, by which link, and in which search."""
 
     cost: FloatArray
@@ -305,7 +309,7 @@ class _Search(NamedTuple):
 
 @kernel
 def _choose(
-    network: Network,
+    network: WindowNetwork,
     hops_to: Int32Array,
     ends: Int64Array,
     size: FloatArray,
@@ -320,7 +324,7 @@ def _choose(
     """
     nodes = len(hops_to)
     load = np.zeros((hops_to.max() + 1, len(network.slowness)))
-    search = _Search(
+    search = _LeastCostScratch(
         np.empty(nodes),
         np.empty(nodes, dtype=np.int64),
         np.full(nodes, -1, dtype=np.int64),
@@ -344,13 +348,13 @@ def _choose(
 
 @kernel
 def _find(
-    network: Network,
+    network: WindowNetwork,
     left: Int32Array,
     source: int,
     far: int,
     size: float,
     load: FloatArray,
-    search: _Search,
+    search: _LeastCostScratch,
     mark: int,
     by_step: bool,
 ) -> None:

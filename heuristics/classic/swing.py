@@ -38,7 +38,7 @@ import numpy as np
 from tutti.heuristics.classic.butterfly import doubling, doubling_exchanges, exchanging, whole_exchanges
 from tutti.heuristics.classic.by_dimension import grid_for
 from tutti.heuristics.classic.steps import (
-    Exchange,
+    StepMessages,
     StepTransfers,
     check_allgathers,
     check_rows,
@@ -169,10 +169,10 @@ def estimate(problem: Problem, options: SwingOptions) -> float:
     return seconds_by_allgathers(problem, lambda half: exchange_seconds(half, steps))
 
 
-def _at_once(step: Sequence[Exchange]) -> Exchange:
+def _at_once(step: Sequence[StepMessages]) -> StepMessages:
     """Return the exchanges of all parts in a step as one. The parts have equal sizes."""
     source, target = (np.concatenate([one[end] for one in step]) for end in (0, 1))
-    return Exchange(source, target, step[0].part)
+    return StepMessages(source, target, step[0].part)
 
 
 METHOD = Method(

@@ -56,7 +56,7 @@ class WalksOptions(Options):
     hub_radius: Annotated[int | None, Whole(0)] = None
 
 
-class _Step(NamedTuple):
+class _WalkStep(NamedTuple):
     """The links that are used, and which ranks add what arrives to what they have."""
 
     links: Int64Array
@@ -98,7 +98,7 @@ def _seconds(problem: Problem, parts: Sequence[PartTransfers]) -> float:
     return float((used * topology.alpha.floats + load / topology.bandwidth.floats).max(axis=1).sum())
 
 
-def _parts(topology: Topology, walks: Sequence[Sequence[_Step]], radius: int) -> list[PartTransfers]:
+def _parts(topology: Topology, walks: Sequence[Sequence[_WalkStep]], radius: int) -> list[PartTransfers]:
     """Return the transfers of each part of the vector, all parts being as large."""
     hops, parts = hop_distances(topology), []
     load = np.zeros((len(hops), topology.num_links))
@@ -112,29 +112,29 @@ def _parts(topology: Topology, walks: Sequence[Sequence[_Step]], radius: int) ->
     return parts
 
 
-def _toward(topology: Topology, walk: Sequence[_Step], roots: BoolArray) -> list[_Step]:
+def _toward(topology: Topology, walk: Sequence[_WalkStep], roots: BoolArray) -> list[_WalkStep]:
     """Return of each step what leads to the roots; where nothing arrives a rank keeps what it has."""
     steps, needed = [], roots
     for step in reversed(walk):
         links = step.links[needed[topology.target[step.links]]]
         adds = step.adds | ~np.isin(np.arange(len(roots)), topology.target[links])
-        steps.append(_Step(links, adds))
+        steps.append(_WalkStep(links, adds))
         needed = needed & step.adds
         needed[topology.source[links]] = True
     return steps[::-1]
 
 
-def _from(topology: Topology, far: Int32Array, load: FloatArray) -> Iterator[_Step]:
+def _from(topology: Topology, far: Int32Array, load: FloatArray) -> Iterator[_WalkStep]:
     """Yield steps from the roots to all, over the links that have carried least; `load` grows by them."""
     for hop in range(1, int(far.max()) + 1):
         onward = np.flatnonzero((far[topology.source] == hop - 1) & (far[topology.target] == hop))
         onward = onward[np.argsort(load[hop, onward], kind="stable")]
         links = onward[np.unique(topology.target[onward], return_index=True)[1]]
         load[hop, links] += 1
-        yield _Step(links, far != hop)
+        yield _WalkStep(links, far != hop)
 
 
-def _walks(topology: Topology) -> list[list[_Step]]:
+def _walks(topology: Topology) -> list[list[_WalkStep]]:
     """Return the steps of each part of the vector, none if there are no such steps."""
     grid = grid_of(topology)
     if grid is None or grid.hosts is not None or LineKind.SWITCH in grid.lines:
@@ -150,7 +150,7 @@ def _walks(topology: Topology) -> list[list[_Step]]:
     ]
 
 
-def _along(topology: Topology, grid: Grid, dimension: int) -> list[list[_Step]]:
+def _along(topology: Topology, grid: Grid, dimension: int) -> list[list[_WalkStep]]:
     """Return the steps on all lines of a dimension at once, in some variants."""
     size, ranks = grid.shape[dimension], topology.num_ranks
     place = np.stack(np.unravel_index(np.arange(ranks), grid.shape))[dimension]
@@ -165,7 +165,7 @@ def _along(topology: Topology, grid: Grid, dimension: int) -> list[list[_Step]]:
     number[order] = np.arange(len(links)) - offsets_of(many)[which[order]]
     return [
         [
-            _Step(links[np.isin(of, step.links) & (number == parallel % many[which])], step.adds[place])
+            _WalkStep(links[np.isin(of, step.links) & (number == parallel % many[which])], step.adds[place])
             for step in steps
         ]
         for parallel in range(many.max())  # of parallel links one after the other
@@ -173,18 +173,18 @@ def _along(topology: Topology, grid: Grid, dimension: int) -> list[list[_Step]]:
     ]
 
 
-def _round(ring: Topology, turn: int) -> list[_Step]:
+def _round(ring: Topology, turn: int) -> list[_WalkStep]:
     """Return the steps on an even ring; `turn` says with whom ranks are paired first."""
     rank, steps, last = np.arange(ring.num_ranks), [], ring.num_ranks // 2
     for step in range(1, last + 1):
         up = (rank + step + turn) % 2 == 1
         partner = (rank + np.where(up, 1, -1)) % ring.num_ranks
         links = np.flatnonzero(ring.source == partner[ring.target])
-        steps.append(_Step(links, up | (step in (1, last))))
+        steps.append(_WalkStep(links, up | (step in (1, last))))
     return steps
 
 
-def _searched(topology: Topology) -> list[list[_Step]]:
+def _searched(topology: Topology) -> list[list[_WalkStep]]:
     """Return steps for each matching that may be first, or one list of steps with all links, or none."""
     matchings, found = list(_matchings(topology)), []
     for first in range(max(1, len(matchings))):
@@ -197,7 +197,7 @@ def _searched(topology: Topology) -> list[list[_Step]]:
     return found
 
 
-def _search(topology: Topology, matchings: Sequence[Int64Array]) -> list[_Step]:
+def _search(topology: Topology, matchings: Sequence[Int64Array]) -> list[_WalkStep]:
     """Return steps after which each rank has each one's contribution once, or none.
 
     There are as many as the network is wide; the matchings are tried in this order.
@@ -205,13 +205,15 @@ def _search(topology: Topology, matchings: Sequence[Int64Array]) -> list[_Step]:
     ranks = topology.num_ranks
     degree = np.bincount(topology.target, minlength=ranks)
     links, everywhere = np.arange(topology.num_links), np.ones(ranks, dtype=np.bool_)
-    steps = [_Step(one, everywhere) for one in matchings]  # first: they leave the other links to other parts
-    steps += [_Step(links, degree < degree.max()), _Step(links, everywhere)]
+    steps = [
+        _WalkStep(one, everywhere) for one in matchings
+    ]  # first: they leave the other links to other parts
+    steps += [_WalkStep(links, degree < degree.max()), _WalkStep(links, everywhere)]
     matrices = [step.matrix(topology) for step in steps]
     growth = [matrix.sum(axis=1) for matrix in matrices]
     least, most = (float(choose([choose(one) for one in growth])) for choose in (min, max))
 
-    def after(held: FloatArray, left: int) -> list[_Step] | None:
+    def after(held: FloatArray, left: int) -> list[_WalkStep] | None:
         """Return the steps that are left when rank v has held[v, u] times what rank u began with."""
         number = held.sum(axis=1)
         # Nobody gets rid of a contribution that is in twice; and each step makes them more, but not too many.

@@ -23,7 +23,7 @@ from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Incidence
 
 
-class Tuning(NamedTuple):
+class StepWindowTuning(NamedTuple):
     """What steers the search for windows."""
 
     rounds: int
@@ -36,13 +36,13 @@ class Tuning(NamedTuple):
     """Least part of a step that a window has for bytes where α is longer."""
 
 
-TUNING = Tuning(rounds=3, heat=0.1, most=1000, least_room=0.01)
+TUNING = StepWindowTuning(rounds=3, heat=0.1, most=1000, least_room=0.01)
 
 
 _START, _WAIT = -1, -2
 
 
-class Network(NamedTuple):
+class WindowNetwork(NamedTuple):
     """The links out of each rank, where links begin and end, their class, and what a unit takes on each."""
 
     out: Incidence
@@ -52,7 +52,7 @@ class Network(NamedTuple):
     slowness: FloatArray
 
 
-class Data(NamedTuple):
+class WindowData(NamedTuple):
     """What goes where.
 
     Parameters
@@ -76,7 +76,7 @@ class Data(NamedTuple):
     round_about: bool
 
 
-class Ways(NamedTuple):
+class DataPaths(NamedTuple):
     """The hops of each datum, shape (data, n): links, and steps from 0; and how many there are."""
 
     link: Int32Array
@@ -98,7 +98,8 @@ class _Windows(NamedTuple):
     room
         Shape (classes, n + 1): how long it may be, by its steps.
     first, after, before
-        The hop (its place in `Ways`) that is first in the window; those after and before each hop in its.
+        The hop (its place in `DataPaths`) that is first in the window; those after and before each hop in
+        its.
     """
 
     opens: BoolArray
@@ -120,8 +121,8 @@ class _Labels(NamedTuple):
 
 
 def ways(
-    network: Network, data: Data, alpha: FloatArray, steps: int, length: float, effort: int
-) -> Ways | None:
+    network: WindowNetwork, data: WindowData, alpha: FloatArray, steps: int, length: float, effort: int
+) -> DataPaths | None:
     """Return the ways that data take in so many steps, or None where the effort is too small for one search.
 
     Parameters
@@ -150,7 +151,7 @@ def ways(
         np.full(count * steps, NONE),
     )
     found, spare = (
-        Ways(
+        DataPaths(
             np.zeros((count, steps), np.int32), np.zeros((count, steps), np.int32), np.zeros(count, np.int32)
         )
         for _ in range(2)
@@ -168,7 +169,7 @@ def _dearer(load: float, more: float, room: float) -> float:
 
 
 @kernel
-def _clear(data: Data, labels: _Labels, datum: int) -> int:
+def _clear(data: WindowData, labels: _Labels, datum: int) -> int:
     """List the nodes on the ways of a datum, label all but its start as out of reach, and return how many."""
     source, goal = data.ends[0, datum], data.ends[1, datum]
     far, steps, count = data.left[goal], len(labels.cost) - 1, 0
@@ -185,7 +186,7 @@ def _clear(data: Data, labels: _Labels, datum: int) -> int:
 
 
 @kernel
-def _find(network: Network, data: Data, windows: _Windows, labels: _Labels, datum: int) -> int:
+def _find(network: WindowNetwork, data: WindowData, windows: _Windows, labels: _Labels, datum: int) -> int:
     """Label the nodes on the ways of a datum, and return how many were looked from."""
     far, size = data.left[data.ends[1, datum]], data.size[datum]
     count = _clear(data, labels, datum)
@@ -217,7 +218,7 @@ def _find(network: Network, data: Data, windows: _Windows, labels: _Labels, datu
 
 
 @kernel
-def _add(network: Network, size: float, windows: _Windows, found: Ways, datum: int) -> float:
+def _add(network: WindowNetwork, size: float, windows: _Windows, found: DataPaths, datum: int) -> float:
     """Put the hops of a datum into their windows; return what they cost there."""
     cost, steps = 0.0, found.link.shape[1]
     for place in range(found.hops[datum]):
@@ -233,7 +234,7 @@ def _add(network: Network, size: float, windows: _Windows, found: Ways, datum: i
 
 
 @kernel
-def _take(network: Network, size: float, windows: _Windows, found: Ways, datum: int) -> float:
+def _take(network: WindowNetwork, size: float, windows: _Windows, found: DataPaths, datum: int) -> float:
     """Take the hops of a datum out of their windows; return what that saves."""
     saved, steps = 0.0, found.link.shape[1]
     for place in range(found.hops[datum]):
@@ -253,7 +254,7 @@ def _take(network: Network, size: float, windows: _Windows, found: Ways, datum: 
 
 
 @kernel
-def _follow(network: Network, labels: _Labels, goal: int, found: Ways, datum: int) -> None:
+def _follow(network: WindowNetwork, labels: _Labels, goal: int, found: DataPaths, datum: int) -> None:
     """Write the hops of a datum that its labels say."""
     step, node, count = len(labels.cost) - 1, goal, 0
     while labels.link[step, node] != _START:
@@ -278,7 +279,7 @@ def _follow(network: Network, labels: _Labels, goal: int, found: Ways, datum: in
 
 @kernel
 def _choose(
-    network: Network, data: Data, windows: _Windows, found: Ways, labels: _Labels, datum: int
+    network: WindowNetwork, data: WindowData, windows: _Windows, found: DataPaths, labels: _Labels, datum: int
 ) -> tuple[int, float]:
     """Give a datum that has none its cheapest way; return the work, and what it costs."""
     looked = _find(network, data, windows, labels, datum)
@@ -287,7 +288,7 @@ def _choose(
 
 
 @kernel
-def _copy(ways: Ways, to: Ways, datum: int) -> None:
+def _copy(ways: DataPaths, to: DataPaths, datum: int) -> None:
     """Copy the hops of a datum."""
     to.hops[datum] = ways.hops[datum]
     for place in range(ways.hops[datum]):
@@ -307,11 +308,11 @@ def _toggle(windows: _Windows, kind: int, step: int) -> None:
 
 @kernel
 def _search(
-    network: Network,
-    data: Data,
+    network: WindowNetwork,
+    data: WindowData,
     windows: _Windows,
-    found: Ways,
-    spare: Ways,
+    found: DataPaths,
+    spare: DataPaths,
     labels: _Labels,
     rng: np.random.Generator,
     effort: int,
@@ -345,11 +346,11 @@ def _search(
 
 @kernel
 def _change(
-    network: Network,
-    data: Data,
+    network: WindowNetwork,
+    data: WindowData,
     windows: _Windows,
-    found: Ways,
-    spare: Ways,
+    found: DataPaths,
+    spare: DataPaths,
     labels: _Labels,
     moved: Int64Array,
     kind: int,

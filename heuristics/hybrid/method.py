@@ -90,7 +90,7 @@ class Chain(NamedTuple):
         return rows
 
 
-class Exchange(NamedTuple):
+class ChainTransfers(NamedTuple):
     """Transfers, int64 of one length: sender, receiver and the item of which rank; and whether they add."""
 
     source: Int64Array
@@ -99,7 +99,7 @@ class Exchange(NamedTuple):
     adds: bool
 
 
-def exchanges(chain: Chain, ranks: Int64Array) -> list[Exchange]:
+def exchanges(chain: Chain, ranks: Int64Array) -> list[ChainTransfers]:
     """Return the exchanges of a chain, one after the other.
 
     Parameters
@@ -116,7 +116,7 @@ def exchanges(chain: Chain, ranks: Int64Array) -> list[Exchange]:
     return found + gathered[: chain.scattered][::-1]
 
 
-def _added_up(chain: Chain, ranks: Int64Array, digits: Int64Array) -> Iterator[Exchange]:
+def _added_up(chain: Chain, ranks: Int64Array, digits: Int64Array) -> Iterator[ChainTransfers]:
     # has[u, i]: whether rank u has a sum of item i that goes on
     has: BoolArray = np.ones((len(ranks), len(ranks)), dtype=np.bool_)
     for place, digit in enumerate(chain.order):
@@ -130,7 +130,7 @@ def _added_up(chain: Chain, ranks: Int64Array, digits: Int64Array) -> Iterator[E
         if scatters:
             has = has & (part == digits[digit][:, None])
         source, item = (np.concatenate([row[column] for row in rows]) for column in (1, 2))
-        yield Exchange(source, np.concatenate([row[0][row[1]] for row in rows]), item, True)
+        yield ChainTransfers(source, np.concatenate([row[0][row[1]] for row in rows]), item, True)
 
 
 def _others(
@@ -143,7 +143,7 @@ def _others(
         yield ranks[np.ravel_multi_index(tuple(moved), radices)]
 
 
-class Tuning(NamedTuple):
+class HybridTuning(NamedTuple):
     """Limits of the search for chains."""
 
     weight: int
@@ -160,7 +160,7 @@ class Tuning(NamedTuple):
     """Share of a chain's changes that exchange two digits; of the others, the share that scatters others."""
 
 
-TUNING = Tuning(weight=64, most_transfers=2**19, work=2**23, kept=32, heat=0.02, swaps=0.5)
+TUNING = HybridTuning(weight=64, most_transfers=2**19, work=2**23, kept=32, heat=0.02, swaps=0.5)
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ class HybridOptions(HostOptions):
     time_limit: Annotated[float | None, SECONDS] = None
 
 
-class Part(NamedTuple):
+class HybridPart(NamedTuple):
     """So many of the `TUNING.weight` parts of each item, and what they do."""
 
     weight: int
@@ -205,11 +205,11 @@ def synthesize(problem: Problem, options: HybridOptions, rng: np.random.Generato
         As `METHOD.supports`.
     """
     METHOD.supports(problem, options)
-    made = Search(problem, options, rng).fastest(options.parts)
+    made = HybridSearch(problem, options, rng).fastest(options.parts)
     return with_note_on_hosts(made, options)
 
 
-class Search:
+class HybridSearch:
     """A search on one network."""
 
     def __init__(self, problem: Problem, options: HybridOptions, rng: np.random.Generator) -> None:
@@ -223,14 +223,14 @@ class Search:
         ways = itertools.product(*(factorizations(length) for length in shape))
         self.radices = [tuple(itertools.chain(*way)) for way in ways]
         self.exchanges = lru_cache(TUNING.kept)(partial(exchanges, ranks=self.ranks))
-        self.starts: dict[Part, FloatArray] = {}
-        self.times: dict[tuple[Part, ...], float] = {}
+        self.starts: dict[HybridPart, FloatArray] = {}
+        self.times: dict[tuple[HybridPart, ...], float] = {}
 
     def fastest(self, count: int) -> Schedule:
         """Return the fastest schedule found: first of one part, then with one more, up to so many."""
         radices = self.radices[0]
         halved = Chain(radices, tuple(range(len(radices)))[::-1], len(radices), radices)
-        best = self._annealed([Part(TUNING.weight, halved)])
+        best = self._annealed([HybridPart(TUNING.weight, halved)])
         for _ in range(count - 1):
             largest = max(best)
             half = largest.weight // 2
@@ -239,7 +239,7 @@ class Search:
             best = min(best, self._annealed([*others, *cut]), key=self._time)
         return self.schedule(best)
 
-    def _annealed(self, parts: list[Part]) -> list[Part]:
+    def _annealed(self, parts: list[HybridPart]) -> list[HybridPart]:
         """Return the fastest parts on a walk from these."""
         current = best = parts
         before = least = self._time(parts)
@@ -255,7 +255,7 @@ class Search:
                 best, least = then, time
         return best
 
-    def _time(self, parts: Sequence[Part]) -> float:
+    def _time(self, parts: Sequence[HybridPart]) -> float:
         """Return the simulated time, infinite where there are too many transfers."""
         used = tuple(part for part in parts if part.weight)
         if any(part.chain.transfers > TUNING.most_transfers for part in used):
@@ -264,7 +264,7 @@ class Search:
             self.times[used] = simulate(self.schedule(used), self.size).time
         return self.times[used]
 
-    def schedule(self, parts: Sequence[Part]) -> Schedule:
+    def schedule(self, parts: Sequence[HybridPart]) -> Schedule:
         """Return what the parts do: first the exchanges that would start first if each part were alone."""
         used = [part for part in parts if part.weight]
         starts = [self._alone(part) for part in used]
@@ -273,7 +273,7 @@ class Search:
         step = np.unique(keys, axis=1, return_inverse=True)[1].ravel() + 1
         return self._in_steps(used, np.split(step, np.cumsum([len(one) for one in starts])[:-1]))
 
-    def _alone(self, part: Part) -> FloatArray:
+    def _alone(self, part: HybridPart) -> FloatArray:
         """Return when each exchange of a part starts if there is no other part, in seconds."""
         if part not in self.starts:
             schedule = self._in_steps([part], [np.arange(1, part.chain.length + 1)])
@@ -283,7 +283,7 @@ class Search:
             self.starts[part] = np.maximum.accumulate(start)
         return self.starts[part]
 
-    def _in_steps(self, parts: Sequence[Part], steps: Sequence[Int64Array]) -> Schedule:
+    def _in_steps(self, parts: Sequence[HybridPart], steps: Sequence[Int64Array]) -> Schedule:
         """Return what the parts do if each exchange is done in its step."""
         what = self.problem.collective
         cuts = [part.weight for part in parts]
@@ -308,7 +308,7 @@ class Search:
         order = self.rng.permutation(len(radices)).tolist()
         return Chain(radices, tuple(order), int(self.rng.integers(len(order) + 1)), radices)
 
-    def _changed(self, parts: Sequence[Part]) -> list[Part]:
+    def _changed(self, parts: Sequence[HybridPart]) -> list[HybridPart]:
         """Return the parts with a change: of weights, or of what one does."""
         found, rng = list(parts), self.rng
         one, other = rng.integers(len(found), size=2)

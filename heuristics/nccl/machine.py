@@ -21,7 +21,7 @@ import numpy as np
 
 from tutti.heuristics.hosts import HostOptions
 from tutti.heuristics.nccl.constants import GENERATIONS, POSTING, PROTOCOLS, Algorithm, Generation
-from tutti.heuristics.nccl.model import Channels, Cluster
+from tutti.heuristics.nccl.model import Channels, NcclCluster
 from tutti.topologies.exact import BoolArray, FloatArray, Int64Array
 from tutti.topologies.graphs.grid_structure import Hosts
 from tutti.topologies.options import Choice, Number, Whole
@@ -78,7 +78,7 @@ class NcclOptions(HostOptions):
     latency: Annotated[float, Number(least=0, most=1e6)] = 0.0
 
 
-def cluster_of(topology: Topology, hosts: Hosts, every: Int64Array, options: NcclOptions) -> Cluster:
+def cluster_of(topology: Topology, hosts: Hosts, every: Int64Array, options: NcclOptions) -> NcclCluster:
     """Return what the model asks of a network with these hosts, whose places have these rounds."""
     count, gpus = hosts.ranks.shape
     inside = _inside(topology, hosts)
@@ -90,7 +90,7 @@ def cluster_of(topology: Topology, hosts: Hosts, every: Int64Array, options: Ncc
         share = min(1.0, channels.number / options.channels)
         channels = Channels(options.channels, channels.inside * share, channels.between * share)
     switched = switches_of_hosts(topology, hosts) is not None
-    return Cluster(
+    return NcclCluster(
         generation=name,
         hosts=count,
         gpus=gpus,

@@ -20,7 +20,7 @@ from tutti.heuristics.hosts import with_note_on_hosts
 from tutti.heuristics.nccl.channels import chains, exits_of, over_parallel_links, rings, rounds_of
 from tutti.heuristics.nccl.constants import VERSION, Algorithm
 from tutti.heuristics.nccl.machine import NcclOptions, cluster_of, switches_of_hosts
-from tutti.heuristics.nccl.model import KINDS, Cluster, Estimate, estimates
+from tutti.heuristics.nccl.model import KINDS, Estimate, NcclCluster, estimates
 from tutti.heuristics.trees.nccl_like import AUTOMATIC, chained_trees
 from tutti.heuristics.trees.pipelined_trees import pipelined_trees
 from tutti.heuristics.trees.sharp import over_switches
@@ -61,7 +61,7 @@ def synthesize(problem: Problem, options: NcclOptions, rng: np.random.Generator)
     return with_note_on_hosts(made.replace(stats={**made.stats, **said}), options)
 
 
-def reckoned(cluster: Cluster, kind: Kind, size: Fraction | None, options: NcclOptions) -> list[Estimate]:
+def reckoned(cluster: NcclCluster, kind: Kind, size: Fraction | None, options: NcclOptions) -> list[Estimate]:
     """Return what the model says of the algorithms and protocols that the options leave.
 
     Raises
@@ -81,7 +81,7 @@ def reckoned(cluster: Cluster, kind: Kind, size: Fraction | None, options: NcclO
     return every
 
 
-def _note(cluster: Cluster, chosen: Estimate, *, told: bool) -> str:
+def _note(cluster: NcclCluster, chosen: Estimate, *, told: bool) -> str:
     """Return a note: NCCL's choice or the user's, what the times mean, and what is assumed of the machine."""
     takes = "is told to take" if told else "takes"
     lacks = cluster.known.nvls > 0 and cluster.gpus > 1 and cluster.nvls is None
@@ -116,7 +116,7 @@ def _schedule(
     return from_allgather(problem, partial(rings_allgather, rings=round_trips))
 
 
-def _chains(topology: Topology, hosts: Hosts, every: Int64Array, cluster: Cluster) -> Int64Array:
+def _chains(topology: Topology, hosts: Hosts, every: Int64Array, cluster: NcclCluster) -> Int64Array:
     """Return the order of a host's places in each channel."""
     exits = exits_of(topology, hosts) if cluster.hosts > 1 else np.arange(cluster.gpus)
     return chains(every, cluster.hosts, cluster.channels.number, exits)
@@ -130,7 +130,7 @@ def _trees(hosts: Hosts, orders: Int64Array) -> Int32Array:
     return parents[: len(orders)] if len(hosts.ranks) == 1 else parents
 
 
-def found(topology: Topology, options: NcclOptions) -> tuple[Hosts, Int64Array, Cluster]:
+def found(topology: Topology, options: NcclOptions) -> tuple[Hosts, Int64Array, NcclCluster]:
     """Return the hosts, the rounds of their places, and what the model asks of them.
 
     Raises

@@ -60,7 +60,7 @@ class Channels(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Cluster:
+class NcclCluster:
     """What the model asks of a machine.
 
     Parameters
@@ -133,19 +133,19 @@ class Estimate(NamedTuple):
     micros: float
 
 
-def choice(cluster: Cluster, kind: Kind, size: float) -> Estimate:
+def choice(cluster: NcclCluster, kind: Kind, size: float) -> Estimate:
     """Return what NCCL chooses for M = `size` bytes, the first of the fastest in NCCL's order.
 
     Examples
     --------
-    >>> machine = Cluster("ampere", 1, 8, Channels(12, 20.0, 20.0))
+    >>> machine = NcclCluster("ampere", 1, 8, Channels(12, 20.0, 20.0))
     >>> choice(machine, Kind.ALLREDUCE, 2**30).algorithm.value
     'ring'
     """
     return min(estimates(cluster, kind, size), key=lambda one: one.micros)
 
 
-def estimates(cluster: Cluster, kind: Kind, size: float) -> Iterator[Estimate]:
+def estimates(cluster: NcclCluster, kind: Kind, size: float) -> Iterator[Estimate]:
     """Yield the time of every algorithm and protocol that NCCL has for a collective, in its order."""
     for algorithm in Algorithm:
         for protocol in PROTOCOLS:
@@ -153,7 +153,7 @@ def estimates(cluster: Cluster, kind: Kind, size: float) -> Iterator[Estimate]:
                 yield Estimate(algorithm, protocol, micros(cluster, kind, algorithm, protocol, size))
 
 
-def exists(cluster: Cluster, kind: Kind, algorithm: Algorithm, protocol: Protocol) -> bool:
+def exists(cluster: NcclCluster, kind: Kind, algorithm: Algorithm, protocol: Protocol) -> bool:
     """Whether NCCL has the algorithm with the protocol for the collective on such a machine."""
     if protocol is Protocol.LL128 and cluster.wire is not Wire.NVLINK:
         return False
@@ -171,7 +171,7 @@ def exists(cluster: Cluster, kind: Kind, algorithm: Algorithm, protocol: Protoco
     return switched and cluster.hosts > 1 and kind is Kind.ALLREDUCE
 
 
-def micros(cluster: Cluster, kind: Kind, algorithm: Algorithm, protocol: Protocol, size: float) -> float:
+def micros(cluster: NcclCluster, kind: Kind, algorithm: Algorithm, protocol: Protocol, size: float) -> float:
     """Return the microseconds that M = `size` bytes take."""
     wait, speed = latency(cluster, kind, algorithm, protocol), bandwidth(cluster, kind, algorithm, protocol)
     doubled = int(size // LEAST_SIZE).bit_length() - 1
@@ -183,13 +183,13 @@ def micros(cluster: Cluster, kind: Kind, algorithm: Algorithm, protocol: Protoco
     return wait + size / (1000 * speed)
 
 
-def jumps(cluster: Cluster) -> list[int]:
+def jumps(cluster: NcclCluster) -> list[int]:
     """Return the sizes, in bytes, at which times of `micros` may jump; between two they are linear."""
     steps_of_trees = [LEAST_SIZE << place for place in range(1 + max(map(len, TREE_FACTORS.values())))]
     return [*steps_of_trees, LEAST_SIZE * cluster.channels.number * cluster.ranks]
 
 
-def _a_channel(cluster: Cluster, size: float) -> float:
+def _a_channel(cluster: NcclCluster, size: float) -> float:
     """Return the bytes that a rank has for each channel."""
     return size // (cluster.channels.number * cluster.ranks)
 
@@ -199,7 +199,7 @@ def steps(kind: Kind, nodes: int) -> int:
     return {Kind.ALLREDUCE: 2 * (nodes - 1), Kind.BROADCAST: nodes, Kind.REDUCE: nodes}.get(kind, nodes - 1)
 
 
-def latency(cluster: Cluster, kind: Kind, algorithm: Algorithm, protocol: Protocol) -> float:
+def latency(cluster: NcclCluster, kind: Kind, algorithm: Algorithm, protocol: Protocol) -> float:
     """Return the microseconds of latency."""
     at = PROTOCOLS.index(protocol)
     base, inside = BASE[algorithm][at], HOP[cluster.wire][algorithm][at]
@@ -216,7 +216,9 @@ def latency(cluster: Cluster, kind: Kind, algorithm: Algorithm, protocol: Protoc
     return base + cluster.depth * between / 3.5 + 2.8 * cluster.ranks
 
 
-def _round_latency(cluster: Cluster, kind: Kind, protocol: Protocol, inside: float, between: float) -> float:
+def _round_latency(
+    cluster: NcclCluster, kind: Kind, protocol: Protocol, inside: float, between: float
+) -> float:
     """Return what going round a ring takes."""
     count = steps(kind, cluster.ranks)
     if kind in (Kind.BROADCAST, Kind.REDUCE):
@@ -231,7 +233,7 @@ def _round_latency(cluster: Cluster, kind: Kind, protocol: Protocol, inside: flo
     return (count - across) * max(inside, posting) + across * between
 
 
-def bandwidth(cluster: Cluster, kind: Kind, algorithm: Algorithm, protocol: Protocol) -> float:
+def bandwidth(cluster: NcclCluster, kind: Kind, algorithm: Algorithm, protocol: Protocol) -> float:
     """Return the GB/s of M."""
     if algorithm in (Algorithm.NVLS, Algorithm.NVLS_TREE):
         return _switch_bandwidth(cluster, kind, algorithm)
@@ -256,7 +258,7 @@ def bandwidth(cluster: Cluster, kind: Kind, algorithm: Algorithm, protocol: Prot
     return every * (0.85 if cluster.plain_trees else 1.0) / 2
 
 
-def _switch_bandwidth(cluster: Cluster, kind: Kind, algorithm: Algorithm) -> float:
+def _switch_bandwidth(cluster: NcclCluster, kind: Kind, algorithm: Algorithm) -> float:
     """Return the same through switches that add and multicast: those of hosts, and trees between these."""
     number, inside, between = cluster.nvls or cluster.channels
     a_channel = inside * cluster.known.nvls * (number - 1) / number

@@ -18,8 +18,8 @@ from typing import Annotated, ClassVar, NamedTuple
 import numpy as np
 
 from tutti.heuristics.one_shot.orders import Orders
-from tutti.heuristics.one_shot.parts import Move, Part, Ways, moves_of, part_of
-from tutti.heuristics.one_shot.roots import TUNING, Near, Network, Roots, Shape
+from tutti.heuristics.one_shot.parts import MessageKeys, Move, OneShotPart, moves_of, part_of
+from tutti.heuristics.one_shot.roots import TUNING, DimensionalNetwork, Roots, RootSet, RootSpacing
 from tutti.schedules.capabilities import Capabilities, Groups, Switches
 from tutti.schedules.collective import Kind
 from tutti.schedules.method import Method, Problem
@@ -61,11 +61,11 @@ class _Laid(NamedTuple):
 
     seconds: float
     pieces: int
-    parts: list[Part]
+    parts: list[OneShotPart]
     link: Int64Array
 
 
-class _Trial:
+class _RootTrial:
     """What comes of some shapes.
 
     Parameters
@@ -79,12 +79,17 @@ class _Trial:
     """
 
     def __init__(
-        self, network: Network, problem: Problem, shapes: Sequence[Shape], *, alternate: bool = False
+        self,
+        network: DimensionalNetwork,
+        problem: Problem,
+        shapes: Sequence[RootSpacing],
+        *,
+        alternate: bool = False,
     ) -> None:
         self.network, self.problem, self.shapes, self.alternate = network, problem, shapes, alternate
-        self.near: dict[tuple[int, bytes], Near] = {}
-        self.found: dict[tuple[int, Shape, int], list[Move]] = {}
-        self.made: dict[tuple[object, ...], Part] = {}
+        self.near: dict[tuple[int, bytes], RootSet] = {}
+        self.found: dict[tuple[int, RootSpacing, int], list[Move]] = {}
+        self.made: dict[tuple[object, ...], OneShotPart] = {}
         ranks, k = len(network.hops), len(shapes)
         lines = [
             [
@@ -116,7 +121,7 @@ class _Trial:
         self.estimate = latency + mean * float(problem.size or 0) / rate
         """Seconds, if the links were used evenly."""
 
-    def part(self, item: int, turn: int, orders: Int64Array) -> Part:
+    def part(self, item: int, turn: int, orders: Int64Array) -> OneShotPart:
         """Return how a part of an item is added up."""
         k, number = len(self.shapes), item * self.turns + turn
         first = (int(self.network.place[:, item].sum()) + turn) % k
@@ -131,7 +136,7 @@ class _Trial:
             self.made[key] = part_of(self.network, [next(left[dimension]) for dimension in order])
         return self.made[key]
 
-    def turned(self, first: int) -> list[Shape]:
+    def turned(self, first: int) -> list[RootSpacing]:
         """Return the shape of each dimension, where those alike take turns from the `first` on."""
         kind, k = self.network.kind, len(self.shapes)
         left = {
@@ -141,7 +146,7 @@ class _Trial:
         shape = {dimension: left[kind[dimension]].pop(0) for dimension in turn}
         return [shape[dimension] for dimension in range(k)]
 
-    def moves(self, dimension: int, shape: Shape, seed: int) -> list[Move]:
+    def moves(self, dimension: int, shape: RootSpacing, seed: int) -> list[Move]:
         """Return a dimension's moves; a root is at the seed if it can be, and where else it takes some."""
         if (dimension, shape, seed) not in self.found:
             line = self.network.line[dimension]
@@ -151,7 +156,7 @@ class _Trial:
             self.found[dimension, shape, seed] = moves_of(dimension, roots, shape)
         return self.found[dimension, shape, seed]
 
-    def _near(self, dimension: int, chosen: Int64Array) -> Near:
+    def _near(self, dimension: int, chosen: Int64Array) -> RootSet:
         key = dimension, chosen.tobytes()
         if key not in self.near:
             self.near[key] = self.network.near(len(self.near), dimension, chosen)
@@ -196,10 +201,10 @@ class _Trial:
         time = np.where(load > 0, topology.alpha.floats + load * unit, 0)
         return _Laid(float(time.max(axis=1).sum()), pieces, parts, link)
 
-    def links(self) -> _Links:
+    def links(self) -> _AllowedLinks:
         """Return which links the messages of each key may take."""
         ranks, topology = len(self.network.hops), self.network.topology
-        ways = Ways(ranks)
+        ways = MessageKeys(ranks)
         keys, links = [ways.between(topology.source, topology.target)], [np.arange(topology.num_links)]
         for near in self.near.values():
             keys.append(ways.inward(near, topology.source[near.inward]))
@@ -207,7 +212,7 @@ class _Trial:
             links += [near.inward, near.outward]
         joined = np.concatenate(keys)
         count = np.bincount(joined, minlength=(ranks + 2 * len(self.near)) * ranks)
-        return _Links(offsets_of(count), np.concatenate(links)[np.argsort(joined, kind="stable")])
+        return _AllowedLinks(offsets_of(count), np.concatenate(links)[np.argsort(joined, kind="stable")])
 
     def schedule(self, laid: _Laid) -> Schedule:
         """Return the schedule of parts that have links."""
@@ -222,7 +227,7 @@ class _Trial:
             np.repeat(np.arange(len(parts)), [len(getattr(part, name)) for part in parts])
             for name in ("step", "later")
         )
-        of = Part(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        of = OneShotPart(*(np.concatenate(column) for column in zip(*parts, strict=True)))
         # Which copy a rank gets of those that are spread depends on the link over which it comes.
         held = of.held.reshape(len(parts), len(self.network.hops))
         chunk = np.concatenate([base[up] + of.chunk, 0 * down])
@@ -250,7 +255,7 @@ class _Trial:
         )
 
 
-class _Links(NamedTuple):
+class _AllowedLinks(NamedTuple):
     """In CSR form the links that messages may take: those of key i are links[begin[i] : begin[i + 1]]."""
 
     begin: Int64Array
@@ -259,7 +264,7 @@ class _Links(NamedTuple):
 
 @kernel
 def _choose(
-    ways: _Links,
+    ways: _AllowedLinks,
     key: Int64Array,
     step: Int64Array,
     size: FloatArray,
@@ -293,19 +298,19 @@ def synthesize(problem: Problem, options: OneShotOptions, rng: np.random.Generat
         As `METHOD.supports`.
     """
     METHOD.supports(problem, options)
-    network = Network(problem.topology)
+    network = DimensionalNetwork(problem.topology)
     choices = _choices(network, options)
-    best = _fastest([_Trial(network, problem, shapes) for shapes in choices], TUNING.tried_transfers)
+    best = _fastest([_RootTrial(network, problem, shapes) for shapes in choices], TUNING.tried_transfers)
     if len(network.line) > 1:
-        alternating = [_Trial(network, problem, shapes, alternate=True) for shapes in choices]
+        alternating = [_RootTrial(network, problem, shapes, alternate=True) for shapes in choices]
         able = [trial for trial in alternating if trial.orders.alternate]
         best = _fastest(able, TUNING.alternating_transfers, best) if able else best
     return best[0].schedule(best[1])
 
 
 def _fastest(
-    trials: Sequence[_Trial], left: int, best: tuple[_Trial, _Laid] | None = None
-) -> tuple[_Trial, _Laid]:
+    trials: Sequence[_RootTrial], left: int, best: tuple[_RootTrial, _Laid] | None = None
+) -> tuple[_RootTrial, _Laid]:
     """Return the fastest, in as many pieces as help; the work is bounded whatever α is."""
     small = [trial for trial in trials if trial.rows <= TUNING.most_transfers] or list(trials[-1:])
     small.sort(key=lambda trial: trial.estimate)
@@ -326,11 +331,11 @@ def _fastest(
     return best
 
 
-def _choices(network: Network, options: OneShotOptions) -> list[tuple[Shape, ...]]:
+def _choices(network: DimensionalNetwork, options: OneShotOptions) -> list[tuple[RootSpacing, ...]]:
     """Return the shapes that are tried, of each dimension one; those of dimensions alike in one order."""
     lines, kind = network.line, network.kind
     if options.hub_radius is not None:
-        return [tuple(Shape(min(options.hub_radius, line.widest), None) for line in lines)]
+        return [tuple(RootSpacing(min(options.hub_radius, line.widest), None) for line in lines)]
     pairs = [(a, b) for a, b in itertools.combinations(range(len(kind)), 2) if kind[a] == kind[b]]
     numbers = [
         choice

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tutti.heuristics.one_shot.parts import Move
-from tutti.heuristics.one_shot.roots import TUNING, Network
+from tutti.heuristics.one_shot.roots import TUNING, DimensionalNetwork
 from tutti.topologies.exact import FloatArray, Int64Array, offsets_of
 from tutti.topologies.kernels import kernel
 
@@ -42,7 +42,7 @@ class Orders:
         How many orders at most, a multiple of that length.
     """
 
-    def __init__(self, network: Network, lines: Sequence[Sequence[Lines]], count: int) -> None:
+    def __init__(self, network: DimensionalNetwork, lines: Sequence[Sequence[Lines]], count: int) -> None:
         self.network, self.lines, self.count = network, lines, count
         self.moves = [[own[0] for own in alike] for alike in lines]
         self.late = not all(move.roots.gathers for own in self.moves[0] for move in own)

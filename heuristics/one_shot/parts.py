@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.heuristics.one_shot.roots import Near, Network, Roots, Shape
+from tutti.heuristics.one_shot.roots import DimensionalNetwork, Roots, RootSet, RootSpacing
 from tutti.schedules.schedule import NO_COPY
 from tutti.topologies.exact import BoolArray, Int64Array, IntArray
 
 
-class Ways:
+class MessageKeys:
     """Keys of messages, which say over which links they may go.
 
     From u to w beside it: u N + w. From u to the nearest of some, and from it to u:
@@ -26,16 +26,16 @@ class Ways:
         """Return the keys of messages from ranks to ranks beside them."""
         return source.astype(np.int64) * self.ranks + target
 
-    def inward(self, near: Near, rank: IntArray) -> Int64Array:
+    def inward(self, near: RootSet, rank: IntArray) -> Int64Array:
         """Return the keys of messages to the nearest of these."""
         return (self.ranks + 2 * near.number) * self.ranks + rank.astype(np.int64)
 
-    def outward(self, near: Near, rank: IntArray) -> Int64Array:
+    def outward(self, near: RootSet, rank: IntArray) -> Int64Array:
         """Return the keys of messages from the nearest of these."""
         return self.inward(near, rank) + self.ranks
 
 
-class Part(NamedTuple):
+class OneShotPart(NamedTuple):
     """How a part of an item is added up and spread, as arrays.
 
     Parameters
@@ -43,7 +43,7 @@ class Part(NamedTuple):
     copy_of
         int64, shape (chunks,): the chunk, numbered 0, and its copies.
     chunk, toward, step
-        int64: the messages that are added: what, with which key (`Ways`), in which step.
+        int64: the messages that are added: what, with which key (`MessageKeys`), in which step.
     along, target, later
         int64: those with which the sum is spread: with which key, to whom, in which step.
     held
@@ -89,7 +89,7 @@ class Move(NamedTuple):
         return before ^ (near.before == self.hops if self.hops > 0 else near.after == -self.hops)
 
 
-def moves_of(dimension: int, roots: Roots, shape: Shape) -> list[Move]:
+def moves_of(dimension: int, roots: Roots, shape: RootSpacing) -> list[Move]:
     """Return the moves of a dimension, in their order."""
     gathered = range(shape.radius if shape.gathers else 0, 0, -1)
     exchanged = [0] if shape.apart != 0 else []
@@ -98,7 +98,7 @@ def moves_of(dimension: int, roots: Roots, shape: Shape) -> list[Move]:
     ]
 
 
-def part_of(network: Network, moves: Sequence[Move]) -> Part:
+def part_of(network: DimensionalNetwork, moves: Sequence[Move]) -> OneShotPart:
     """Return how a part goes through the dimensions.
 
     The moves of the dimensions may alternate: those that take part are the products of the coordinates that
@@ -114,9 +114,9 @@ def part_of(network: Network, moves: Sequence[Move]) -> Part:
 class _Making:
     """A part as it is made: who takes part by now, what each of them holds, and the steps so far."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: DimensionalNetwork) -> None:
         ranks = len(network.hops)
-        self.network, self.ways = network, Ways(ranks)
+        self.network, self.ways = network, MessageKeys(ranks)
         self.active = [np.ones(line.size, dtype=bool) for line in network.line]
         self.held, self.steps = np.zeros(ranks, dtype=np.int64), 0
         self.copy_of = [np.array([NO_COPY])]
@@ -138,11 +138,11 @@ class _Making:
             else:
                 self.copies.append(np.stack([self.ways.outward(near, rank), rank, step]))
 
-    def part(self) -> Part:
+    def part(self) -> OneShotPart:
         """Return all of it."""
         chunk, toward, step = np.concatenate(self.sums, axis=1)
         along, target, later = np.concatenate(self.copies, axis=1)
-        return Part(np.concatenate(self.copy_of), chunk, toward, step, along, target, later, self.held)
+        return OneShotPart(np.concatenate(self.copy_of), chunk, toward, step, along, target, later, self.held)
 
     def _taking(self, dimension: int, coordinates: BoolArray) -> Int64Array:
         """Return the ranks that take part and have these coordinates there."""

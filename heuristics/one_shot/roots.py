@@ -14,7 +14,7 @@ from tutti.topologies.graphs.shortest_paths import hop_distances
 from tutti.topologies.topology import Topology
 
 
-class Tuning(NamedTuple):
+class OneShotTuning(NamedTuple):
     """How many shapes, orders and pieces are tried."""
 
     most_transfers: int
@@ -58,7 +58,7 @@ class Tuning(NamedTuple):
     """Least number of seeds that are tried."""
 
 
-TUNING = Tuning(
+TUNING = OneShotTuning(
     most_transfers=2**22,
     few_transfers=2**19,
     most_pieces=2**10,
@@ -78,7 +78,7 @@ TUNING = Tuning(
 )
 
 
-class Shape(NamedTuple):
+class RootSpacing(NamedTuple):
     """How the roots of an item lie in a line.
 
     Parameters
@@ -100,7 +100,7 @@ class Shape(NamedTuple):
         return self.apart is not None
 
 
-class Near(NamedTuple):
+class RootSet(NamedTuple):
     """Some coordinates in the lines of a dimension, and the ways to them and from them.
 
     Parameters
@@ -137,8 +137,8 @@ class Roots(NamedTuple):
     """
 
     gathers: bool
-    all: Near
-    cliques: tuple[Near, ...]
+    all: RootSet
+    cliques: tuple[RootSet, ...]
 
     @property
     def deepest(self) -> int:
@@ -156,7 +156,7 @@ class Roots(NamedTuple):
         return len(self.cliques) > 1 and max(int(clique.before.max()) for clique in self.cliques) > 1
 
 
-class Line:
+class GridLine:
     """The ranks of a line, and who can be its roots.
 
     Parameters
@@ -167,10 +167,10 @@ class Line:
 
     def __init__(self, hops: Int32Array) -> None:
         self.hops, self.size, self.widest = hops, len(hops), int(hops.max())
-        self._admitted: dict[Shape, list[Int64Array]] = {}
-        self._found: dict[tuple[Shape, int], Int64Array] = {}
+        self._admitted: dict[RootSpacing, list[Int64Array]] = {}
+        self._found: dict[tuple[RootSpacing, int], Int64Array] = {}
 
-    def roots(self, shape: Shape, seed: int) -> Int64Array:
+    def roots(self, shape: RootSpacing, seed: int) -> Int64Array:
         """Return the coordinates of roots, `seed` among them if it can be one."""
         if (shape, seed) not in self._found:
             found = self._covering(shape, seed)
@@ -179,7 +179,7 @@ class Line:
             self._found[shape, seed] = found
         return self._found[shape, seed]
 
-    def cliques(self, shape: Shape, roots: Int64Array, seed: int) -> list[Int64Array]:
+    def cliques(self, shape: RootSpacing, roots: Int64Array, seed: int) -> list[Int64Array]:
         """Return the roots in cliques, the first one that of the first root from `seed` on."""
         if shape.gathers:
             return [roots]
@@ -202,7 +202,7 @@ class Line:
             cliques if steps <= self.hops[:, roots].max() else [roots[i : i + 1] for i in range(len(roots))]
         )
 
-    def admitted(self, shape: Shape) -> list[Int64Array]:
+    def admitted(self, shape: RootSpacing) -> list[Int64Array]:
         """Return the roots of those seeds that can be some, of all or, on long lines, of a sample."""
         if shape not in self._admitted:
             seeds = np.linspace(
@@ -212,7 +212,7 @@ class Line:
             self._admitted[shape] = [roots for roots in found if roots is not None]
         return self._admitted[shape]
 
-    def _covering(self, shape: Shape, seed: int) -> Int64Array | None:
+    def _covering(self, shape: RootSpacing, seed: int) -> Int64Array | None:
         """Return `seed`, and then who reaches the most, until all are near; None: they can't be."""
         if not shape.radius and not shape.gathers:
             return np.arange(self.size)
@@ -232,7 +232,7 @@ class Line:
             allowed &= joined[best]
         return np.sort(chosen)
 
-    def _messages(self, shape: Shape, roots: Int64Array) -> int:
+    def _messages(self, shape: RootSpacing, roots: Int64Array) -> int:
         """Return how many there are."""
         cliques = [len(clique) for clique in self.cliques(shape, roots, int(roots[0]))]
         return sum(self.size - n + n * (n - 1) for n in cliques) + self.size - len(roots)
@@ -243,10 +243,12 @@ class Line:
         return [self.hops <= radius for radius in range(self.widest + 1)]
 
     @cached_property
-    def shapes(self) -> list[Shape]:
+    def shapes(self) -> list[RootSpacing]:
         """Those that no other surpasses in steps, messages, roots and how often a rank is one."""
-        found: dict[tuple[float, ...], Shape] = {}
-        for shape in (Shape(radius, apart) for radius in range(self.widest + 1) for apart in (0, 1, None)):
+        found: dict[tuple[float, ...], RootSpacing] = {}
+        for shape in (
+            RootSpacing(radius, apart) for radius in range(self.widest + 1) for apart in (0, 1, None)
+        ):
             admitted = self.admitted(shape)
             if admitted:
                 messages = np.mean([self._messages(shape, roots) for roots in admitted])
@@ -258,7 +260,7 @@ class Line:
         return [found[cost] for cost in sorted(found.keys() - surpassed)]
 
 
-class Network:
+class DimensionalNetwork:
     """A network in dimensions; one that is no grid has a single one."""
 
     def __init__(self, topology: Topology) -> None:
@@ -278,7 +280,7 @@ class Network:
         ]
         self.kind = [next(i for i, like in enumerate(hops) if np.array_equal(own, like)) for own in hops]
         """The first dimension like each."""
-        lines = {kind: Line(hops[kind]) for kind in self.kind}
+        lines = {kind: GridLine(hops[kind]) for kind in self.kind}
         self.line = [lines[kind] for kind in self.kind]
         """The lines of each dimension."""
 
@@ -296,7 +298,7 @@ class Network:
         found: Int64Array = self.rank[tuple(place)]
         return found
 
-    def near(self, number: int, dimension: int, chosen: Int64Array) -> Near:
+    def near(self, number: int, dimension: int, chosen: Int64Array) -> RootSet:
         """Return these coordinates, and the links on the shortest ways to them and from them."""
         line, place = self.line[dimension].hops, self.place[dimension]
         before, after = (
@@ -308,7 +310,7 @@ class Network:
             np.flatnonzero(before[source] == before[target] + 1),
             np.flatnonzero(after[target] == after[source] + 1),
         )
-        return Near(number, chosen, before, after, inward, outward)
+        return RootSet(number, chosen, before, after, inward, outward)
 
 
 def _in_pairs(grid: Grid, place: Sequence[Int64Array]) -> tuple[tuple[int, ...], tuple[Int64Array, ...]]:

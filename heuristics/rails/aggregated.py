@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.heuristics.rails.machines import Load, Machines
+from tutti.heuristics.rails.machines import MachineCosts, Machines
 from tutti.schedules.method import Problem
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
 from tutti.topologies.exact import Int64Array, offsets_of
@@ -40,7 +40,7 @@ parts jobs of hop 0 are done; if in one, shards of sums have no halves."""
 MOST_MACHINES = 16
 
 
-class Way(IntEnum):
+class SwitchDirection(IntEnum):
     """Up to the switch, down from it, across to another machine."""
 
     UP = 0
@@ -48,10 +48,10 @@ class Way(IntEnum):
     ACROSS = 2
 
 
-class Job(NamedTuple):
+class RankMessage(NamedTuple):
     """A message of every rank: units `low` to `high` of shards by their hop; whether it adds."""
 
-    way: Way
+    way: SwitchDirection
     adds: bool
     hop: int
     low: int
@@ -62,7 +62,7 @@ class Job(NamedTuple):
 class Course:
     """Jobs in the order in which they start, when, and when all is over."""
 
-    jobs: list[Job]
+    jobs: list[RankMessage]
     start: list[float]
     end: float
 
@@ -81,7 +81,7 @@ def _switches(topology: Topology, found: Machines) -> set[int]:
     return set(topology.target[found.port[0]].tolist())
 
 
-def fastest_course(load: Load, *, adds: bool) -> Course:
+def fastest_course(load: MachineCosts, *, adds: bool) -> Course:
     """Return the course that is over first, of those tried; one that `adds` makes what it spreads."""
     alphas = load.adapter_alpha / load.adapter
     tried = itertools.product(SHARES, LEAST, PARTS)
@@ -89,7 +89,7 @@ def fastest_course(load: Load, *, adds: bool) -> Course:
     return min(courses, key=lambda course: course.end)
 
 
-def play(load: Load, share: float, least: int, parts: int, *, adds: bool) -> Course:
+def play(load: MachineCosts, share: float, least: int, parts: int, *, adds: bool) -> Course:
     """Return the course with messages across of at least so many units.
 
     Whenever a port or an adapter is free it does the first of its jobs that may be done; an adapter's follow
@@ -97,9 +97,9 @@ def play(load: Load, share: float, least: int, parts: int, *, adds: bool) -> Cou
     """
     jobs = _jobs(load, share, least, parts, adds=adds)
     waiting = _waiting(jobs)
-    line = [number for number, job in enumerate(jobs) if job.way is Way.ACROSS][::-1]
+    line = [number for number, job in enumerate(jobs) if job.way is SwitchDirection.ACROSS][::-1]
     ready = {number for number, before in enumerate(waiting) if not before}
-    free, start, over = dict.fromkeys(Way, 0.0), [0.0] * len(jobs), [0.0] * len(jobs)
+    free, start, over = dict.fromkeys(SwitchDirection, 0.0), [0.0] * len(jobs), [0.0] * len(jobs)
     may = [0.0] * len(jobs)
     followers: list[list[int]] = [[] for _ in jobs]
     for number, before in enumerate(waiting):
@@ -107,14 +107,16 @@ def play(load: Load, share: float, least: int, parts: int, *, adds: bool) -> Cou
             followers[other].append(number)
     order = []
     while ready:
-        able = [number for number in ready if jobs[number].way is not Way.ACROSS or number == line[-1]]
+        able = [
+            number for number in ready if jobs[number].way is not SwitchDirection.ACROSS or number == line[-1]
+        ]
         now, _, chosen = min((max(free[jobs[n].way], may[n]), _rank(jobs[n]), n) for n in able)
         job = jobs[chosen]
         held, late = _lasts(load, job)
         start[chosen], free[job.way], over[chosen] = now, now + held, now + held + late
         ready.discard(chosen)
         order.append(chosen)
-        if job.way is Way.ACROSS:
+        if job.way is SwitchDirection.ACROSS:
             line.pop()
         for other in followers[chosen]:
             waiting[other].discard(chosen)
@@ -124,7 +126,7 @@ def play(load: Load, share: float, least: int, parts: int, *, adds: bool) -> Cou
     return Course([jobs[n] for n in order], [start[n] for n in order], max(over))
 
 
-def _jobs(load: Load, share: float, least: int, parts: int, *, adds: bool) -> list[Job]:
+def _jobs(load: MachineCosts, share: float, least: int, parts: int, *, adds: bool) -> list[RankMessage]:
     """Return all jobs."""
     middle = load.shard // 2 if adds and parts > 1 else 0
     halves = [(0, middle), (middle, load.shard)]
@@ -134,15 +136,20 @@ def _jobs(load: Load, share: float, least: int, parts: int, *, adds: bool) -> li
     cuts = np.unique(np.linspace(0, load.shard, parts + 1).astype(np.int64)).tolist()
     own = [(0, low, high) for low, high in itertools.pairwise(cuts)]
     jobs = [
-        *(Job(way, True, *part) for part in gathered for way in Way),
-        *(Job(way, False, *part) for part in spread for way in Way),
-        *(Job(way, sums, *part) for part in own for sums in (True, False) for way in (Way.UP, Way.DOWN)),
+        *(RankMessage(way, True, *part) for part in gathered for way in SwitchDirection),
+        *(RankMessage(way, False, *part) for part in spread for way in SwitchDirection),
+        *(
+            RankMessage(way, sums, *part)
+            for part in own
+            for sums in (True, False)
+            for way in (SwitchDirection.UP, SwitchDirection.DOWN)
+        ),
     ]
     return [job for job in jobs if adds or not job.adds]
 
 
 def _across(
-    load: Load, share: float, least: int, halves: list[tuple[int, int]]
+    load: MachineCosts, share: float, least: int, halves: list[tuple[int, int]]
 ) -> Iterator[tuple[int, int, int]]:
     """Yield hop, low and high of what is sent across when sums are spread: less and less."""
     left = (load.machines - 1) * load.shard
@@ -155,10 +162,10 @@ def _across(
                 left, low = left - (end - low), end
 
 
-def _waiting(jobs: list[Job]) -> list[set[int]]:
+def _waiting(jobs: list[RankMessage]) -> list[set[int]]:
     """Return for each job those that must be over before."""
     number = {job: place for place, job in enumerate(jobs)}
-    last = {False: Way.ACROSS, True: Way.DOWN}
+    last = {False: SwitchDirection.ACROSS, True: SwitchDirection.DOWN}
     sums = [
         (job.low, job.high, place)
         for place, job in enumerate(jobs)
@@ -167,27 +174,35 @@ def _waiting(jobs: list[Job]) -> list[set[int]]:
     waiting: list[set[int]] = []
     for job in jobs:
         if job.adds:
-            before = {Way.UP: None, Way.DOWN: Way.UP, Way.ACROSS: Way.DOWN}[job.way]
+            before = {
+                SwitchDirection.UP: None,
+                SwitchDirection.DOWN: SwitchDirection.UP,
+                SwitchDirection.ACROSS: SwitchDirection.DOWN,
+            }[job.way]
         else:
-            before = {Way.UP: Way.ACROSS, Way.DOWN: Way.UP, Way.ACROSS: None}[job.way]
-        if not job.adds and job.way is (Way.ACROSS if job.hop else Way.UP):
+            before = {
+                SwitchDirection.UP: SwitchDirection.ACROSS,
+                SwitchDirection.DOWN: SwitchDirection.UP,
+                SwitchDirection.ACROSS: None,
+            }[job.way]
+        if not job.adds and job.way is (SwitchDirection.ACROSS if job.hop else SwitchDirection.UP):
             waiting.append({place for low, high, place in sums if low < job.high and job.low < high})
         else:
             waiting.append(set() if before is None else {number[job._replace(way=before)]})
     return waiting
 
 
-def _rank(job: Job) -> tuple[bool, bool]:
+def _rank(job: RankMessage) -> tuple[bool, bool]:
     """Return what goes first on a port: what is sent across, and of that what is spread."""
     return job.hop == 0, job.adds
 
 
-def _lasts(load: Load, job: Job) -> tuple[float, float]:
+def _lasts(load: MachineCosts, job: RankMessage) -> tuple[float, float]:
     """Return for how long a job holds its first link, and how much later it is over."""
     units = job.high - job.low
-    if job.way is Way.ACROSS:
+    if job.way is SwitchDirection.ACROSS:
         return load.adapter_alpha + units * load.adapter, load.adapter_alpha
-    others = load.ranks - 1 if (job.way is Way.UP) == job.adds else 1
+    others = load.ranks - 1 if (job.way is SwitchDirection.UP) == job.adds else 1
     return load.port_alpha + others * units * load.port, 0.0
 
 
@@ -221,21 +236,23 @@ def schedule_of_course(problem: Problem, found: Machines, shard: int, course: Co
     )
 
 
-def _rows(found: Machines, job: Job) -> Int64Array:
+def _rows(found: Machines, job: RankMessage) -> Int64Array:
     """Return item and route of what all ranks send or are sent, (rows, 2). Routes: see `_routes`."""
     boxes, ranks = found.rank.shape
     shape = (boxes, ranks, ranks)
     box, at, other = (axis.ravel() for axis in np.indices(shape))
     # Up from `at` (or down to it) goes the shard of `other`, or of `at` itself, looked after by that place.
-    shared = (job.way is Way.UP) == job.adds and job.way is not Way.ACROSS
+    shared = (job.way is SwitchDirection.UP) == job.adds and job.way is not SwitchDirection.ACROSS
     kept = at != other if shared else at == other
     box, at, other = box[kept], at[kept], other[kept]
     whose = box + job.hop if job.adds else box - job.hop
-    if job.way is Way.ACROSS:
+    if job.way is SwitchDirection.ACROSS:
         whose = box + job.hop if job.adds else box
     item = found.rank[whose % boxes, other]
     here = found.rank[box, at]
-    route = {Way.UP: 0, Way.DOWN: 1, Way.ACROSS: 1 + job.hop}[job.way] * found.rank.size + here
+    route = {SwitchDirection.UP: 0, SwitchDirection.DOWN: 1, SwitchDirection.ACROSS: 1 + job.hop}[
+        job.way
+    ] * found.rank.size + here
     return np.stack([item, route], axis=1)
 
 

@@ -105,7 +105,7 @@ _SENT, _HEARD, _PIECES, _LANDED, _CUT, _NEED = range(6)
 _NOW, _FREE, _LOCAL = range(3)
 
 
-class Load(NamedTuple):
+class MachineCosts(NamedTuple):
     """B machines of G ranks, shards of so many units; seconds a unit and α of port and adapter."""
 
     machines: int
@@ -117,7 +117,7 @@ class Load(NamedTuple):
     adapter_alpha: float
 
 
-class Rule(NamedTuple):
+class SendRule(NamedTuple):
     """Whom to send to and how much.
 
     The `distances` of the port's messages follow each other in a cycle. A message of the adapter has at least
@@ -132,7 +132,7 @@ class Rule(NamedTuple):
     doubling: bool
 
 
-class Port(NamedTuple):
+class PortMessages(NamedTuple):
     """A port's messages, shapes (MOST,) and (MOST, G): when each starts and arrives, to which distance.
 
     It carries of each stream the units from `low` to `high`, by its distance from the receiver.
@@ -158,10 +158,10 @@ class Adapter(NamedTuple):
     high: Int64Array
 
 
-class _Progress(NamedTuple):
+class _TimelineProgress(NamedTuple):
     """Both sequences of messages as they grow, how many of each there are, and the times reached."""
 
-    port: Port
+    port: PortMessages
     adapter: Adapter
     counts: Int64Array
     clock: FloatArray
@@ -169,19 +169,19 @@ class _Progress(NamedTuple):
     told: Int64Array
 
 
-class Line(NamedTuple):
+class MachineTimeline(NamedTuple):
     """A timeline: messages, how many of port, adapter, and tails; seconds until port and adapter are done."""
 
-    port: Port
+    port: PortMessages
     adapter: Adapter
     counts: tuple[int, int, int]
     seconds: tuple[float, float]
 
 
 @kernel
-def play(load: Load, rule: Rule, end: int) -> Line:
+def play(load: MachineCosts, rule: SendRule, end: int) -> MachineTimeline:
     """Return the timeline; invariant: until now all is decided, `told` is `known` and what is on its way."""
-    port = Port(
+    port = PortMessages(
         np.zeros(MOST),
         np.zeros(MOST),
         np.zeros(MOST, np.int64),
@@ -198,7 +198,7 @@ def play(load: Load, rule: Rule, end: int) -> Line:
     count, clock = np.zeros(6, np.int64), np.zeros(3)
     known, told = np.zeros(load.ranks, np.int64), np.zeros(load.ranks, np.int64)
     known[0] = told[0] = count[_CUT] = load.shard
-    state = _Progress(port, adapter, count, clock, known, told)
+    state = _TimelineProgress(port, adapter, count, clock, known, told)
     turn = skipped = 0
     while told.min() < end:
         _bring(load, rule, end, state)
@@ -221,11 +221,11 @@ def play(load: Load, rule: Rule, end: int) -> Line:
         turn = (turn + 1) % len(rule.distances)
     tails, done = _tails(load, end, state)
     over = port.arrive[count[_SENT] - 1] if told.min() >= end else np.inf
-    return Line(port, adapter, (count[_SENT], count[_PIECES], tails), (over, done))
+    return MachineTimeline(port, adapter, (count[_SENT], count[_PIECES], tails), (over, done))
 
 
 @kernel
-def _bring(load: Load, rule: Rule, end: int, state: _Progress) -> None:
+def _bring(load: MachineCosts, rule: SendRule, end: int, state: _TimelineProgress) -> None:
     """Cut the adapter's messages that have arrived by now; invariant: they follow each other without a gap.
 
     One that needs what only just came to its sender waits for it.
@@ -260,7 +260,7 @@ def _bring(load: Load, rule: Rule, end: int, state: _Progress) -> None:
 
 
 @kernel
-def _learn(state: _Progress, until: float) -> None:
+def _learn(state: _TimelineProgress, until: float) -> None:
     """Lengthen the known prefixes by what has arrived; messages arrive in order."""
     port, adapter, count, _, known, told = state
     while count[_HEARD] < count[_SENT] and port.arrive[count[_HEARD]] <= until:
@@ -284,7 +284,7 @@ def _news(known: Int64Array, told: Int64Array, far: int) -> int:
 
 
 @kernel
-def _later(load: Load, end: int, state: _Progress) -> float:
+def _later(load: MachineCosts, end: int, state: _TimelineProgress) -> float:
     """Return when something arrives next, or enough does by the adapter; infinite if nothing will."""
     port, adapter, count, clock, _, _ = state
     later = np.inf
@@ -302,7 +302,7 @@ def _later(load: Load, end: int, state: _Progress) -> float:
 
 
 @kernel
-def _send(load: Load, state: _Progress, far: int, total: int) -> None:
+def _send(load: MachineCosts, state: _TimelineProgress, far: int, total: int) -> None:
     """Send all news to the rank at a distance, and take those of the rank as far the other way."""
     port, _, count, clock, known, told = state
     place = count[_SENT]
@@ -320,7 +320,7 @@ def _send(load: Load, state: _Progress, far: int, total: int) -> None:
 
 
 @kernel
-def _tails(load: Load, end: int, state: _Progress) -> tuple[int, float]:
+def _tails(load: MachineCosts, end: int, state: _TimelineProgress) -> tuple[int, float]:
     """Let adapters carry the rest of all streams, once machines know their own; return number and end.
 
     Shard by shard, each from the machine whose it is.
@@ -340,7 +340,7 @@ def _tails(load: Load, end: int, state: _Progress) -> tuple[int, float]:
     return place - count[_PIECES], adapter.arrive[place - 1]
 
 
-class Part(NamedTuple):
+class MessagePart(NamedTuple):
     """What a message carries of one shard.
 
     `machine` and `place` say whose: of the receiver's machine less `machine` modulo B, and place less `place`
@@ -357,7 +357,7 @@ class Part(NamedTuple):
     high: int
 
 
-def schedule_of(problem: Problem, found: Machines, load: Load, line: Line) -> Schedule:
+def schedule_of(problem: Problem, found: Machines, load: MachineCosts, line: MachineTimeline) -> Schedule:
     """Return the allgather in which all ranks do what the timeline says, in the step clock."""
     parts = sorted(_parts(load, line), key=lambda part: part.start)
     cuts = np.unique([0, load.shard, *(end for part in parts for end in (part.low, part.high))])
@@ -383,17 +383,17 @@ def schedule_of(problem: Problem, found: Machines, load: Load, line: Line) -> Sc
     )
 
 
-def _parts(load: Load, line: Line) -> Iterator[Part]:
+def _parts(load: MachineCosts, line: MachineTimeline) -> Iterator[MessagePart]:
     sent, pieces, tails = line.counts
     port, adapter = line.port, line.adapter
     for m in range(sent):
         for place in np.flatnonzero(port.high[m] > port.low[m]).tolist():
             for shard in _of_shards(load.shard, port.low[m, place], port.high[m, place]):
-                yield Part(float(port.start[m]), 0, int(port.distance[m]), place, *shard)
+                yield MessagePart(float(port.start[m]), 0, int(port.distance[m]), place, *shard)
     for m in range(pieces + tails):
         for shard in _of_shards(load.shard, adapter.low[m], adapter.high[m]):
             for place in range(load.ranks if m >= pieces else 1):
-                yield Part(float(adapter.start[m]), int(adapter.hop[m]), 0, place, *shard)
+                yield MessagePart(float(adapter.start[m]), int(adapter.hop[m]), 0, place, *shard)
 
 
 def _of_shards(shard: int, low: Any, high: Any) -> Iterator[tuple[int, int, int]]:
@@ -403,7 +403,7 @@ def _of_shards(shard: int, low: Any, high: Any) -> Iterator[tuple[int, int, int]
         yield number, max(low - number * shard, 0), min(high - number * shard, shard)
 
 
-def _rows(found: Machines, part: Part, cuts: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
+def _rows(found: Machines, part: MessagePart, cuts: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
     """Return chunk, count and route of what all ranks receive."""
     boxes, ranks = found.rank.shape
     machine, place = np.indices((boxes, ranks)).reshape(2, -1)

@@ -29,7 +29,15 @@ import numpy as np
 from tutti.heuristics.classic.steps import check_allgathers
 from tutti.heuristics.hosts import HostOptions, with_note_on_hosts
 from tutti.heuristics.rails.aggregated import can_aggregate, can_multicast, fastest_course, schedule_of_course
-from tutti.heuristics.rails.machines import Line, Load, Machines, Rule, machines, play, schedule_of
+from tutti.heuristics.rails.machines import (
+    MachineCosts,
+    Machines,
+    MachineTimeline,
+    SendRule,
+    machines,
+    play,
+    schedule_of,
+)
 from tutti.heuristics.rails.plane_schedule import fastest_plan, planes_in_reach, schedule_of_planes
 from tutti.schedules.capabilities import Capabilities, Groups, Shape
 from tutti.schedules.collective import Kind
@@ -44,7 +52,7 @@ DEFAULT_SIZE = Fraction(10**9)
 """Where no size is asked."""
 
 
-class Tuning(NamedTuple):
+class RailsTuning(NamedTuple):
     """What is tried."""
 
     units: int
@@ -55,7 +63,7 @@ class Tuning(NamedTuple):
     """Shares of what is left that an adapter sends in one message."""
 
 
-TUNING = Tuning(
+TUNING = RailsTuning(
     units=2**16, least=(0.0, 4.0, 8.0, 16.0, 32.0), shares=(0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 1.0)
 )
 
@@ -100,20 +108,20 @@ def _allgather(problem: Problem) -> Schedule:
     return schedule_of_planes(problem, *fastest_plan(problem.topology, ways, shard, _units(shard)))
 
 
-def fastest(topology: Topology, found: Machines, size: Fraction) -> tuple[Line, Load]:
+def fastest(topology: Topology, found: Machines, size: Fraction) -> tuple[MachineTimeline, MachineCosts]:
     """Return the timeline that is done first, of those tried, and the load it is for."""
     load = load_of(topology, found, size)
     every = (_balanced(load, rule) for rule in _rules(load))
     return min(every, key=lambda line: max(line.seconds)), load
 
 
-def load_of(topology: Topology, found: Machines, size: Fraction) -> Load:
+def load_of(topology: Topology, found: Machines, size: Fraction) -> MachineCosts:
     """Return the load of an allgather of `size` bytes."""
     boxes, ranks = found.rank.shape
     shard = size / topology.num_ranks
     units = _units(shard)
     port, adapter = int(found.port[0, 0]), int(found.adapter[0, 0])
-    return Load(
+    return MachineCosts(
         boxes,
         ranks,
         units,
@@ -130,7 +138,7 @@ def _units(shard: Fraction) -> int:
     return next((units for units in range(most, most // 2, -1) if (shard / units).denominator == 1), most)
 
 
-def _rules(load: Load) -> Iterator[Rule]:
+def _rules(load: MachineCosts) -> Iterator[SendRule]:
     """Yield the rules that are tried."""
     whole = load.machines * load.shard
     powers = 2 ** np.arange((load.ranks - 1).bit_length(), dtype=np.int64)
@@ -139,10 +147,10 @@ def _rules(load: Load) -> Iterator[Rule]:
             units = min(whole, int(least * load.adapter_alpha / load.adapter))
             for share in TUNING.shares:
                 for doubling in (False, True)[: load.machines - 1]:
-                    yield Rule(distances, units, share, doubling)
+                    yield SendRule(distances, units, share, doubling)
 
 
-def _balanced(load: Load, rule: Rule) -> Line:
+def _balanced(load: MachineCosts, rule: SendRule) -> MachineTimeline:
     """Return the timeline with the best end: ports done first with an early one, adapters with a late one."""
     least, most = load.shard, load.machines * load.shard
     best = play(load, rule, most)

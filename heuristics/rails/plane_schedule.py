@@ -28,14 +28,14 @@ from typing import NamedTuple
 import numpy as np
 
 from tutti.heuristics.rails.planes import Net, Planes, Trees, net_of, planes_of, trees_of
-from tutti.heuristics.rails.spreading import Edges, Spread, amounts, edges_of, spread
+from tutti.heuristics.rails.spreading import RouteEdges, Spread, amounts, edges_of, spread
 from tutti.schedules.method import Problem
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
 from tutti.topologies.exact import NONE, FloatArray, Int64Array, offsets_of
 from tutti.topologies.topology import Topology
 
 
-class Tuning(NamedTuple):
+class RailPlaneTuning(NamedTuple):
     """Which networks of planes are planned, and which waits are tried."""
 
     most_cells: int
@@ -51,7 +51,7 @@ class Tuning(NamedTuple):
     messages become one."""
 
 
-TUNING = Tuning(
+TUNING = RailPlaneTuning(
     most_cells=2**17, most_ranks=1024, most_links=2**17, most_linked=128, patience=(0.0, 0.1, 0.5, 1.5, 5.0)
 )
 
@@ -154,19 +154,19 @@ def _at_once(rail: Rail, sizes: Sizes) -> list[_Piece]:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class PlanePlan:
     """A timeline of planes: what comes, along which trees it goes on, and when; shards have so many units."""
 
     shard: int
     feed: Feed
     trees: Trees
-    edges: Edges
+    edges: RouteEdges
     total: Int64Array
     spread: Spread
 
 
 @dataclass(frozen=True, eq=False)
-class _Parts:
+class _MessageParts:
     """What messages carry, part by part, shape (parts,).
 
     At `start` a rank at place `place` of every plane is sent, by route `route`, units `low` to `high` of the
@@ -181,15 +181,15 @@ class _Parts:
     low: Int64Array
     high: Int64Array
 
-    def taken(self, rows: np.ndarray) -> _Parts:
-        return _Parts(*(column[rows] for column in vars(self).values()))
+    def taken(self, rows: np.ndarray) -> _MessageParts:
+        return _MessageParts(*(column[rows] for column in vars(self).values()))
 
 
-def schedule_of_planes(problem: Problem, planes: Planes, plan: Plan) -> Schedule:
+def schedule_of_planes(problem: Problem, planes: Planes, plan: PlanePlan) -> Schedule:
     """Return the allgather in which all planes do what the plan says, in the step clock."""
     brought, spread = _brought(planes, plan), _spread(plan)
     joined = zip(vars(brought).values(), vars(spread).values(), strict=True)
-    parts = _Parts(*(np.concatenate(pair) for pair in joined))
+    parts = _MessageParts(*(np.concatenate(pair) for pair in joined))
     parts = parts.taken(np.argsort(parts.start, kind="stable"))
     cuts = [_cuts(parts, plan.shard, place) for place in range(planes.rank.shape[1])]
     first, chunks = _chunks(planes, plan.shard, cuts)
@@ -210,16 +210,16 @@ def schedule_of_planes(problem: Problem, planes: Planes, plan: Plan) -> Schedule
     )
 
 
-def _brought(planes: Planes, plan: Plan) -> _Parts:
+def _brought(planes: Planes, plan: PlanePlan) -> _MessageParts:
     """Return what rails bring, to one place after the other."""
     feed, places = plan.feed, planes.rank.shape[1]
     place = np.tile(np.arange(places), len(feed.hop) - 1)
     column = {name: np.repeat(values[1:], places) for name, values in vars(feed).items()}
     route = len(planes.local.source) + (column["hop"] - 1) * places + place
-    return _Parts(column["start"], route, place, column["owner"], column["low"], column["high"])
+    return _MessageParts(column["start"], route, place, column["owner"], column["low"], column["high"])
 
 
-def _spread(plan: Plan) -> _Parts:
+def _spread(plan: PlanePlan) -> _MessageParts:
     """Return what is sent inside a plane, each piece apart."""
     spread, feed = plan.spread, plan.feed
     number = spread.high - spread.low
@@ -232,13 +232,13 @@ def _spread(plan: Plan) -> _Parts:
     offset = np.cumsum(size, axis=1) - size
     low = feed.low[piece] + offset[piece, tree] - offset[piece, np.searchsorted(plan.trees.root, root)]
     message = np.repeat(np.arange(len(spread.route)), np.diff(spread.first))[part]
-    parts = _Parts(
+    parts = _MessageParts(
         spread.start[message], spread.route[message], root, feed.owner[piece], low, low + size[piece, tree]
     )
     return parts.taken(parts.high > parts.low)
 
 
-def _cuts(parts: _Parts, shard: int, place: int) -> Int64Array:
+def _cuts(parts: _MessageParts, shard: int, place: int) -> Int64Array:
     """Return where shards of ranks at a place are cut."""
     own = parts.origin == place
     return np.unique(np.concatenate([[0, shard], parts.low[own], parts.high[own]])).astype(np.int64)
@@ -255,7 +255,7 @@ def _chunks(planes: Planes, shard: int, cuts: list[Int64Array]) -> tuple[Int64Ar
 
 
 def _runs(
-    planes: Planes, parts: _Parts, cuts: list[Int64Array], first: Int64Array
+    planes: Planes, parts: _MessageParts, cuts: list[Int64Array], first: Int64Array
 ) -> tuple[Int64Array, Int64Array]:
     """Return the first chunk and the number of chunks of each part, in one plane after the other."""
     number = len(planes.rank)
@@ -278,7 +278,7 @@ def plan_routes(planes: Planes) -> Routes:
 
 
 @dataclass(frozen=True)
-class Choice:
+class PlanParameters:
     """What decides a plan: of rails' messages the share and the α of the least; trees; patience in α."""
 
     share: float
@@ -298,8 +298,8 @@ class PlanSearch:
         number, self.places = planes.rank.shape
         self.rail = Rail(number, units, float(seconds[link]), float(alpha[link]), planes.switched)
         self.net: Net = net_of(planes.local, self.places, alpha, seconds)
-        self._forests: dict[tuple[int, int], tuple[Trees, Edges]] = {}
-        self._ends: dict[Choice, float] = {}
+        self._forests: dict[tuple[int, int], tuple[Trees, RouteEdges]] = {}
+        self._ends: dict[PlanParameters, float] = {}
 
     @cached_property
     def least(self) -> float:
@@ -311,7 +311,7 @@ class PlanSearch:
         inside = self.rail.planes * (self.places - 1) / slowest
         return self.rail.shard * max(sent * self.rail.seconds, float(inside))
 
-    def forest(self, choice: tuple[int, int]) -> tuple[Trees, Edges]:
+    def forest(self, choice: tuple[int, int]) -> tuple[Trees, RouteEdges]:
         """Return the trees, and their edges."""
         if choice not in self._forests:
             slack, rounds = choice
@@ -320,32 +320,32 @@ class PlanSearch:
             self._forests[choice] = trees, edges_of(self.net, trees)
         return self._forests[choice]
 
-    def feed(self, choice: Choice) -> Feed:
+    def feed(self, choice: PlanParameters) -> Feed:
         """Return what rails bring."""
         alphas = self.rail.alpha / self.rail.seconds
         return feed(self.rail, Sizes(choice.share, int(choice.least * alphas)))
 
-    def played(self, choice: Choice) -> tuple[Plan, float]:
+    def played(self, choice: PlanParameters) -> tuple[PlanePlan, float]:
         """Return the plan, and when all is done."""
         trees, edges = self.forest(choice.forest)
         brought = self.feed(choice)
         total = amounts(trees, brought.size)
         done, end = spread(self.net, edges, brought.arrive, total, choice.patience * self.rail.alpha)
-        return Plan(self.rail.shard, brought, trees, edges, total, done), end
+        return PlanePlan(self.rail.shard, brought, trees, edges, total, done), end
 
-    def end(self, choice: Choice) -> float:
+    def end(self, choice: PlanParameters) -> float:
         """Return when all is done."""
         if choice not in self._ends:
             self._ends[choice] = self.played(choice)[1]
         return self._ends[choice]
 
-    def plan(self, choice: Choice) -> Plan:
+    def plan(self, choice: PlanParameters) -> PlanePlan:
         """Return the plan."""
         return self.played(choice)[0]
 
-    def best(self) -> Choice:
+    def best(self) -> PlanParameters:
         """Return the best choice found: neighbours of the best so far, as long as one is better."""
-        best = min((Choice(share, least) for share in SHARES for least in LEAST), key=self.end)
+        best = min((PlanParameters(share, least) for share in SHARES for least in LEAST), key=self.end)
         for factor in FACTORS:
             for _ in range(ROUNDS):
                 before = best
@@ -355,7 +355,7 @@ class PlanSearch:
         return best
 
 
-def _neighbours(choice: Choice, factor: float) -> Iterator[Choice]:
+def _neighbours(choice: PlanParameters, factor: float) -> Iterator[PlanParameters]:
     for times in (factor, 1 / factor):
         yield replace(choice, share=min(1.0, choice.share * times))
         yield replace(choice, least=choice.least * times)
@@ -375,7 +375,9 @@ def planes_in_reach(topology: Topology) -> list[Planes]:
     ]
 
 
-def fastest_plan(topology: Topology, ways: list[Planes], shard: Fraction, units: int) -> tuple[Planes, Plan]:
+def fastest_plan(
+    topology: Topology, ways: list[Planes], shard: Fraction, units: int
+) -> tuple[Planes, PlanePlan]:
     """Return the plan that is done first, and the planes it is for.
 
     Parameters

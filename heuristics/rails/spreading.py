@@ -27,7 +27,7 @@ from tutti.topologies.kernels import kernel
 _MESSAGES, _PARTS, _EVENTS, _ARRIVED = range(4)
 
 
-class Edges(NamedTuple):
+class RouteEdges(NamedTuple):
     """The routes of all trees, sorted by route: edges begin[r] to begin[r + 1] - 1 are of route r.
 
     Parameters
@@ -68,7 +68,7 @@ class Spread(NamedTuple):
     high: Int64Array
 
 
-def edges_of(net: Net, trees: Trees) -> Edges:
+def edges_of(net: Net, trees: Trees) -> RouteEdges:
     """Return the edges of trees."""
     tree, place = np.nonzero(trees.route >= 0)
     route = trees.route[tree, place]
@@ -77,7 +77,7 @@ def edges_of(net: Net, trees: Trees) -> Edges:
     number[tree[order], place[order]] = np.arange(len(order))
     before = number[tree, net.source[route]][order]
     above = np.where(before < 0, len(before), before)
-    return Edges(
+    return RouteEdges(
         offsets_of(np.bincount(route, minlength=len(net.source))),
         route[order],
         tree[order],
@@ -98,7 +98,7 @@ def amounts(trees: Trees, size: Int64Array) -> Int64Array:
     return np.concatenate([np.zeros((1, len(before)), np.int64), np.cumsum(high - low, axis=0)])
 
 
-class _Progress(NamedTuple):
+class _SpreadProgress(NamedTuple):
     """What each edge was sent and has brought, in pieces; units new to each route; when links are free.
 
     `counts` holds messages, parts, events, and pieces that have come.
@@ -117,7 +117,7 @@ class _Progress(NamedTuple):
 
 @kernel
 def spread(
-    net: Net, edges: Edges, arrive: FloatArray, total: Int64Array, patience: float
+    net: Net, edges: RouteEdges, arrive: FloatArray, total: Int64Array, patience: float
 ) -> tuple[Spread, float]:
     """Return the messages, and when the last is complete.
 
@@ -176,9 +176,9 @@ def spread(
 
 
 @kernel
-def _nothing(net: Net, edges: Edges, total: Int64Array, most: int) -> _Progress:
+def _nothing(net: Net, edges: RouteEdges, total: Int64Array, most: int) -> _SpreadProgress:
     """Return the state in which nothing has come or gone."""
-    return _Progress(
+    return _SpreadProgress(
         total,
         np.zeros(len(edges.tree), np.int64),
         np.zeros(len(edges.tree), np.int64),
@@ -192,7 +192,7 @@ def _nothing(net: Net, edges: Edges, total: Int64Array, most: int) -> _Progress:
 
 
 @kernel
-def _notify(event: int, net: Net, edges: Edges, made: Spread, progress: _Progress) -> None:
+def _notify(event: int, net: Net, edges: RouteEdges, made: Spread, progress: _SpreadProgress) -> None:
     """Notify the sender that its link is free, or the receiver of what it has."""
     message = event // 2
     route = made.route[message]
@@ -207,7 +207,7 @@ def _notify(event: int, net: Net, edges: Edges, made: Spread, progress: _Progres
 
 
 @kernel
-def _notify_followers(edge: int, low: int, high: int, edges: Edges, progress: _Progress) -> None:
+def _notify_followers(edge: int, low: int, high: int, edges: RouteEdges, progress: _SpreadProgress) -> None:
     """Notify the edges after one, or those that leave roots, of pieces low to high - 1."""
     for follower in edges.follower[edges.after[edge] : edges.after[edge + 1]]:
         tree = edges.tree[follower]
@@ -215,7 +215,7 @@ def _notify_followers(edge: int, low: int, high: int, edges: Edges, progress: _P
 
 
 @kernel
-def _next_route(place: int, until: float, net: Net, edges: Edges, progress: _Progress) -> int:
+def _next_route(place: int, until: float, net: Net, edges: RouteEdges, progress: _SpreadProgress) -> int:
     """Return the route from a place, of those that are free and have something new, with the most; or -1.
 
     Through switches, one whose second link is soonest free goes first.
@@ -233,7 +233,9 @@ def _next_route(place: int, until: float, net: Net, edges: Edges, progress: _Pro
 
 
 @kernel
-def _send(route: int, now: float, net: Net, edges: Edges, made: Spread, progress: _Progress) -> float:
+def _send(
+    route: int, now: float, net: Net, edges: RouteEdges, made: Spread, progress: _SpreadProgress
+) -> float:
     """Send all that is new over a route; return when it is complete."""
     counts = progress.counts
     message, part = counts[_MESSAGES], counts[_PARTS]

@@ -16,11 +16,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from tutti.heuristics.refine.plan import Parcels, Plan, Roads
+from tutti.heuristics.refine.plan import Parcels, Roads, TransferSequence
 from tutti.topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of
 
 
-def best_cuts(roads: Roads, parcels: Parcels, plan: Plan, end: float, seconds: float) -> Int64Array | None:
+def best_cuts(
+    roads: Roads, parcels: Parcels, plan: TransferSequence, end: float, seconds: float
+) -> Int64Array | None:
     """Return the sizes of parcels with which a plan's messages end soonest.
 
     Parameters
@@ -101,7 +103,7 @@ def _in_turn(
     return message[same], message[same + 1], held, rate, roads.lag[after]
 
 
-def _brought(plan: Plan, slot: Int32Array, message: Int64Array, count: int) -> Int64Array:
+def _brought(plan: TransferSequence, slot: Int32Array, message: Int64Array, count: int) -> Int64Array:
     """Return messages that bring what another carries, as pairs: the first · count + the other."""
     goal = plan.goal[slot]
     order = np.argsort(goal, kind="stable")

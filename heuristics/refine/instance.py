@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.heuristics.refine.plan import TUNING, Parcels, Plan, Roads
-from tutti.heuristics.refine.roads import Network
+from tutti.heuristics.refine.plan import TUNING, Parcels, Roads, TransferSequence
+from tutti.heuristics.refine.roads import RoutedNetwork
 from tutti.schedules.collective import Kind
 from tutti.schedules.list_scheduling import in_messages
 from tutti.schedules.method import Problem
@@ -33,11 +33,11 @@ class Planned(NamedTuple):
     """Parcels and what becomes of them."""
 
     parcels: Parcels
-    plan: Plan
+    plan: TransferSequence
 
 
 @dataclass(frozen=True, eq=False)
-class Instance:
+class RefineInstance:
     """What a search works on.
 
     Parameters
@@ -51,7 +51,7 @@ class Instance:
     """
 
     problem: Problem
-    network: Network
+    network: RoutedNetwork
     pieces: int
 
     @cached_property
@@ -118,11 +118,11 @@ class Instance:
             up=up,
         )
 
-    def empty(self) -> Plan:
+    def empty(self) -> TransferSequence:
         """Return a plan in which nothing goes anywhere."""
         parcels = len(self.items) * self.pieces
         slots = parcels * self.parcels.slots
-        return Plan(
+        return TransferSequence(
             slot=np.zeros(slots, np.int32),
             begins=np.zeros(slots, np.bool_),
             start=np.zeros(slots),
@@ -168,7 +168,7 @@ class Instance:
         plan.begins[1:length] = (np.diff(turn[order]) != 0) | (np.diff(kind[order]) != 0)
         return Planned(parcels, plan)
 
-    def schedule(self, plan: Plan) -> Schedule:
+    def schedule(self, plan: TransferSequence) -> Schedule:
         """Return the plan's schedule in the time clock, with the images of all that it does."""
         what, network, parcels = self.problem.collective, self.network, self.parcels
         length = int(plan.length[0])

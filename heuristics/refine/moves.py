@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from tutti.heuristics.refine.plan import TUNING, Parcels, Plan, Roads, Times
+from tutti.heuristics.refine.plan import TUNING, Parcels, Roads, SequenceTimes, TransferSequence
 from tutti.topologies.exact import NONE
 from tutti.topologies.kernels import kernel
 
 
 @kernel
-def _remove(plan: Plan, place: int) -> None:
+def _remove(plan: TransferSequence, place: int) -> None:
     slot, begins, start = plan.slot, plan.begins, plan.start
     last = plan.length[0] - 1
     if begins[place] and place < last:
@@ -25,7 +25,7 @@ def _remove(plan: Plan, place: int) -> None:
 
 
 @kernel
-def _insert(plan: Plan, place: int, transfer: int, alone: bool) -> None:
+def _insert(plan: TransferSequence, place: int, transfer: int, alone: bool) -> None:
     """Insert a transfer: as a message before a place, or in the message that begins there, as its second."""
     slot, begins, start = plan.slot, plan.begins, plan.start
     length = plan.length[0]
@@ -38,7 +38,9 @@ def _insert(plan: Plan, place: int, transfer: int, alone: bool) -> None:
 
 
 @kernel
-def _put(rng: np.random.Generator, roads: Roads, plan: Plan, transfer: int, moment: float) -> None:
+def _put(
+    rng: np.random.Generator, roads: Roads, plan: TransferSequence, transfer: int, moment: float
+) -> None:
     """Put a transfer in a message of its class near the first that starts at a moment, or in its own."""
     kind_of, slot, begins, start, route = roads.kind, plan.slot, plan.begins, plan.start, plan.route
     kind, length = kind_of[route[transfer]], plan.length[0]
@@ -70,7 +72,7 @@ def _steps(rng: np.random.Generator) -> int:
 
 
 @kernel
-def _place_of(plan: Plan, transfer: int) -> int:
+def _place_of(plan: TransferSequence, transfer: int) -> int:
     slot = plan.slot
     for place in range(plan.length[0]):
         if slot[place] == transfer:
@@ -79,7 +81,7 @@ def _place_of(plan: Plan, transfer: int) -> int:
 
 
 @kernel
-def _next_of_class(roads: Roads, plan: Plan, place: int) -> int:
+def _next_of_class(roads: Roads, plan: TransferSequence, place: int) -> int:
     """Return where the next message of the class begins, or -1."""
     slot, begins, route, kind_of = plan.slot, plan.begins, plan.route, roads.kind
     kind = kind_of[route[slot[place]]]
@@ -90,7 +92,7 @@ def _next_of_class(roads: Roads, plan: Plan, place: int) -> int:
 
 
 @kernel
-def _head(plan: Plan, place: int) -> int:
+def _head(plan: TransferSequence, place: int) -> int:
     begins = plan.begins
     while not begins[place]:
         place -= 1
@@ -98,7 +100,7 @@ def _head(plan: Plan, place: int) -> int:
 
 
 @kernel
-def end_of(plan: Plan, place: int) -> int:
+def end_of(plan: TransferSequence, place: int) -> int:
     """Return the place after the message that begins at a place."""
     begins, at = plan.begins, place + 1
     while at < plan.length[0] and not begins[at]:
@@ -107,7 +109,7 @@ def end_of(plan: Plan, place: int) -> int:
 
 
 @kernel
-def _merge(roads: Roads, plan: Plan, place: int) -> bool:
+def _merge(roads: Roads, plan: TransferSequence, place: int) -> bool:
     """Let a message go with the next of its class."""
     head = _head(plan, place)
     other = _next_of_class(roads, plan, head)
@@ -122,7 +124,7 @@ def _merge(roads: Roads, plan: Plan, place: int) -> bool:
 
 
 @kernel
-def _split(rng: np.random.Generator, plan: Plan, place: int, times: Times) -> bool:
+def _split(rng: np.random.Generator, plan: TransferSequence, place: int, times: SequenceTimes) -> bool:
     """Let those of a message whose data came later than that of one of them go in a message of their own."""
     slot, begins, ready, origin = plan.slot, plan.begins, times.ready, plan.origin
     head = _head(plan, place)
@@ -146,7 +148,7 @@ def _split(rng: np.random.Generator, plan: Plan, place: int, times: Times) -> bo
 
 
 @kernel
-def _exchange(roads: Roads, plan: Plan, place: int) -> bool:
+def _exchange(roads: Roads, plan: TransferSequence, place: int) -> bool:
     """Let a message go after the next of its class: what is in them is exchanged, in place."""
     head = _head(plan, place)
     other = _next_of_class(roads, plan, head)
@@ -167,7 +169,7 @@ def _exchange(roads: Roads, plan: Plan, place: int) -> bool:
 
 
 @kernel
-def _above(roads: Roads, parcels: Parcels, plan: Plan, base: int, node: int, other: int) -> bool:
+def _above(roads: Roads, parcels: Parcels, plan: TransferSequence, base: int, node: int, other: int) -> bool:
     """Whether a node is on the way between another and the root, in the tree whose slots begin at `base`."""
     route, up = plan.route, parcels.up and base % parcels.slots == 0
     root = parcels.root[base // parcels.slots]
@@ -180,7 +182,7 @@ def _above(roads: Roads, parcels: Parcels, plan: Plan, base: int, node: int, oth
 
 
 @kernel
-def set_route(roads: Roads, parcels: Parcels, plan: Plan, transfer: int, road: int) -> None:
+def set_route(roads: Roads, parcels: Parcels, plan: TransferSequence, transfer: int, road: int) -> None:
     """Let a transfer of a tree go over another route."""
     N, parcel = len(roads.hops), transfer // parcels.slots
     base, root = parcel * parcels.cells, parcels.root[parcel]
@@ -192,7 +194,12 @@ def set_route(roads: Roads, parcels: Parcels, plan: Plan, transfer: int, road: i
 
 @kernel
 def _reroute(
-    rng: np.random.Generator, roads: Roads, parcels: Parcels, plan: Plan, place: int, times: Times
+    rng: np.random.Generator,
+    roads: Roads,
+    parcels: Parcels,
+    plan: TransferSequence,
+    place: int,
+    times: SequenceTimes,
 ) -> bool:
     """Let a parcel come to a rank (on the way up: go from it) over another route."""
     transfer = np.int64(plan.slot[place])
@@ -219,7 +226,7 @@ def _reroute(
 
 
 @kernel
-def drop(parcels: Parcels, plan: Plan, parcel: int, first: int) -> None:
+def drop(parcels: Parcels, plan: TransferSequence, parcel: int, first: int) -> None:
     """Take a parcel's transfers from its slot `first` on out of the sequence."""
     slot, begins, start = plan.slot, plan.begins, plan.start
     low, high = parcel * parcels.slots + first, (parcel + 1) * parcels.slots
@@ -235,7 +242,12 @@ def drop(parcels: Parcels, plan: Plan, parcel: int, first: int) -> None:
 
 @kernel
 def _retrace(
-    rng: np.random.Generator, roads: Roads, parcels: Parcels, plan: Plan, place: int, times: Times
+    rng: np.random.Generator,
+    roads: Roads,
+    parcels: Parcels,
+    plan: TransferSequence,
+    place: int,
+    times: SequenceTimes,
 ) -> bool:
     """Let a parcel take another way from a rank on its path, by chance."""
     transfer = np.int64(plan.slot[place])
@@ -271,7 +283,7 @@ def _retrace(
 
 
 @kernel
-def _resize(rng: np.random.Generator, parcels: Parcels, plan: Plan, place: int) -> bool:
+def _resize(rng: np.random.Generator, parcels: Parcels, plan: TransferSequence, place: int) -> bool:
     """Move some of a parcel to another of its item; one that was empty, of the same root, goes its ways."""
     parcel = plan.slot[place] // parcels.slots
     item = np.searchsorted(parcels.item, parcel, side="right") - 1
@@ -298,7 +310,7 @@ def _resize(rng: np.random.Generator, parcels: Parcels, plan: Plan, place: int) 
 
 
 @kernel
-def _clone(parcels: Parcels, plan: Plan, parcel: int, other: int) -> None:
+def _clone(parcels: Parcels, plan: TransferSequence, parcel: int, other: int) -> None:
     """Let a parcel take the ways of another, in the same messages."""
     drop(parcels, plan, other, 0)
     slots, cells = parcels.slots, (other - parcel) * parcels.cells
@@ -324,7 +336,12 @@ def _clone(parcels: Parcels, plan: Plan, parcel: int, other: int) -> None:
 
 @kernel
 def change(
-    rng: np.random.Generator, roads: Roads, parcels: Parcels, plan: Plan, place: int, times: Times
+    rng: np.random.Generator,
+    roads: Roads,
+    parcels: Parcels,
+    plan: TransferSequence,
+    place: int,
+    times: SequenceTimes,
 ) -> bool:
     """Change a plan at a place, by chance; return whether anything was."""
     draw = rng.random()

@@ -19,7 +19,7 @@ from tutti.topologies.exact import NONE, BoolArray, FloatArray, Int32Array, Int6
 from tutti.topologies.kernels import kernel
 
 
-class Tuning(NamedTuple):
+class LocalSearchTuning(NamedTuple):
     """What steers the search. Parts of time are fractions of what is given to the step above."""
 
     hot: float
@@ -70,7 +70,7 @@ class Tuning(NamedTuple):
     """Number of routes that a path may have more than the longest of the shortest paths."""
 
 
-TUNING = Tuning(
+TUNING = LocalSearchTuning(
     hot=2e-2,
     cooling=1e-2,
     enough=2000,
@@ -170,7 +170,7 @@ class Parcels(NamedTuple):
     up: bool
 
 
-class Plan(NamedTuple):
+class TransferSequence(NamedTuple):
     """The transfers in sequence, so that each message stands together.
 
     Parameters
@@ -199,7 +199,7 @@ class Plan(NamedTuple):
     length: Int64Array
 
 
-class Times(NamedTuple):
+class SequenceTimes(NamedTuple):
     """What `play` finds, and what it works with.
 
     Parameters
@@ -230,9 +230,9 @@ class Times(NamedTuple):
     blocked: Int32Array
 
 
-def room(slots: int, cells: int, links: int) -> Times:
+def room(slots: int, cells: int, links: int) -> SequenceTimes:
     """Return the tables for plans of so many transfers, cells and classes of links."""
-    return Times(
+    return SequenceTimes(
         np.zeros(cells),
         np.zeros(cells, np.int32),
         np.zeros(cells, np.int32),
@@ -246,7 +246,7 @@ def room(slots: int, cells: int, links: int) -> Times:
 
 @kernel
 def play(  # noqa: C901 (one loop over messages; its parts share a dozen numbers)
-    roads: Roads, of: Int32Array, plan: Plan, times: Times, limit: float
+    roads: Roads, of: Int32Array, plan: TransferSequence, times: SequenceTimes, limit: float
 ) -> tuple[float, int, float]:
     """Time a plan: return when it ends, the last message's place, and a mean of the links' ends.
 

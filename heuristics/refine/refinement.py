@@ -16,10 +16,19 @@ from dataclasses import replace
 import numpy as np
 
 from tutti.heuristics.refine.cuts import best_cuts
-from tutti.heuristics.refine.instance import KINDS, Instance, Planned
+from tutti.heuristics.refine.instance import KINDS, Planned, RefineInstance
 from tutti.heuristics.refine.moves import change, drop, end_of
-from tutti.heuristics.refine.plan import NEVER, TUNING, Parcels, Plan, Roads, Times, play, room
-from tutti.heuristics.refine.roads import Network
+from tutti.heuristics.refine.plan import (
+    NEVER,
+    TUNING,
+    Parcels,
+    Roads,
+    SequenceTimes,
+    TransferSequence,
+    play,
+    room,
+)
+from tutti.heuristics.refine.roads import RoutedNetwork
 from tutti.heuristics.refine.starts import by_steps, of_schedule
 from tutti.schedules.collective import Kind
 from tutti.schedules.compose import compose_allreduce
@@ -65,21 +74,21 @@ def refined(
     return _refined(_network(problem), problem, starts, seconds, rng, make)
 
 
-def _network(problem: Problem) -> Network:
+def _network(problem: Problem) -> RoutedNetwork:
     """Return the network with symmetries that keep no rank; if that leaves many transfers, with all."""
     topology, what = problem.topology, problem.collective
     if not what.plain or what.root is not None:
-        return Network.of(topology)
-    network = Network.of(topology, free_group(topology))
+        return RoutedNetwork.of(topology)
+    network = RoutedNetwork.of(topology, free_group(topology))
     slots = _slots(problem, network)
     if slots < TUNING.slots:
         return network
-    all_ = Network.of(topology, automorphisms(topology).some_elements(TUNING.most_elements))
+    all_ = RoutedNetwork.of(topology, automorphisms(topology).some_elements(TUNING.most_elements))
     return all_ if _slots(problem, all_) < slots else network
 
 
 def _refined(
-    network: Network,
+    network: RoutedNetwork,
     problem: Problem,
     starts: Sequence[Schedule],
     seconds: float,
@@ -111,8 +120,8 @@ def _refined(
 
 
 def _searches(
-    network: Network, problem: Problem, starts: Sequence[Schedule], rng: np.random.Generator
-) -> Iterator[Search]:
+    network: RoutedNetwork, problem: Problem, starts: Sequence[Schedule], rng: np.random.Generator
+) -> Iterator[AnnealingSearch]:
     """Yield a search from shortest ways in steps, and from each start that is one of plans, without copies.
 
     A start that is not as symmetric as the network takes longer when it is made so: then it is also taken as
@@ -121,8 +130,8 @@ def _searches(
     slots = _slots(problem, network)
     if slots > TUNING.most_slots:
         raise Unsupported(f"local_search: {slots} transfers; at most {TUNING.most_slots} can be searched")
-    instance = Instance(problem, network, max(1, min(TUNING.pieces, TUNING.slots // slots)))
-    yield Search(instance, by_steps(instance, 1), rng)
+    instance = RefineInstance(problem, network, max(1, min(TUNING.pieces, TUNING.slots // slots)))
+    yield AnnealingSearch(instance, by_steps(instance, 1), rng)
     for start in starts:
         if start.chunks.copy_of is not None:
             continue
@@ -131,23 +140,23 @@ def _searches(
         for on in (network, network.alone):
             if pieces > TUNING.most_pieces or pieces * _slots(problem, on) > TUNING.most_slots:
                 break
-            own = Instance(problem, on, max(pieces, instance.pieces if on is network else 1))
+            own = RefineInstance(problem, on, max(pieces, instance.pieces if on is network else 1))
             followed = of_schedule(own, start)
             if followed is None:
                 break
-            search = Search(own, followed, rng)
+            search = AnnealingSearch(own, followed, rng)
             yield search
             if search.end <= time * (1 + 1e-6):  # sizes of parcels are rounded
                 break
 
 
-def _slots(problem: Problem, network: Network) -> int:
+def _slots(problem: Problem, network: RoutedNetwork) -> int:
     """Return how many transfers there are if no item is cut."""
-    whole = Instance(problem, network, 1)
+    whole = RefineInstance(problem, network, 1)
     return len(whole.items) * whole.parcels.slots
 
 
-def _raced(searches: list[Search], seconds: float) -> Search:
+def _raced(searches: list[AnnealingSearch], seconds: float) -> AnnealingSearch:
     """Return the search that goes on: all run for a while, then the better half of them, and so on."""
     stages = max(1, (len(searches) - 1).bit_length())
     while len(searches) > 1:
@@ -157,10 +166,10 @@ def _raced(searches: list[Search], seconds: float) -> Search:
     return searches[0]
 
 
-class Search:
+class AnnealingSearch:
     """A plan as it changes, room for another, and the best so far."""
 
-    def __init__(self, instance: Instance, start: Planned, rng: np.random.Generator) -> None:
+    def __init__(self, instance: RefineInstance, start: Planned, rng: np.random.Generator) -> None:
         self.instance, self.parcels, self.rng = instance, start.parcels, rng
         self.plans = [start.plan, instance.empty(), instance.empty()]
         links, slots = int(instance.roads.link.max()) + 1, len(start.plan.slot)
@@ -219,7 +228,7 @@ class Search:
 
 
 @kernel
-def copy(plan: Plan, to: Plan) -> None:
+def copy(plan: TransferSequence, to: TransferSequence) -> None:
     """Copy a plan into another's arrays."""
     length = plan.length[0]
     to.length[0] = length
@@ -229,7 +238,7 @@ def copy(plan: Plan, to: Plan) -> None:
 
 
 @kernel
-def sort(plan: Plan) -> None:
+def sort(plan: TransferSequence) -> None:
     """Put the messages in the order of their starts; those that start together stay as they stand."""
     slot, begins, start = plan.slot, plan.begins, plan.start
     for place in range(1, plan.length[0]):
@@ -242,7 +251,9 @@ def sort(plan: Plan) -> None:
 
 
 @kernel
-def _chosen(rng: np.random.Generator, plan: Plan, last: int, waits: Int32Array, path: Int32Array) -> int:
+def _chosen(
+    rng: np.random.Generator, plan: TransferSequence, last: int, waits: Int32Array, path: Int32Array
+) -> int:
     """Return a place to change something at: on the critical path, or anywhere."""
     length = plan.length[0]
     if rng.random() < TUNING.critical:
@@ -260,8 +271,8 @@ def _chosen(rng: np.random.Generator, plan: Plan, last: int, waits: Int32Array, 
 def anneal(
     roads: Roads,
     parcels: Parcels,
-    plans: tuple[Plan, Plan, Plan],
-    times: tuple[Times, Times],
+    plans: tuple[TransferSequence, TransferSequence, TransferSequence],
+    times: tuple[SequenceTimes, SequenceTimes],
     rng: np.random.Generator,
     ends: FloatArray,
     rounds: int,

@@ -17,7 +17,7 @@ from tutti.topologies.transforms import transpose
 
 
 @dataclass(frozen=True, eq=False)
-class Network:
+class RoutedNetwork:
     """A topology with its messages' routes, and a group of automorphisms.
 
     Parameters
@@ -43,7 +43,7 @@ class Network:
     backwards: bool = False
 
     @classmethod
-    def of(cls, topology: Topology, group: tuple[Int32Array, Int32Array] | None = None) -> Network:
+    def of(cls, topology: Topology, group: tuple[Int32Array, Int32Array] | None = None) -> RoutedNetwork:
         """Return the network with a group, or with the identity alone.
 
         A group is not taken if it takes one link of a route to another of it, or a route to another one over
@@ -68,13 +68,13 @@ class Network:
                 return cls.of(topology)
         return cls(topology, nodes, links, Routes.of(list(known)), kind.astype(np.int32))
 
-    def reversed(self) -> Network:
+    def reversed(self) -> RoutedNetwork:
         """Return the transposed network, its routes and time turned round, with the same group."""
         turned = Routes.of([links[::-1] for links in self.routes.lists])
         return replace(self, topology=transpose(self.topology), routes=turned, backwards=not self.backwards)
 
     @property
-    def alone(self) -> Network:
+    def alone(self) -> RoutedNetwork:
         """The same routes, none of them like another: the group is the identity."""
         kind = np.arange(len(self.kind), dtype=np.int32)
         return replace(self, nodes=self.nodes[:1], links=self.links[:1], kind=kind)

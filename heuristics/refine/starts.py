@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tutti.heuristics.refine.instance import Instance, Planned
+from tutti.heuristics.refine.instance import Planned, RefineInstance
 from tutti.heuristics.refine.plan import Parcels, Roads
 from tutti.schedules.schedule import Schedule
 from tutti.schedules.simulation.simulate import simulate
 from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, offsets_of
 
 
-def by_steps(instance: Instance, pieces: int) -> Planned:
+def by_steps(instance: RefineInstance, pieces: int) -> Planned:
     """Return a plan along shortest ways, each item in so many pieces: in each step one message a class."""
     parcels, units = instance.parcels, instance.units[instance.items]
     size = np.zeros((len(units), instance.pieces), np.int64)
@@ -77,7 +77,7 @@ class _Steps:
         return int(roads[chosen])
 
 
-def of_schedule(instance: Instance, schedule: Schedule) -> Planned | None:
+def of_schedule(instance: RefineInstance, schedule: Schedule) -> Planned | None:
     """Return the plan that a schedule follows, or None: it has other routes, too many pieces or no trees.
 
     Parameters
@@ -117,7 +117,7 @@ def of_schedule(instance: Instance, schedule: Schedule) -> Planned | None:
 _ELSEWHERE, _TOO_MANY = -1, -2
 
 
-def _parcels(instance: Instance, schedule: Schedule) -> tuple[Int64Array, Int64Array]:
+def _parcels(instance: RefineInstance, schedule: Schedule) -> tuple[Int64Array, Int64Array]:
     """Return the units of each parcel, and the parcel of each chunk, or what keeps it from being one."""
     chunks = schedule.chunks
     parcel = np.full(len(chunks), _ELSEWHERE)
@@ -136,7 +136,7 @@ def _parcels(instance: Instance, schedule: Schedule) -> tuple[Int64Array, Int64A
 
 
 def _trees(
-    instance: Instance, parcel: Int64Array, road: Int64Array, adds: BoolArray
+    instance: RefineInstance, parcel: Int64Array, road: Int64Array, adds: BoolArray
 ) -> tuple[Int32Array, Int64Array] | None:
     """Return the root of each parcel, and each transfer's slot (-1: it brings nothing new), of trees."""
     roads, parcels = instance.roads, instance.parcels
@@ -164,7 +164,7 @@ def _trees(
 
 
 def _paths(
-    instance: Instance, parcel: Int64Array, road: Int64Array, adds: BoolArray
+    instance: RefineInstance, parcel: Int64Array, road: Int64Array, adds: BoolArray
 ) -> tuple[Int32Array, Int64Array] | None:
     """Return the root of each parcel, and each transfer's slot (-1: it is none of its path), of paths."""
     roads, parcels = instance.roads, instance.parcels

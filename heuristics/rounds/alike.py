@@ -27,7 +27,7 @@ from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Topology
 
 
-class Tuning(NamedTuple):
+class TransitiveTuning(NamedTuple):
     """Limits of the search for a list of messages."""
 
     most_ranks: int
@@ -51,7 +51,7 @@ class Tuning(NamedTuple):
     """Largest number of arrivals that a message waits for before it leaves."""
 
 
-TUNING = Tuning(
+TUNING = TransitiveTuning(
     most_ranks=1024,
     length=64,
     more=8,
@@ -140,7 +140,7 @@ class Flights(NamedTuple):
     load: Int64Array
 
 
-class Network(NamedTuple):
+class VertexTransitiveNetwork(NamedTuple):
     """A network of ranks all alike: its messages, the links of those of rank 0, and the group on all."""
 
     topology: Topology
@@ -150,7 +150,7 @@ class Network(NamedTuple):
     elements: Int32Array
 
     @classmethod
-    def of(cls, topology: Topology) -> Network | None:
+    def of(cls, topology: Topology) -> VertexTransitiveNetwork | None:
         """Return it, None where ranks are not alike, or where there are too many.
 
         Messages that would pass two links alike are left out: those of all ranks could not go at once.

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.heuristics.rounds.slots import Messages
+from tutti.heuristics.rounds.slots import RoundMessages
 from tutti.schedules.collective import Collective, Kind
 from tutti.schedules.method import Problem
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
@@ -20,7 +20,7 @@ from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Topology
 
 
-class Tuning(NamedTuple):
+class ChunkLoadTuning(NamedTuple):
     """Limits of the choice of messages for data."""
 
     rounds: int
@@ -33,10 +33,10 @@ class Tuning(NamedTuple):
     """Limit on messages times data times rounds: some seconds."""
 
 
-TUNING = Tuning(rounds=4, most_cuts=8, few_chunks=2**9, work=2**28)
+TUNING = ChunkLoadTuning(rounds=4, most_cuts=8, few_chunks=2**9, work=2**28)
 
 
-class Spans(NamedTuple):
+class MessageEvents(NamedTuple):
     """Messages as those who choose see them.
 
     Parameters
@@ -67,7 +67,7 @@ class Spans(NamedTuple):
     offsets: Int64Array
 
     @classmethod
-    def of(cls, topology: Topology, routes: Routes, messages: Messages) -> Spans:
+    def of(cls, topology: Topology, routes: Routes, messages: RoundMessages) -> MessageEvents:
         """Return messages over routes of a network."""
         route, number = messages.route, np.arange(len(messages.route))
         of = np.repeat(np.arange(len(routes)), np.diff(routes.offsets))
@@ -94,10 +94,10 @@ class Spans(NamedTuple):
         )
 
 
-def loaded(problem: Problem, routes: Routes, messages: Messages) -> Schedule:
+def loaded(problem: Problem, routes: Routes, messages: RoundMessages) -> Schedule:
     """Return the all-to-all or allgather over these messages; those that carry nothing are left out."""
     topology, what = problem.topology, problem.collective
-    chunks, spans = chunks_of(what), Spans.of(topology, routes, messages)
+    chunks, spans = chunks_of(what), MessageEvents.of(topology, routes, messages)
     size = chunks.size * float((problem.size or 1) / chunks.denominator)
     items = what.items
     if what.kind is Kind.ALL_TO_ALL:
@@ -147,14 +147,19 @@ def _rounds(work: int) -> int:
 
 
 @kernel
-def _price(spans: Spans, load: FloatArray, message: int, size: float) -> float:
+def _price(spans: MessageEvents, load: FloatArray, message: int, size: float) -> float:
     time = size * spans.slowness[message]
     return time * (2 * (spans.alpha[message] + load[spans.port[message]]) + time)
 
 
 @kernel
 def _choose_paths(
-    spans: Spans, source: Int32Array, target: Int32Array, size: FloatArray, rounds: int, path: Int32Array
+    spans: MessageEvents,
+    source: Int32Array,
+    target: Int32Array,
+    size: FloatArray,
+    rounds: int,
+    path: Int32Array,
 ) -> None:
     """Write the messages of each datum's path into its row of `path`, the last one first, and -1 behind."""
     nodes, messages = path.shape[1], len(spans.source)
@@ -189,7 +194,12 @@ def _choose_paths(
 
 @kernel
 def _choose_trees(
-    spans: Spans, source: Int32Array, wanted: BoolArray, size: FloatArray, rounds: int, via: Int32Array
+    spans: MessageEvents,
+    source: Int32Array,
+    wanted: BoolArray,
+    size: FloatArray,
+    rounds: int,
+    via: Int32Array,
 ) -> None:
     """Write into via[d, v] by which message v gets datum d; who does not want it gets it to pass it on.
 
@@ -215,7 +225,7 @@ def _choose_trees(
 
 
 @kernel
-def _spread(spans: Spans, source: int, via: Int32Array) -> None:
+def _spread(spans: MessageEvents, source: int, via: Int32Array) -> None:
     """Let each node get a datum by the first message."""
     for event in spans.event:
         message = event >> 1
@@ -230,7 +240,7 @@ def _spread(spans: Spans, source: int, via: Int32Array) -> None:
 
 
 @kernel
-def _leave_out(spans: Spans, wanted: BoolArray, via: Int32Array) -> None:
+def _leave_out(spans: MessageEvents, wanted: BoolArray, via: Int32Array) -> None:
     """Take a datum from those who neither want it nor pass it on."""
     found = True
     while found:
@@ -246,7 +256,13 @@ def _leave_out(spans: Spans, wanted: BoolArray, via: Int32Array) -> None:
 
 @kernel
 def _choose_again(
-    spans: Spans, source: int, wanted: BoolArray, size: float, load: FloatArray, via: Int32Array, node: int
+    spans: MessageEvents,
+    source: int,
+    wanted: BoolArray,
+    size: float,
+    load: FloatArray,
+    via: Int32Array,
+    node: int,
 ) -> None:
     """Let a node get a datum by the cheapest message in time, or by none if it has no use for it any more."""
     by, needed = via[node], len(spans.event)

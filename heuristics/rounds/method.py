@@ -20,11 +20,11 @@ from typing import Annotated, ClassVar, NamedTuple, TypeVar
 import numpy as np
 
 from tutti.heuristics.rounds.alike import TUNING as ALIKE
-from tutti.heuristics.rounds.alike import Network
+from tutti.heuristics.rounds.alike import VertexTransitiveNetwork
 from tutti.heuristics.rounds.loads import loaded, wanted_of
 from tutti.heuristics.rounds.routes import MessageRoutes, translations
 from tutti.heuristics.rounds.slots import (
-    Messages,
+    RoundMessages,
     Slots,
     Use,
     alpha_or_hops,
@@ -52,7 +52,7 @@ from tutti.topologies.transforms import transpose
 T = TypeVar("T")
 
 
-class Tuning(NamedTuple):
+class MinLatencyTuning(NamedTuple):
     """Which messages are tried, and how much work that may be."""
 
     most_ranks: int
@@ -75,7 +75,7 @@ class Tuning(NamedTuple):
     """Multiples of the least α after which the search for messages gives up."""
 
 
-TUNING = Tuning(
+TUNING = MinLatencyTuning(
     most_ranks=256,
     many=64,
     searches=2**14,
@@ -119,7 +119,7 @@ class Variant(NamedTuple):
     use: Use
     until: int
 
-    def messages(self, further: int) -> tuple[Routes, Messages]:
+    def messages(self, further: int) -> tuple[Routes, RoundMessages]:
         """Return them, and more that follow on idle links for so many times the least α."""
         least = int(self.slots.alpha[self.slots.alpha > 0].min())
         return self.network.routes, messages_in(*longer(self.slots, self.use, self.until + further * least))
@@ -259,8 +259,8 @@ class Synthesizer:
                 yield schedule
 
     @cached_property
-    def _network(self) -> Network | None:
-        return Network.of(self.topology) if self._chooses else None
+    def _network(self) -> VertexTransitiveNetwork | None:
+        return VertexTransitiveNetwork.of(self.topology) if self._chooses else None
 
     def _in_time(self, things: Iterable[T]) -> Iterator[T]:
         """Yield things while there is time."""

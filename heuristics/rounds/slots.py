@@ -22,7 +22,7 @@ from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Topology
 
 
-class Tuning(NamedTuple):
+class MessageSlotTuning(NamedTuple):
     """Limits of the search for slots."""
 
     most_moments: int
@@ -41,12 +41,12 @@ class Tuning(NamedTuple):
     """Shards for each message of a slot that a move may lose at first, with a probability of 1 / e."""
 
 
-TUNING = Tuning(
+TUNING = MessageSlotTuning(
     most_moments=64, negligible=64, moves=2**14, work=2**27, most_slots=2**23, hopeless=8, heat=0.5
 )
 
 
-class Messages(NamedTuple):
+class RoundMessages(NamedTuple):
     """Messages in order: routes, and when their heads leave and arrive, over the denominator of α.
 
     `step` numbers what leaves together; of what leaves at one time those without α go before the others.
@@ -194,7 +194,7 @@ def longer(slots: Slots, use: Use, until: int) -> tuple[Slots, Use]:
     return further, extended
 
 
-def messages_in(slots: Slots, use: Use) -> Messages:
+def messages_in(slots: Slots, use: Use) -> RoundMessages:
     """Return the messages of all filled slots; those without α go first."""
     kind, moment = np.divmod(np.flatnonzero(use.filled), len(slots.moments))
     sizes = np.diff(slots.classes)[kind]
@@ -203,7 +203,7 @@ def messages_in(slots: Slots, use: Use) -> Messages:
     order = np.lexsort((route, slots.latency[route] > 0, start))
     route, start = route[order], start[order]
     later = (start[1:] > start[:-1]) | (slots.latency[route[1:]] > 0) & (slots.latency[route[:-1]] == 0)
-    return Messages(route, start, start + slots.latency[route], offsets_of(later))
+    return RoundMessages(route, start, start + slots.latency[route], offsets_of(later))
 
 
 def _unused(slots: Slots, until: int) -> Use:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tutti.heuristics.rounds.alike import TUNING as ALIKE
-from tutti.heuristics.rounds.alike import Alike, Network
+from tutti.heuristics.rounds.alike import Alike, VertexTransitiveNetwork
 from tutti.schedules.message_durations import tick_of
 from tutti.schedules.method import Problem
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
@@ -26,7 +26,7 @@ from tutti.topologies.graphs.symmetry import UInt64Array
 from tutti.topologies.kernels import kernel, now
 
 
-class Tuning(NamedTuple):
+class PartialSumTuning(NamedTuple):
     """Limits of the search for sums."""
 
     most_subgroups: int
@@ -47,7 +47,7 @@ class Tuning(NamedTuple):
     """Largest number of transfers of a schedule."""
 
 
-TUNING = Tuning(
+TUNING = PartialSumTuning(
     most_subgroups=64,
     most_cosets=16,
     moves=2**8,
@@ -70,7 +70,7 @@ class Sent(NamedTuple):
     end: int
 
 
-class Growth(NamedTuple):
+class SumGrowth(NamedTuple):
     """How a sum may grow from a subgroup to a larger one.
 
     Parameters
@@ -89,7 +89,7 @@ class Growth(NamedTuple):
     port: Int64Array
 
     @classmethod
-    def of(cls, alike: Alike, elements: Int32Array, smaller: BoolArray, larger: BoolArray) -> Growth:
+    def of(cls, alike: Alike, elements: Int32Array, smaller: BoolArray, larger: BoolArray) -> SumGrowth:
         """Return it."""
         coset = elements[:, smaller].min(axis=1)
         first = np.unique(coset[larger])
@@ -106,14 +106,16 @@ class Growth(NamedTuple):
         return cls(kind[kept], seen[kept], offsets_of([len(way) for way in ways]), port)
 
 
-class Times(NamedTuple):
+class OrbitTimes(NamedTuple):
     """Of each orbit of links, int64 in ticks: α, and for how long the vector holds it."""
 
     alpha: Int64Array
     held: Int64Array
 
 
-def allreduce(network: Network, problem: Problem, until: float, rng: np.random.Generator) -> Schedule | None:
+def allreduce(
+    network: VertexTransitiveNetwork, problem: Problem, until: float, rng: np.random.Generator
+) -> Schedule | None:
     """Return the fastest allreduce that is found, in the time clock; None where there is none until then."""
     topology, alike, size = problem.topology, network.alike, problem.size or Fraction(1)
     tick = tick_of(topology, [size], topology.num_ranks**2)
@@ -121,7 +123,7 @@ def allreduce(network: Network, problem: Problem, until: float, rng: np.random.G
     link = np.concatenate(network.ways)[first].tolist()
     alpha = np.array([-(-topology.alpha[one] // tick) for one in link], np.int64)
     held = alpha + np.array([-(-size / topology.bandwidth[one] // tick) for one in link], np.int64)
-    sent = _chain(network, Times(alpha, held), until, rng)
+    sent = _chain(network, OrbitTimes(alpha, held), until, rng)
     if sent is None or len(sent.kind) * topology.num_ranks**2 > TUNING.most_transfers:
         return None
     ranks, chunks = topology.num_ranks, Chunks.even(problem.collective, 1)
@@ -143,7 +145,9 @@ def allreduce(network: Network, problem: Problem, until: float, rng: np.random.G
     )
 
 
-def _chain(network: Network, times: Times, until: float, rng: np.random.Generator) -> Sent | None:
+def _chain(
+    network: VertexTransitiveNetwork, times: OrbitTimes, until: float, rng: np.random.Generator
+) -> Sent | None:
     """Return what is sent from a sum of one rank to that of all, one subgroup after the other."""
     found = _subgroups(network.elements)
     best: dict[int, Sent] = {}
@@ -164,7 +168,7 @@ def _chain(network: Network, times: Times, until: float, rng: np.random.Generato
                 or not (larger >= found[place]).all()
             ):
                 continue
-            growth = Growth.of(network.alike, network.elements, found[place], larger)
+            growth = SumGrowth.of(network.alike, network.elements, found[place], larger)
             key = growth.seen.tobytes(), growth.port.tobytes(), growth.offsets.tobytes()
             if key not in known:
                 known[key] = _searched(growth, times, rng)
@@ -205,7 +209,7 @@ def _subgroups(elements: Int32Array) -> list[BoolArray]:
     return sorted(found.values(), key=lambda group: int(group.sum()))
 
 
-def _searched(growth: Growth, times: Times, rng: np.random.Generator) -> Sent | None:
+def _searched(growth: SumGrowth, times: OrbitTimes, rng: np.random.Generator) -> Sent | None:
     """Return the fastest messages found by which a sum is that of all cosets; None for none."""
     kinds, cosets = growth.seen.shape
     length, best = cosets // 2 + TUNING.more, None
@@ -220,7 +224,9 @@ def _searched(growth: Growth, times: Times, rng: np.random.Generator) -> Sent | 
 
 
 @kernel
-def _anneal(growth: Growth, times: Times, best: Int64Array, moves: FloatArray, sent: Int64Array) -> int:
+def _anneal(
+    growth: SumGrowth, times: OrbitTimes, best: Int64Array, moves: FloatArray, sent: Int64Array
+) -> int:
     """Change a list, a row of random numbers a move; play the fastest, and return when it ends, or -1.
 
     The rows of a list are messages, and for how many arrivals each waits.
@@ -258,8 +264,8 @@ def _anneal(growth: Growth, times: Times, best: Int64Array, moves: FloatArray, s
 
 @kernel
 def _play(
-    growth: Growth,
-    times: Times,
+    growth: SumGrowth,
+    times: OrbitTimes,
     lists: Int64Array,
     sent: Int64Array,
     arrival: Int64Array,
@@ -296,7 +302,7 @@ def _play(
 
 
 @kernel
-def _free(growth: Growth, times: Times, message: int, free: Int64Array) -> int:
+def _free(growth: SumGrowth, times: OrbitTimes, message: int, free: Int64Array) -> int:
     """Return when a message's ports are free, each at the time when it is entered."""
     start = ahead = 0
     for link in range(growth.offsets[message], growth.offsets[message + 1]):
@@ -331,7 +337,7 @@ def _seen(seen: Int64Array, start: int, arrival: Int64Array, sums: UInt64Array) 
 
 
 @kernel
-def _sent(growth: Growth, times: Times, message: int, start: int, free: Int64Array) -> int:
+def _sent(growth: SumGrowth, times: OrbitTimes, message: int, start: int, free: Int64Array) -> int:
     """Let a message hold its ports; return when it arrives."""
     slowest = 0
     for link in range(growth.offsets[message], growth.offsets[message + 1]):

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tutti.heuristics.tacos.bitsets import WORD_BITS, Planes, Words, bit, increment, leaf, shuffle
-from tutti.heuristics.tacos.network import Network
+from tutti.heuristics.tacos.network import TacosNetwork
 from tutti.topologies.exact import BoolArray, Int32Array, Int64Array
 from tutti.topologies.kernels import Kernel, kernel
 
@@ -33,7 +33,7 @@ Sets = npt.NDArray[np.uint64]
 Matcher = TypeVar("Matcher", bound=Callable[..., None])
 
 
-class Transfers(NamedTuple):
+class MatchedTransfers(NamedTuple):
     """Transfers by start, shape (transfers,): int32 chunk, int32 link, int64 start in ticks."""
 
     chunk: Int32Array
@@ -79,7 +79,7 @@ class Synthesis(NamedTuple):
         The state of the random numbers.
     """
 
-    network: Network
+    network: TacosNetwork
     have: Sets
     want: Sets
     spread: Planes
@@ -97,7 +97,7 @@ class Synthesis(NamedTuple):
     candidates: Words
     trial: Words
     links_in: Planes
-    sent: Transfers
+    sent: MatchedTransfers
     rows: Int64Array
     random: Words
 
@@ -145,7 +145,7 @@ def matches(rule_type: type) -> Callable[[Matcher], Matcher]:
 
 
 @kernel(nogil=True)
-def synthesize(network: Network, start: Int64Array, rule: Any, seed: np.uint64) -> Transfers:
+def synthesize(network: TacosNetwork, start: Int64Array, rule: Any, seed: np.uint64) -> MatchedTransfers:
     """Return the transfers that a rule makes until nothing is on its way (Algorithm 2).
 
     Invariant: at each event, every chunk is at a node, on its way to it, or wanted by it.
@@ -171,11 +171,11 @@ def synthesize(network: Network, start: Int64Array, rule: Any, seed: np.uint64) 
         if now != NEVER:
             listed = _deliver(made, now)
     sent, rows = made.sent, made.rows[0]
-    return Transfers(sent.chunk[:rows], sent.link[:rows], sent.start[:rows])
+    return MatchedTransfers(sent.chunk[:rows], sent.link[:rows], sent.start[:rows])
 
 
 @kernel
-def nothing_sent(network: Network, start: Int64Array, seed: np.uint64) -> Synthesis:
+def nothing_sent(network: TacosNetwork, start: Int64Array, seed: np.uint64) -> Synthesis:
     """Return the moment 0: chunk c is at node start[c] and wanted by all others; all links are listed."""
     links, classes, nodes = len(network.source), len(network.duration), len(network.in_first) - 1
     words, bits, most = (len(start) + WORD_BITS - 1) // WORD_BITS, 1, len(start) * (nodes - 1)
@@ -207,7 +207,7 @@ def nothing_sent(network: Network, start: Int64Array, seed: np.uint64) -> Synthe
         np.empty(words, np.uint64),
         np.empty(words, np.uint64),
         np.empty((4, words), np.uint64),
-        Transfers(np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, np.int64)),
+        MatchedTransfers(np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, np.int64)),
         np.zeros(1, np.int64),
         np.full(1, seed),
     )

@@ -19,8 +19,15 @@ import numpy as np
 
 from tutti.heuristics.tacos import event_loop
 from tutti.heuristics.tacos.bitsets import WORD_BITS, Words, bit, first_element, leaf, random_below
-from tutti.heuristics.tacos.event_loop import Synthesis, Transfers, matches, order_by_cost, send, starve
-from tutti.heuristics.tacos.network import Network
+from tutti.heuristics.tacos.event_loop import (
+    MatchedTransfers,
+    Synthesis,
+    matches,
+    order_by_cost,
+    send,
+    starve,
+)
+from tutti.heuristics.tacos.network import TacosNetwork
 from tutti.schedules.collective import EVERYONE, Collective
 from tutti.schedules.schedule import Chunks
 from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, offsets_of
@@ -86,12 +93,14 @@ def goals_of(what: Collective, chunks: Chunks) -> Goals:
     )
 
 
-def distances_to(topology: Topology, network: Network) -> Int64Array:
+def distances_to(topology: Topology, network: TacosNetwork) -> Int64Array:
     """Return the least ticks to each node (the first index) from each other, over the links of a network."""
     return np.ascontiguousarray(length_distances(topology, network.duration[network.cost]).T)
 
 
-def synthesize(network: Network, goals: Goals, distance: Int64Array, seed: np.uint64) -> Transfers:
+def synthesize(
+    network: TacosNetwork, goals: Goals, distance: Int64Array, seed: np.uint64
+) -> MatchedTransfers:
     """Return transfers that bring every chunk from its start to its goals, by start.
 
     Invariant: at each event, a chunk is within its gap of each of its goals.
@@ -112,7 +121,7 @@ def synthesize(network: Network, goals: Goals, distance: Int64Array, seed: np.ui
     rule = WidestGap(goals, distance, gap, counts, _chunks_with_goals(goals))
     made = event_loop.synthesize(network, goals.start, rule, seed)
     needed = useful(network, goals, made)
-    return Transfers(made.chunk[needed], made.link[needed], made.start[needed])
+    return MatchedTransfers(made.chunk[needed], made.link[needed], made.start[needed])
 
 
 @kernel
@@ -189,7 +198,7 @@ def approach(rule: WidestGap, chunk: int, node: int) -> None:
 
 
 @kernel
-def useful(network: Network, goals: Goals, made: Transfers) -> BoolArray:
+def useful(network: TacosNetwork, goals: Goals, made: MatchedTransfers) -> BoolArray:
     """Return which transfers lead to a goal, from the last one back."""
     num_nodes, words = len(network.in_first) - 1, (len(goals.start) + WORD_BITS - 1) // WORD_BITS
     needed = np.zeros((num_nodes, words), np.uint64)

@@ -45,14 +45,14 @@ from tutti.heuristics.tacos.bitsets import (
 )
 from tutti.heuristics.tacos.event_loop import (
     NEVER,
+    MatchedTransfers,
     Synthesis,
-    Transfers,
     matches,
     order_by_cost,
     send,
     starve,
 )
-from tutti.heuristics.tacos.network import Network
+from tutti.heuristics.tacos.network import TacosNetwork
 from tutti.heuristics.tacos.options import MAXIMUM, PAPER
 from tutti.topologies.exact import NONE, Int64Array
 from tutti.topologies.kernels import kernel
@@ -94,7 +94,9 @@ class MostLinks(NamedTuple):
     wait: bool
 
 
-def synthesize(network: Network, owner: Int64Array, pick: str, wait: bool, seed: np.uint64) -> Transfers:
+def synthesize(
+    network: TacosNetwork, owner: Int64Array, pick: str, wait: bool, seed: np.uint64
+) -> MatchedTransfers:
     """Return the transfers that bring every chunk from its owner to all nodes, by start.
 
     Parameters
@@ -205,7 +207,7 @@ def count_links_in(made: Synthesis, link: int) -> None:
 
 
 @kernel
-def unmet_postconditions(network: Network, owner: Int64Array) -> PostconditionFirst:
+def unmet_postconditions(network: TacosNetwork, owner: Int64Array) -> PostconditionFirst:
     """Return all (destination, chunk) pairs that the precondition does not meet."""
     num_nodes = len(network.in_first) - 1
     pairs = np.empty(len(owner) * (num_nodes - 1), np.int64)

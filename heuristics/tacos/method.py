@@ -27,9 +27,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tutti.heuristics.tacos import guided, matching, rounds
-from tutti.heuristics.tacos.event_loop import Transfers
+from tutti.heuristics.tacos.event_loop import MatchedTransfers
 from tutti.heuristics.tacos.network import (
-    Network,
+    TacosNetwork,
     check_degree,
     check_unwinding,
     cut,
@@ -149,7 +149,7 @@ def _on_ports(schedule: Schedule, topology: Topology, routes: Routes | None, siz
 class Try(NamedTuple):
     """The transfers made from one seed, and their last arrival in ticks."""
 
-    transfers: Transfers
+    transfers: MatchedTransfers
     end: int
 
 
@@ -204,14 +204,14 @@ def _first_to_end(
 
 
 def _to_goals(
-    where: Topology, network: Network, what: Collective, chunks: Chunks
+    where: Topology, network: TacosNetwork, what: Collective, chunks: Chunks
 ) -> Callable[[np.uint64], Try]:
     """Return what makes a try from a seed where chunks pass through ranks that do not want them."""
     goals, distance = guided.goals_of(what, chunks), guided.distances_to(where, network)
     return lambda seed: _ended(network, guided.synthesize(network, goals, distance, seed))
 
 
-def _to_all(network: Network, owner: Int64Array, options: TacosOptions) -> Callable[[np.uint64], Try]:
+def _to_all(network: TacosNetwork, owner: Int64Array, options: TacosOptions) -> Callable[[np.uint64], Try]:
     """Return what makes a try from a seed, by the loop that suits the pick and the network."""
     nodes = len(network.in_first) - 1
     many = len(owner) * (nodes - 1) > TUNING.sampled_above and len(network.duration) == 1
@@ -222,7 +222,7 @@ def _to_all(network: Network, owner: Int64Array, options: TacosOptions) -> Calla
         chunk, link, first = rounds.synthesize(network, owner, seed, threads)
         duration = int(network.duration[0])
         start = rounds.starts(first, duration, threads)
-        return Try(Transfers(chunk, link, start), (len(first) - 1) * duration)
+        return Try(MatchedTransfers(chunk, link, start), (len(first) - 1) * duration)
 
     def by_event(seed: np.uint64) -> Try:
         return _ended(network, matching.synthesize(network, owner, pick, options.wait_for_faster_link, seed))
@@ -230,7 +230,7 @@ def _to_all(network: Network, owner: Int64Array, options: TacosOptions) -> Calla
     return by_round if pick == SAMPLED else by_event
 
 
-def _ended(network: Network, made: Transfers) -> Try:
+def _ended(network: TacosNetwork, made: MatchedTransfers) -> Try:
     return Try(made, int((made.start + network.duration[network.cost[made.link]]).max(initial=0)))
 
 

@@ -31,7 +31,7 @@ from tutti.topologies.graphs.shortest_paths import shortest_routes
 from tutti.topologies.topology import Link, Topology
 
 
-class Network(NamedTuple):
+class TacosNetwork(NamedTuple):
     """A switch-free network as the kernels read it; links of equal cost form a class, cheapest first.
 
     Parameters
@@ -56,7 +56,7 @@ class Network(NamedTuple):
     duration: Int64Array
 
 
-def time_expanded(topology: Topology, chunk_bytes: Fraction, transfers: int) -> tuple[Network, Fraction]:
+def time_expanded(topology: Topology, chunk_bytes: Fraction, transfers: int) -> tuple[TacosNetwork, Fraction]:
     """Return the network with its link costs α + β·n (section IV-F), and the tick in seconds.
 
     Parameters
@@ -77,7 +77,7 @@ def time_expanded(topology: Topology, chunk_bytes: Fraction, transfers: int) -> 
     duration, cost = np.unique(of_example[kind.ravel()], return_inverse=True)
     (out_first, out_links), (in_first, in_links) = topology.out_links, topology.in_links
     return (
-        Network(
+        TacosNetwork(
             topology.source.astype(np.int64),
             topology.target.astype(np.int64),
             out_first.astype(np.int64),
@@ -137,7 +137,7 @@ def largest_degree(topology: Topology) -> int:
 
 
 def degrees(topology: Topology) -> list[int]:
-    """Return the degrees worth a try: 1 and those that make at most `Tuning.most_unwound` links."""
+    """Return the degrees worth a try: 1 and those that make at most `TacosTuning.most_unwound` links."""
     most = largest_degree(topology)
     powers = (2**k for k in range(most.bit_length()))
     tried = {*range(1, min(most, TUNING.first_degrees) + 1), *powers, most} - {0}

@@ -21,7 +21,7 @@ PICKS = (AUTO, SAMPLED, UNIFORM, RAREST, SCARCEST, PAPER, MAXIMUM)
 
 
 @dataclass(frozen=True)
-class Tuning:
+class TacosTuning:
     """What steers the method and was measured, on the networks of ``docs/tacos.md``.
 
     Parameters
@@ -44,7 +44,7 @@ class Tuning:
     link_bytes: int
 
 
-TUNING = Tuning(sampled_above=2**17, first_degrees=4, most_unwound=2**17, row_bytes=16, link_bytes=128)
+TUNING = TacosTuning(sampled_above=2**17, first_degrees=4, most_unwound=2**17, row_bytes=16, link_bytes=128)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tutti.heuristics.tacos.bitsets import WORD_BITS, Words, bit, inlined, unlocked
-from tutti.heuristics.tacos.network import Network
+from tutti.heuristics.tacos.network import TacosNetwork
 from tutti.topologies.exact import Int32Array, Int64Array
 from tutti.topologies.kernels import kernel
 
@@ -94,7 +94,7 @@ def scratch_for(state: RoundState) -> NodeScratch:
     return NodeScratch(words, words.copy(), listed, listed.astype(np.uint64), links, links.copy())
 
 
-def starting_state(network: Network, owner: Int64Array) -> RoundState:
+def starting_state(network: TacosNetwork, owner: Int64Array) -> RoundState:
     """Return the state before the first round: every chunk is at its owner, and lacked by all others."""
     nodes, chunks = len(network.in_first) - 1, len(owner)
     blocks = -(-chunks // (WIDTH * WORD_BITS))

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tutti.heuristics.tacos.bitsets import leaf, unlocked
-from tutti.heuristics.tacos.network import Network
+from tutti.heuristics.tacos.network import TacosNetwork
 from tutti.heuristics.tacos.round_matching import CAREFUL_CHUNKS, match_nodes
 from tutti.heuristics.tacos.round_state import (
     WIDTH,
@@ -41,7 +41,7 @@ from tutti.topologies.exact import Int32Array, Int64Array
 from tutti.topologies.kernels import intrinsic
 
 
-class Tuning(NamedTuple):
+class TacosRoundTuning(NamedTuple):
     """How threads share a round."""
 
     logged: int
@@ -52,10 +52,10 @@ class Tuning(NamedTuple):
     """Looks at the other threads before a wait is left to the caller: some ten microseconds."""
 
 
-TUNING = Tuning(logged=256, nodes_a_thread=1024, patience=4096)
+TUNING = TacosRoundTuning(logged=256, nodes_a_thread=1024, patience=4096)
 
 
-class Rounds(NamedTuple):
+class TacosRounds(NamedTuple):
     """Transfers by round, then destination.
 
     Parameters
@@ -124,8 +124,8 @@ def threads_for(nodes: int) -> int:
 
 
 def synthesize(
-    network: Network, owner: Int64Array, seed: np.uint64, threads: int = 1, careful: int = CAREFUL_CHUNKS
-) -> Rounds:
+    network: TacosNetwork, owner: Int64Array, seed: np.uint64, threads: int = 1, careful: int = CAREFUL_CHUNKS
+) -> TacosRounds:
     """Return the transfers that bring every chunk from its owner to all nodes, round by round.
 
     Parameters
@@ -148,11 +148,11 @@ def synthesize(
     stop = Event()
     work = partial(_work, state, made, seed, careful, stop)
     if threads == 1:
-        return Rounds(chunk, link, work(0))
+        return TacosRounds(chunk, link, work(0))
     with ThreadPoolExecutor(threads) as pool:
         try:
             first, *_ = pool.map(work, range(threads))
-            return Rounds(chunk, link, first)
+            return TacosRounds(chunk, link, first)
         finally:
             stop.set()
 
@@ -163,7 +163,7 @@ def starts(first: Int64Array, duration: int, threads: int = 1) -> Int64Array:
     Parameters
     ----------
     first
-        As of `Rounds`.
+        As of `TacosRounds`.
     duration
         Of a round.
     threads

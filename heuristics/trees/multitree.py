@@ -133,7 +133,7 @@ def grow_multitree(
     return root, offsets, routes[: offsets[-1]]
 
 
-class _Links(NamedTuple):
+class _LinkUse(NamedTuple):
     """What stands in kernels for the network and the use of its links."""
 
     out_offsets: Int64Array
@@ -148,13 +148,13 @@ class _Links(NamedTuple):
     """Units taken in all steps."""
 
 
-def _links(topology: Topology, units: Int64Array) -> _Links:
+def _links(topology: Topology, units: Int64Array) -> _LinkUse:
     """Return links that carry so many units a step and have carried none."""
     unused = np.zeros(len(units), np.int64)
-    return _Links(*topology.out_links, topology.source, topology.target, units, units.copy(), unused)
+    return _LinkUse(*topology.out_links, topology.source, topology.target, units, units.copy(), unused)
 
 
-class _Search(NamedTuple):
+class _BreadthFirstScratch(NamedTuple):
     """Scratch of the breadth-first searches."""
 
     queue: Int32Array
@@ -171,12 +171,12 @@ class _Search(NamedTuple):
 @kernel
 def _grow_all(
     ranks: int,
-    links: _Links,
+    links: _LinkUse,
     lockstep: bool,
 ) -> tuple[Int32Array, Int64Array, Int32Array]:
     """Return the root and the route's length of each edge, and the routes end to end."""
     nodes = len(links.out_offsets) - 1
-    search = _Search(
+    search = _BreadthFirstScratch(
         np.empty(nodes, np.int32),
         np.empty(nodes, np.int32),
         np.full(nodes, -1, np.int64),
@@ -225,7 +225,13 @@ def _grow_all(
 
 @kernel
 def _nearest(
-    links: _Links, search: _Search, member: BoolArray, parent: int, root: int, step: int, count: int
+    links: _LinkUse,
+    search: _BreadthFirstScratch,
+    member: BoolArray,
+    parent: int,
+    root: int,
+    step: int,
+    count: int,
 ) -> int:
     """Return the nearest rank outside the tree that free links reach from `parent` over switches, or -1.
 
@@ -256,7 +262,7 @@ def _nearest(
 
 
 @kernel
-def _take_route(links: _Links, via: Int32Array, parent: int, child: int, route: Int32Array) -> int:
+def _take_route(links: _LinkUse, via: Int32Array, parent: int, child: int, route: Int32Array) -> int:
     """Take a unit of each link from `parent` to `child`, write them to `route`; return how many they are."""
     length, node = 0, child
     while node != parent:

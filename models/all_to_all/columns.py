@@ -65,7 +65,7 @@ class ColumnGeneration:
         self.lengths = self.problem.integer_lengths(start)
         loads, _ = self.problem.shortest_loads(self.lengths)
         mean = float(self.problem.weights @ loads.sum(axis=1)) / float(self.problem.capacity.sum())
-        self._master = Master(self.problem, mean)
+        self._master = RestrictedMaster(self.problem, mean)
 
     def run(self) -> Interval:
         """Generate columns until the bounds are within the tolerance, or no source has a better tree.
@@ -154,7 +154,7 @@ class ColumnGeneration:
         return SourceFlow(represented, amounts, represented.denominator * self._denominator)
 
 
-class Master:
+class RestrictedMaster:
     """The restricted master of the column generation, kept warm in HiGHS between rounds.
 
     It minimizes θ over convex combinations of columns; loads are in units of the first trees' mean.

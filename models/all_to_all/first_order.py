@@ -34,7 +34,7 @@ from tutti.topologies.kernels import kernel, now
 from tutti.topologies.topology import Topology
 
 
-class Tuning(NamedTuple):
+class FirstOrderTuning(NamedTuple):
     """The numbers that steer the method; restarts have Lu and Yang's 0.2, 0.8 (both squared) and 0.36."""
 
     first_check: int
@@ -49,7 +49,9 @@ class Tuning(NamedTuple):
     """Fraction of all iterations after which to restart in any case."""
 
 
-TUNING = Tuning(first_check=200, primal_weight=0.15, sufficient=0.04, necessary=0.64, artificial=0.36)
+TUNING = FirstOrderTuning(
+    first_check=200, primal_weight=0.15, sufficient=0.04, necessary=0.64, artificial=0.36
+)
 
 
 class SaddlePoint(NamedTuple):

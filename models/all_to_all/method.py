@@ -20,7 +20,7 @@ from tutti.models.all_to_all.demand import Demand
 from tutti.models.all_to_all.optimum import (
     GAP,
     QUICK_VARIABLES,
-    Optimum,
+    FlowOptimum,
     capped,
     num_variables,
     saturated_links,
@@ -173,7 +173,7 @@ def synthesize(problem: Problem, options: McfOptions, rng: np.random.Generator) 
     return schedule.replace(claims={"congestion": interval.upper}, stats=stats)
 
 
-def _optimum(demand: Demand, options: McfOptions) -> Optimum:
+def _optimum(demand: Demand, options: McfOptions) -> FlowOptimum:
     """Return the optimum; where bandwidths are far apart by way of capped ones, its proofs evaluated anew."""
     near = capped(demand)
     found = _solved(near, options)
@@ -186,7 +186,7 @@ def _optimum(demand: Demand, options: McfOptions) -> Optimum:
     return replace(found, demand=demand, interval=interval, lengths=lengths, flow=flow, stats=stats)
 
 
-def _solved(demand: Demand, options: McfOptions) -> Optimum:
+def _solved(demand: Demand, options: McfOptions) -> FlowOptimum:
     """Return the optimum by the model or by orbits, as the options say or the size suggests.
 
     Where the options leave it open and the model's interval stays wide, orbits are tried too.
@@ -206,11 +206,11 @@ def _solved(demand: Demand, options: McfOptions) -> Optimum:
     return found
 
 
-def _by_orbits(demand: Demand, tolerance: float, time_limit: float | None) -> Optimum:
+def _by_orbits(demand: Demand, tolerance: float, time_limit: float | None) -> FlowOptimum:
     backwards = len(demand.sinks) < len(demand.sources)
     asked = demand.reverse if backwards else demand
     solved, paths = paths_by_orbits(asked, tolerance, time_limit)
-    return Optimum(demand, solved.interval, solved.lengths, paths, backwards, solved.stats)
+    return FlowOptimum(demand, solved.interval, solved.lengths, paths, backwards, solved.stats)
 
 
 METHOD = Method(

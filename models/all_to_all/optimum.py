@@ -50,7 +50,7 @@ GAP = Fraction(1, 10_000)
 
 
 @dataclass(frozen=True, eq=False)
-class Optimum:
+class FlowOptimum:
     """An optimum with its proofs.
 
     Parameters
@@ -139,7 +139,7 @@ def solve_by_model(
     algorithm: str | None = None,
     tolerance: float | None = None,
     time_limit: float | None = None,
-) -> Optimum:
+) -> FlowOptimum:
     """Return the optimum of linear program (A.1) with a lower and an upper bound that hold exactly.
 
     Parameters
@@ -181,7 +181,7 @@ def solve_by_model(
         raise NoSchedule("mcf: the solver was never asked")
     interval, lengths, flow = best
     stats = effort.columns | {"solver_gap": float(interval.gap)}
-    return Optimum(demand, interval, lengths, flow, backwards, stats)
+    return FlowOptimum(demand, interval, lengths, flow, backwards, stats)
 
 
 def _attempts(
@@ -232,7 +232,7 @@ def _values(result: SolverResult) -> FloatArray:
     return result.values
 
 
-def saturated_links(topology: Topology, optimum: Optimum, tolerance: float = 1e-4) -> Int64Array:
+def saturated_links(topology: Topology, optimum: FlowOptimum, tolerance: float = 1e-4) -> Int64Array:
     """Return the links that limit the flow: with a length, and full to within `tolerance`; longest first.
 
     At an optimum every link with a positive length is full (complementary slackness).

@@ -52,7 +52,7 @@ from tutti.models.solvers import CompiledModel, Effort, HighsOptions, solve
 from tutti.models.solvers.options import LEAST_SECONDS
 from tutti.models.solvers.outcome import SAME
 from tutti.topologies.exact import FloatArray, Int32Array, Int64Array, frozen, offsets_of
-from tutti.topologies.graphs.symmetry import Group, orbits_of
+from tutti.topologies.graphs.symmetry import AutomorphismGroup, orbits_of
 from tutti.topologies.kernels import now
 
 if TYPE_CHECKING:
@@ -325,7 +325,7 @@ class Images:
         )
 
 
-def just_enough(group: Group) -> Group:
+def just_enough(group: AutomorphismGroup) -> AutomorphismGroup:
     """Return a subgroup with the same orbits of nodes, by the first generators that join any."""
     kept: list[int] = []
     orbits = np.arange(group.topology.num_nodes, dtype=np.int32)
@@ -334,7 +334,9 @@ def just_enough(group: Group) -> Group:
         if not np.array_equal(joined, orbits):
             kept.append(index)
             orbits = joined
-    return Group(group.topology, frozen(group.nodes[kept], np.int32), frozen(group.links[kept], np.int32))
+    return AutomorphismGroup(
+        group.topology, frozen(group.nodes[kept], np.int32), frozen(group.links[kept], np.int32)
+    )
 
 
 def fewer_paths(images: Images, paths: PathFlow, *, exact: bool, block: int = BLOCK) -> PathFlow:

@@ -27,7 +27,12 @@ from tutti.models.all_to_all.demand import Demand
 from tutti.models.all_to_all.rounding import FINE_LENGTH, cancel_cycles
 from tutti.topologies.exact import INT64_MAX, FloatArray, Int32Array, Int64Array, frozen
 from tutti.topologies.graphs.shortest_paths import Adjacency, ShortestTree, shortest_tree
-from tutti.topologies.graphs.symmetry import DEFAULT_EFFORT, Group, automorphisms, twin_permutation
+from tutti.topologies.graphs.symmetry import (
+    DEFAULT_EFFORT,
+    AutomorphismGroup,
+    automorphisms,
+    twin_permutation,
+)
 from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Topology
 
@@ -59,7 +64,7 @@ class ReducedProblem:
     """
 
     whole: Demand
-    group: Group
+    group: AutomorphismGroup
     sources: Int64Array
     weights: Int64Array
     demand: Int64Array
@@ -137,7 +142,7 @@ class ReducedProblem:
         return worst * self.topology.bandwidth.denominator / flow.denominator
 
 
-def symmetries(demand: Demand, effort: int = DEFAULT_EFFORT) -> Group:
+def symmetries(demand: Demand, effort: int = DEFAULT_EFFORT) -> AutomorphismGroup:
     """Return a group of automorphisms that leave the demand as it is; `effort` as of `automorphisms`.
 
     An automorphism keeps what a rank sends and receives, in some order. Where no two ranks have that in
@@ -149,10 +154,10 @@ def symmetries(demand: Demand, effort: int = DEFAULT_EFFORT) -> Group:
     if len(seen) < topology.num_ranks:
         return automorphisms(topology, effort).preserving(amounts)
     nothing = (np.zeros((0, size), np.int32) for size in (topology.num_nodes, topology.num_links))
-    return Group(topology, *(frozen(maps, np.int32) for maps in nothing))
+    return AutomorphismGroup(topology, *(frozen(maps, np.int32) for maps in nothing))
 
 
-def reduce_by(group: Group, demand: Demand) -> ReducedProblem:
+def reduce_by(group: AutomorphismGroup, demand: Demand) -> ReducedProblem:
     """Return the problem on the orbits of those automorphisms of `group` that leave the demand as it is."""
     topology = demand.topology
     kept = group.preserving(demand.amounts)

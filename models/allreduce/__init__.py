@@ -17,7 +17,7 @@ in few steps. The buffer as a line is `schedules.intervals`; allgathers over tre
 `models.forestcoll`.
 """
 
-from tutti.models.allreduce.certificate import CutProof, Optimum
+from tutti.models.allreduce.certificate import CutProof, TreeOptimum
 from tutti.models.allreduce.epochs import METHOD as ALLREDUCE_EPOCHS
 from tutti.models.allreduce.epochs import AllreduceEpochsOptions
 from tutti.models.allreduce.lp_method import METHOD as ALLREDUCE_LP
@@ -35,9 +35,9 @@ __all__ = [
     "AllreduceLpOptions",
     "AllreduceTreesOptions",
     "CutProof",
-    "Optimum",
     "Packing",
     "TreeNetwork",
+    "TreeOptimum",
     "allreduce_optimum",
     "pack",
     "tree_network",

@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutti.models.allreduce.certificate import FINE, Optimum, Shares, halves_of, on_grid, shares_of
+from tutti.models.allreduce.certificate import (
+    FINE,
+    ScaledSolution,
+    TreeOptimum,
+    halves_of,
+    on_grid,
+    shares_of,
+)
 from tutti.models.allreduce.cuts import Cuts, broken_cuts, master, whole_bandwidths
 from tutti.models.allreduce.vertex import basic_solution
 from tutti.models.solvers import SolverResult, find_backend, solve
@@ -33,7 +40,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 
-def balanced_shares(optimum: Optimum, solver: str) -> Shares | None:
+def balanced_shares(optimum: TreeOptimum, solver: str) -> ScaledSolution | None:
     """Return exact shares that attain the optimum and divide links evenly; None where none are found.
 
     Parameters
@@ -56,7 +63,7 @@ def balanced_shares(optimum: Optimum, solver: str) -> Shares | None:
     for cut in optimum.proof.cuts:
         cuts.add(cut.half, cut.inside)
     while True:  # measured: one program, on networks of 9 to 16 ranks
-        program = _Program(optimum, cuts)
+        program = _BalancedProgram(optimum, cuts)
         result = solve(program.model, solver, find_backend(solver, [Feature.LP]).options())
         if result.values is None:
             return None
@@ -76,10 +83,10 @@ def balanced_shares(optimum: Optimum, solver: str) -> Shares | None:
             return None
 
 
-class _Program:
+class _BalancedProgram:
     """Maximize Σm + 4 A z, m no more than either capacity, over what (B.5) allows with its optimal Σx."""
 
-    def __init__(self, optimum: Optimum, cuts: Cuts) -> None:
+    def __init__(self, optimum: TreeOptimum, cuts: Cuts) -> None:
         arcs, topology = optimum.arcs, optimum.arcs.topology
         count, ranks = len(arcs), topology.num_ranks
         first = master(arcs, cuts)
@@ -124,7 +131,7 @@ def _matrix(first: csr_array, ranks: int, ratio: FloatArray) -> csr_array:
     return csr_array(stacked)
 
 
-def _exact(optimum: Optimum, program: _Program, result: SolverResult) -> Shares | None:
+def _exact(optimum: TreeOptimum, program: _BalancedProgram, result: SolverResult) -> ScaledSolution | None:
     """Return the shares that the solver's basis means; None if that is no vertex in whole numbers."""
     exact = basic_solution(program.matrix, result.basis, program.right, program.cost.tolist())
     if exact is None:

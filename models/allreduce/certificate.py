@@ -10,8 +10,8 @@ within the bandwidths b
     m Σ_v x_v \le Σ_S w_S x(S) \le Σ_S w_S c^{BC}(δ^+(S)) + Σ_S w_S c^{RE}(δ^-(S)) \le Σ_e l_e b_e.
 
 So no trees do better than T / M = 1 / Σx ≥ m / Σ l_e b_e (`CutProof`). This is the dual of (B.5). The primal
-side are capacities and roots in whole numbers (`Shares`): by max-flow they tell the largest θ for which trees
-of weights θ x fit, so that whatever a solver's doubles were, what is claimed is attained.
+side are capacities and roots in whole numbers (`ScaledSolution`): by max-flow they tell the largest θ for
+which trees of weights θ x fit, so that whatever a solver's doubles were, what is claimed is attained.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def _long_enough(topology: Topology, needed: Any, lengths: list[int]) -> tuple[l
 
 
 @dataclass(frozen=True, eq=False)
-class Shares:
+class ScaledSolution:
     """A solution of (B.5) in whole numbers, up to scale.
 
     Parameters
@@ -188,7 +188,7 @@ class Shares:
         return 1 / self.rate
 
 
-def shares_of(arcs: Arcs, whole: Sequence[int]) -> Shares:
+def shares_of(arcs: Arcs, whole: Sequence[int]) -> ScaledSolution:
     """Return the shares with these values of x, and of c^BC and c^RE of each arc in turn.
 
     Raises
@@ -204,10 +204,10 @@ def shares_of(arcs: Arcs, whole: Sequence[int]) -> Shares:
     overload = _overload(arcs, capacity.sum(axis=0))
     rate = theta * int(roots.sum()) / overload if overload else Fraction(0)  # all may have been rounded away
     broken = tuple((half, inside) for half, (_, inside) in found.items() if inside is not None)
-    return Shares(*ends, roots, capacity, theta, rate, broken)
+    return ScaledSolution(*ends, roots, capacity, theta, rate, broken)
 
 
-def even_shares(arcs: Arcs) -> Shares:
+def even_shares(arcs: Arcs) -> ScaledSolution:
     """Return shares that always have a rate: equal roots, and each link divided evenly among its arcs.
 
     Whole numbers stand for shares of the largest bandwidth in 2^20ths, at least one.
@@ -219,7 +219,7 @@ def even_shares(arcs: Arcs) -> Shares:
     return shares_of(arcs, [*[1] * topology.num_ranks, *np.repeat(units, 2).tolist()])
 
 
-def halves(shares: Shares) -> Iterator[Half]:
+def halves(shares: ScaledSolution) -> Iterator[Half]:
     """Yield the broadcast's network and the reduction's, this one turned round."""
     return _halves(shares.tails, shares.heads, shares.roots, shares.capacity)
 
@@ -249,7 +249,7 @@ def _overload(arcs: Arcs, capacity: Int64Array) -> Fraction:
 
 
 @dataclass(frozen=True, eq=False)
-class Optimum:
+class TreeOptimum:
     """The best that trees can do, from both sides.
 
     Parameters
@@ -265,7 +265,7 @@ class Optimum:
     """
 
     arcs: Arcs
-    shares: Shares
+    shares: ScaledSolution
     proof: CutProof
     effort: Effort
 
@@ -292,7 +292,7 @@ class Optimum:
 
 def proven_optimum(
     arcs: Arcs, cuts: Cuts, whole: Sequence[int], duals: tuple[Sequence[int], Sequence[int]], effort: Effort
-) -> Optimum | None:
+) -> TreeOptimum | None:
     """Return what a solution of (B.5) proves from both sides; None if its duals prove nothing.
 
     Parameters
@@ -314,14 +314,14 @@ def proven_optimum(
     if proof is None:
         return None
     shares = shares_of(arcs, whole)
-    found = Optimum(arcs, shares, proof, effort) if shares.rate else None
+    found = TreeOptimum(arcs, shares, proof, effort) if shares.rate else None
     if found is None or found.gap > CLOSE:
-        even = Optimum(arcs, even_shares(arcs), proof, effort)
+        even = TreeOptimum(arcs, even_shares(arcs), proof, effort)
         found = even if found is None or even.upper < found.upper else found
     return found
 
 
-def tightest(topology: Topology, found: Iterable[Optimum | None]) -> Optimum:
+def tightest(topology: Topology, found: Iterable[TreeOptimum | None]) -> TreeOptimum:
     """Return the optimum of least gap.
 
     Raises

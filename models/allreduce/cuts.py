@@ -259,7 +259,7 @@ def _worse(half: Half, total: int, ratio: Fraction) -> BoolArray | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Master:
+class CutProgram:
     """The program, and its matrix in whole numbers.
 
     Parameters
@@ -302,7 +302,7 @@ def least_cut(topology: Topology, capacity: Int64Array) -> int:
     return min(min(network.solve(0, rank), network.solve(rank, 0)) for rank in others)
 
 
-def master(arcs: Arcs, cuts: Cuts) -> Master:
+def master(arcs: Arcs, cuts: Cuts) -> CutProgram:
     """Return the program over these arcs and cuts."""
     begin = now()
     matrix = _matrix(arcs, cuts)
@@ -320,7 +320,7 @@ def master(arcs: Arcs, cuts: Cuts) -> Master:
         maximize=True,
         begin=begin,
     )
-    return Master(model, matrix, scale, bandwidth)
+    return CutProgram(model, matrix, scale, bandwidth)
 
 
 def _matrix(arcs: Arcs, cuts: Cuts) -> csr_array:

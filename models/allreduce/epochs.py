@@ -31,13 +31,13 @@ import numpy as np
 from tutti.models.forestcoll.epochs.column_generation import (
     ROUNDS,
     EpochCounts,
-    EpochProgram,
     EpochSearch,
     EpochTrees,
+    TreeMaster,
 )
 from tutti.models.forestcoll.epochs.epoch_links import links_between
 from tutti.models.forestcoll.epochs.pricing import improve_all, new_trees
-from tutti.models.forestcoll.epochs.schedule import PARTS, Edges, laid, whole_units
+from tutti.models.forestcoll.epochs.schedule import PARTS, EpochEdges, laid, whole_units
 from tutti.schedules.capabilities import Capabilities, Groups, Switches
 from tutti.schedules.collective import Kind
 from tutti.schedules.intervals import IntervalTransfers, interval_schedule, line_width
@@ -54,7 +54,7 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.units import parse_time
 
 
-class Tuning(NamedTuple):
+class AllreduceEpochsTuning(NamedTuple):
     """The numbers that steer the search, besides its rounds."""
 
     elements: int
@@ -79,7 +79,7 @@ class Tuning(NamedTuple):
     """Pairs that are drawn for a root in a round. With a larger value rounds are fewer and longer."""
 
 
-TUNING = Tuning(
+TUNING = AllreduceEpochsTuning(
     elements=32,
     trees=4096,
     longer=1 / 8,
@@ -202,7 +202,7 @@ class Lines:
         return [[link] for link in self.links[tail, head]]
 
 
-class _Pairs(NamedTuple):
+class _UpDownTrees(NamedTuple):
     """Trees up to a root and down from it; up[v] is whom v sends to, in epoch rise[v]; int64 (pairs, N)."""
 
     up: Int64Array
@@ -211,7 +211,7 @@ class _Pairs(NamedTuple):
     fall: Int64Array
 
     @classmethod
-    def of(cls, trees: EpochTrees) -> _Pairs:
+    def of(cls, trees: EpochTrees) -> _UpDownTrees:
         """Return them of the program's trees, over two copies of each rank."""
         up, down = np.split(trees.parent, 2, axis=1)
         rise, fall = np.split(trees.epoch, 2, axis=1)
@@ -224,17 +224,17 @@ class _Pairs(NamedTuple):
         both = np.hstack([self.up, down]), np.hstack([self.rise, self.fall])
         return EpochTrees(np.zeros(len(self.up), dtype=np.int64), *both)
 
-    def paused(self, epoch: int) -> _Pairs:
+    def paused(self, epoch: int) -> _UpDownTrees:
         """Return the same with nothing in this epoch: what was in it or later is an epoch later."""
         rise, fall = (each + (each >= epoch) for each in (self.rise, self.fall))
         return self._replace(rise=rise, fall=fall)
 
 
-def _joined(pairs: list[_Pairs]) -> _Pairs:
-    return _Pairs(*(np.concatenate(columns) for columns in zip(*pairs, strict=True)))
+def _joined(pairs: list[_UpDownTrees]) -> _UpDownTrees:
+    return _UpDownTrees(*(np.concatenate(columns) for columns in zip(*pairs, strict=True)))
 
 
-class _Search(EpochSearch):
+class _EpochTreeSearch(EpochSearch):
     """Pairs of trees for a number of epochs; time in units of the vector over the median line, or of α."""
 
     rounds = ROUNDS._replace(smoothing=0.8, improved=60, new=4, known=1500, kept=700, progress=1e-4)
@@ -248,7 +248,7 @@ class _Search(EpochSearch):
         self.height = lines.height
         self.roots = lines.roots[2 * self.height[lines.roots] <= epochs]
 
-    def begin(self, known: _Pairs | None) -> None:
+    def begin(self, known: _UpDownTrees | None) -> None:
         """Begin with pairs of one epoch less, or under random prices.
 
         Raises
@@ -263,10 +263,10 @@ class _Search(EpochSearch):
             known = _joined([known.paused(epoch) for epoch in self.rng.permutation(self.epochs)[:most]])
         if not len(known.up):
             raise NoSchedule(f"allreduce_epochs on {self.lines.topology.name}: no trees in {self.epochs}")
-        self.program = EpochProgram(self.rows, self.bandwidth, self.alpha, known.trees)
+        self.program = TreeMaster(self.rows, self.bandwidth, self.alpha, known.trees)
         self.program.solve()
 
-    def _first(self) -> Iterator[_Pairs]:
+    def _first(self) -> Iterator[_UpDownTrees]:
         """Yield pairs under random prices, and under such as grow away from the turn."""
         for root in self.rng.permutation(self.roots)[: TUNING.roots].tolist():
             low, high = int(self.height[root]), int(self.epochs - self.height[root])
@@ -277,23 +277,23 @@ class _Search(EpochSearch):
                     prices = self.rng.random((self.lines.orbits, self.epochs)) * growing
                     yield self._new(self._given(prices.ravel()), root, turn, 2, 0.0 if early else 1.0)
 
-    def used(self) -> tuple[_Pairs, FloatArray]:
+    def used(self) -> tuple[_UpDownTrees, FloatArray]:
         """Return the pairs in use, and their weights."""
         kept = np.flatnonzero(self.program.optimum.weight > 0)
-        return _Pairs.of(self.program.trees.take(kept)), self.program.optimum.weight[kept]
+        return _UpDownTrees.of(self.program.trees.take(kept)), self.program.optimum.weight[kept]
 
     def keep(self, most: int) -> None:
         """Keep so many pairs, the heaviest."""
         if np.count_nonzero(self.program.optimum.weight > 0) > most:
             trees = self.program.trees.take(np.argsort(-self.program.optimum.weight, kind="stable")[:most])
-            self.program = EpochProgram(self.rows, self.bandwidth, self.alpha, trees)
+            self.program = TreeMaster(self.rows, self.bandwidth, self.alpha, trees)
             self.program.solve()
 
     def candidates(self, prices: FloatArray) -> EpochTrees:
         """Return pairs in use, improved, and new ones."""
         given, (support, _) = self._given(prices), self.used()
         chosen = self.rng.permutation(len(support.up))[: self.rounds.improved]
-        found = [self._improved(given, _Pairs(*(each[[one]] for each in support))) for one in chosen]
+        found = [self._improved(given, _UpDownTrees(*(each[[one]] for each in support))) for one in chosen]
         for root in self.rng.permutation(self.roots)[: self.rounds.new].tolist():
             turn = int(self.rng.integers(self.height[root], self.epochs - self.height[root] + 1))
             found.append(self._new(given, root, turn, TUNING.drawn, self.rounds.spread))
@@ -307,15 +307,15 @@ class _Search(EpochSearch):
 
     def _new(
         self, given: tuple[FloatArray, FloatArray], root: int, turn: int, count: int, spread: float
-    ) -> _Pairs:
+    ) -> _UpDownTrees:
         """Return new pairs that add up before an epoch, and spread from then on."""
         up, down = self._halves(given, turn)
         parent, epoch, cost = new_trees(up, root, count, spread, self.rng)
         child, later, price = new_trees(down, root, count, spread, self.rng)
         made = _turned(parent, epoch, child, later, turn)
-        return _Pairs(*(each[np.isfinite(cost + price)] for each in made))
+        return _UpDownTrees(*(each[np.isfinite(cost + price)] for each in made))
 
-    def _improved(self, given: tuple[FloatArray, FloatArray], pair: _Pairs) -> _Pairs:
+    def _improved(self, given: tuple[FloatArray, FloatArray], pair: _UpDownTrees) -> _UpDownTrees:
         """Return a pair with branches moved to where they are cheaper, up and down."""
         turn = int(self.rng.integers(pair.rise.max() + 1, pair.fall[pair.down >= 0].min() + 1))
         up, down = self._halves(given, turn)
@@ -331,10 +331,12 @@ class _Search(EpochSearch):
         return np.ascontiguousarray(up[:, :, :turn][:, :, ::-1]), np.ascontiguousarray(down[:, :, turn:])
 
 
-def _turned(parent: Int64Array, epoch: Int64Array, child: Int64Array, later: Int64Array, turn: int) -> _Pairs:
+def _turned(
+    parent: Int64Array, epoch: Int64Array, child: Int64Array, later: Int64Array, turn: int
+) -> _UpDownTrees:
     """Return pairs whose epochs are counted backwards before a turn, and forwards after it."""
     rise = np.where(parent < 0, -1, turn - 1 - epoch)
-    return _Pairs(parent, rise, child, np.where(child < 0, -1, turn + later))
+    return _UpDownTrees(parent, rise, child, np.where(child < 0, -1, turn + later))
 
 
 def synthesize(problem: Problem, options: AllreduceEpochsOptions, rng: np.random.Generator) -> Schedule:
@@ -361,7 +363,7 @@ def synthesize(problem: Problem, options: AllreduceEpochsOptions, rng: np.random
     return _schedule(problem, Fraction(problem.size), lines, pairs, weight).replace(stats=stats)
 
 
-def _fastest(lines: Lines, size: float, until: float, rng: np.random.Generator) -> _Search:
+def _fastest(lines: Lines, size: float, until: float, rng: np.random.Generator) -> _EpochTreeSearch:
     """Return the search that ends best, for ever more epochs as long as these help or there is time."""
     topology, steps = lines.topology, 2 * int(lines.height.min())
     alpha, seconds = float(topology.alpha.floats.max()), size / float(topology.ingress.floats.min())
@@ -370,7 +372,7 @@ def _fastest(lines: Lines, size: float, until: float, rng: np.random.Generator) 
     if steps > most:
         raise NoSchedule(f"allreduce_epochs on {topology.name}: too many links times steps for its programs")
     most = min(most, max(steps, COUNTS.most))
-    search = best = _Search(lines, size, int(min(steps * (1 + COUNTS.fold * fold), most)), rng)
+    search = best = _EpochTreeSearch(lines, size, int(min(steps * (1 + COUNTS.fold * fold), most)), rng)
     search.begin(None)
     worse = 0
     while True:
@@ -382,7 +384,7 @@ def _fastest(lines: Lines, size: float, until: float, rng: np.random.Generator) 
         known = search.used()[0]
         for later in range(search.epochs, search.epochs + further - 1):
             known = known.paused(int(rng.integers(later + 1)))
-        search = _Search(lines, size, search.epochs + further, rng)
+        search = _EpochTreeSearch(lines, size, search.epochs + further, rng)
         try:
             search.begin(known)
         except NoSchedule:  # bandwidths so far apart that the solver calls a program infeasible
@@ -391,7 +393,9 @@ def _fastest(lines: Lines, size: float, until: float, rng: np.random.Generator) 
     return best
 
 
-def _schedule(problem: Problem, size: Fraction, lines: Lines, pairs: _Pairs, weight: FloatArray) -> Schedule:
+def _schedule(
+    problem: Problem, size: Fraction, lines: Lines, pairs: _UpDownTrees, weight: FloatArray
+) -> Schedule:
     """Return the schedule in which each image of a pair has an interval of the vector."""
     elements = len(lines.ranks)
     units = whole_units(np.repeat(weight, elements))
@@ -405,7 +409,7 @@ def _schedule(problem: Problem, size: Fraction, lines: Lines, pairs: _Pairs, wei
         tail, head = (lines.ranks[element[image], end] for end in (ends if up else ends[::-1]))
         when = epoch[pair[image], rank]
         columns.append((when, tail, head, begin[image], begin[image + 1], np.full(len(image), -int(up))))
-    every = Edges(*(np.concatenate(each) for each in zip(*columns, strict=True)))
+    every = EpochEdges(*(np.concatenate(each) for each in zip(*columns, strict=True)))
     edges, route, routes = laid(every, lines.routes)
     order = np.lexsort((edges.start, route, edges.epoch))
     edges, route = edges.take(order), route[order]

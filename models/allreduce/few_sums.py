@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
 
-class Tuning(NamedTuple):
+class CpAllreduceTuning(NamedTuple):
     """The numbers that steer the search."""
 
     taken: int
@@ -82,7 +82,7 @@ class Tuning(NamedTuple):
     """Most units of a vector on a slow link, and of a price."""
 
 
-TUNING = Tuning(
+TUNING = CpAllreduceTuning(
     taken=2**20,
     products=2**14,
     part=1 / 12,
@@ -153,7 +153,7 @@ class _Symmetries:
         return (links * self.nodes.shape[1] + self.nodes[:, None, :]).min(axis=0)
 
 
-class _Orbits(NamedTuple):
+class _LinkOrbits(NamedTuple):
     """Of links, which symmetries take to each other.
 
     Parameters
@@ -168,7 +168,7 @@ class _Orbits(NamedTuple):
     load: FloatArray
 
     @classmethod
-    def under(cls, topology: Topology, all_: _Symmetries) -> _Orbits:
+    def under(cls, topology: Topology, all_: _Symmetries) -> _LinkOrbits:
         """Return those of a network."""
         _, first, of = np.unique(all_.of_link, return_index=True, return_inverse=True)
         rates = topology.bandwidth.numerators.astype(np.float64)
@@ -176,7 +176,7 @@ class _Orbits(NamedTuple):
 
 
 @dataclass(eq=False)
-class _Program:
+class _FewSumsProgram:
     """The program of so many steps, whose solutions have some symmetries.
 
     Parameters
@@ -193,7 +193,7 @@ class _Program:
 
     topology: Topology
     alike: _Symmetries
-    orbits: _Orbits
+    orbits: _LinkOrbits
     steps: int
     known: dict[tuple[Any, ...], cp_model.IntVar] = field(default_factory=dict)
 
@@ -323,7 +323,7 @@ class _Program:
 class _Solution:
     """Values of a program's variables by their keys, and whether the last found with them is the best."""
 
-    program: _Program
+    program: _FewSumsProgram
     values: dict[tuple[Any, ...], int]
     proven: bool = False
 
@@ -468,7 +468,7 @@ def synthesize(problem: Problem, options: FewSumsOptions, rng: np.random.Generat
     topology = problem.topology
     most = np.clip(TUNING.taken // topology.num_links, 2**8, 2**11)
     all_ = _Symmetries(*automorphisms(topology).some_elements(int(most)))
-    search = _Search(problem, all_, options, rng)
+    search = _FewSumsSearch(problem, all_, options, rng)
     search.explore()
     search.improve(search.best)
     best = search.best
@@ -486,7 +486,7 @@ def _fewest(topology: Topology, all_: _Symmetries, rng: np.random.Generator) -> 
     return min(alike, key=lambda each: len(each.nodes))
 
 
-class _Search:
+class _FewSumsSearch:
     """Looks for solutions that some symmetries take to themselves, and then for cheap ones.
 
     Parameters
@@ -502,7 +502,7 @@ class _Search:
     ) -> None:
         self.problem, self.all_, self.rng = problem, all_, rng
         self.begun, self.limit = now(), float(parse_time(options.time_limit))
-        wide, self.orbits = diameter(problem.topology), _Orbits.under(problem.topology, all_)
+        wide, self.orbits = diameter(problem.topology), _LinkOrbits.under(problem.topology, all_)
         steps = (wide, wide + 1) if options.steps is None else [options.steps]
         self.mixtures = [_Mixture(number) for number in steps]
 
@@ -534,13 +534,13 @@ class _Search:
                 continue
             ended.add(np.sort(alike.of_link).tobytes())
             for mixture in self.mixtures:
-                program = _Program(topology, alike, self.orbits, mixture.steps)
+                program = _FewSumsProgram(topology, alike, self.orbits, mixture.steps)
                 if program.size <= TUNING.products:
                     self._solve(mixture, program, program.evenly)
 
     def improve(self, mixture: _Mixture) -> None:
         """Look for even loads without symmetries, and for cheap solutions while there are some."""
-        whole = _Program(self.problem.topology, self.all_.trivial, self.orbits, mixture.steps)
+        whole = _FewSumsProgram(self.problem.topology, self.all_.trivial, self.orbits, mixture.steps)
         programs = list(dict.fromkeys(solution.program for solution in mixture.solutions))
         if whole.size <= TUNING.products:
             self._solve(mixture, whole, whole.evenly, mixture.best)
@@ -556,7 +556,7 @@ class _Search:
                 closed = 0
 
     def _solve(
-        self, mixture: _Mixture, program: _Program, least: Any, start: _Solution | None = None
+        self, mixture: _Mixture, program: _FewSumsProgram, least: Any, start: _Solution | None = None
     ) -> bool:
         """Solve a program and add what is found; return whether nothing is cheaper than what is used."""
         seconds = min(TUNING.part * self.limit, self.left)

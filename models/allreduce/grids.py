@@ -46,7 +46,7 @@ MOST_ENTRIES = 2**25
 are."""
 
 
-class _Orbits(NamedTuple):
+class _GridOrbits(NamedTuple):
     """Orbits under all symmetries of a grid.
 
     The symmetries, (symmetries, nodes); the orbit of each ordered pair of neighbours as a link, and as an
@@ -115,7 +115,7 @@ def grid_packing(graph: Graph) -> Packing | None:
     return Packing(forest, load_ratio(graph, forest), 1 / strength(graph).value)
 
 
-def _mixed(trees: Int32Array, orbits: _Orbits) -> Forest | None:
+def _mixed(trees: Int32Array, orbits: _GridOrbits) -> Forest | None:
     """Return the mix of trees and their images."""
     kinds = _kinds(trees, orbits)
     share = Fraction(trees.shape[1] - 1, int(orbits.edges.sum()))
@@ -140,7 +140,7 @@ def _edges(size: int, dims: int) -> tuple[Int64Array, Int64Array]:
     return np.concatenate(low), np.concatenate(high)
 
 
-def _orbits(size: int, dims: int) -> _Orbits:
+def _orbits(size: int, dims: int) -> _GridOrbits:
     """Return the orbits of links and edges; each is known by its least image."""
     node = np.arange(size**dims).reshape((size,) * dims)
     images = []
@@ -161,7 +161,7 @@ def _orbits(size: int, dims: int) -> _Orbits:
         table[tails, heads] = orbit
         tables.append(table)
         counts.append(count)
-    return _Orbits(image, tables[0], tables[1], counts[0], counts[1] // 2)
+    return _GridOrbits(image, tables[0], tables[1], counts[0], counts[1] // 2)
 
 
 def _trees(size: int, dims: int) -> Int32Array | None:
@@ -201,7 +201,7 @@ def _laid(base: Int32Array, line: int, layers: list[tuple[Int64Array, int]]) -> 
     return found.reshape(-1, size * nodes)
 
 
-def _kinds(parent: Int32Array, orbits: _Orbits) -> _Kinds:
+def _kinds(parent: Int32Array, orbits: _GridOrbits) -> _Kinds:
     """Return the trees, rooted at centres, of those alike in all that counts only the first."""
     forest = centred(_forest(parent, np.ones(len(parent), dtype=np.int64)))
     tree, node = np.nonzero(forest.parent >= 0)
@@ -227,7 +227,7 @@ def _tally(row: Int64Array, column: Int64Array, shape: tuple[int, int]) -> Int64
     return np.bincount(row * shape[1] + column, minlength=shape[0] * shape[1]).reshape(shape)
 
 
-def _most_leaves(kinds: _Kinds, orbits: _Orbits, share: Fraction) -> float | None:
+def _most_leaves(kinds: _Kinds, orbits: _GridOrbits, share: Fraction) -> float | None:
     """Return the largest θ where trees may be taken in any parts; None if no mix loads all edges alike."""
     from scipy.sparse import csr_array
 
@@ -245,7 +245,9 @@ def _most_leaves(kinds: _Kinds, orbits: _Orbits, share: Fraction) -> float | Non
     return None if found.objective is None else found.objective
 
 
-def _times(kinds: _Kinds, orbits: _Orbits, share: tuple[Fraction, int], theta: float) -> Int64Array | None:
+def _times(
+    kinds: _Kinds, orbits: _GridOrbits, share: tuple[Fraction, int], theta: float
+) -> Int64Array | None:
     """Return how often each kind is taken, in whole numbers; None if none are found.
 
     Parameters

@@ -24,7 +24,7 @@ HIGHER = 4
 """Hops by which trees may become higher. With a larger value more links have leaves, and α matters more."""
 
 
-class Tuning(NamedTuple):
+class LeafExchangeTuning(NamedTuple):
     """The numbers that steer the exchange."""
 
     price: int
@@ -35,7 +35,7 @@ class Tuning(NamedTuple):
     """Exchanges that are tried for each rank of each tree, 5 million of them in a second."""
 
 
-TUNING = Tuning(price=24, warm=6, moves=600)
+TUNING = LeafExchangeTuning(price=24, warm=6, moves=600)
 
 
 @dataclass(frozen=True, eq=False)

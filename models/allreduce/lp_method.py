@@ -21,7 +21,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from tutti.models.allreduce.balanced_optimum import balanced_shares
-from tutti.models.allreduce.certificate import CLOSE, PROGRAM, Optimum
+from tutti.models.allreduce.certificate import CLOSE, PROGRAM, TreeOptimum
 from tutti.models.allreduce.lp_timed import can_be_timed, timed_schedule
 from tutti.models.allreduce.optimum import WAYS, allreduce_optimum
 from tutti.models.allreduce.trees import (
@@ -121,7 +121,7 @@ def synthesize(problem: Problem, options: AllreduceLpOptions, rng: np.random.Gen
     return schedule.replace(claims={"congestion": congestion(schedule)}, stats=stats)
 
 
-def _optima(topology: Topology, options: AllreduceLpOptions) -> list[Optimum]:
+def _optima(topology: Topology, options: AllreduceLpOptions) -> list[TreeOptimum]:
     """Return the optimum, and if ``auto`` solved the model also the one with which the cuts end.
 
     (B.5) has many optima. Both are vertices; which has the lower trees shows when they are made.
@@ -138,7 +138,7 @@ def _optima(topology: Topology, options: AllreduceLpOptions) -> list[Optimum]:
     return [optimum]
 
 
-def _flow(problem: Problem, optima: Sequence[Optimum], options: AllreduceLpOptions) -> Schedule:
+def _flow(problem: Problem, optima: Sequence[TreeOptimum], options: AllreduceLpOptions) -> Schedule:
     """Return the best flow for all sizes over trees of these optima, or of others as good."""
     flows = []
     for optimum in reversed(optima):
@@ -153,7 +153,7 @@ def _flow(problem: Problem, optima: Sequence[Optimum], options: AllreduceLpOptio
     return min(flows, key=lambda flow: sliced_seconds(flow, size))
 
 
-def _timed(problem: Problem, optimum: Optimum, solver: str, flow: Schedule) -> Schedule:
+def _timed(problem: Problem, optimum: TreeOptimum, solver: str, flow: Schedule) -> Schedule:
     """Return the schedule of the problem's size with places in time, if it is shorter than the flow."""
     size = Fraction(0) if problem.size is None else Fraction(problem.size)
     shortest = sliced_seconds(flow, size)
@@ -170,7 +170,7 @@ def _timed(problem: Problem, optimum: Optimum, solver: str, flow: Schedule) -> S
     return schedule.replace(stats={**_heights(up, down), **schedule.stats})
 
 
-def _plan(optimum: Optimum, trees: int | None) -> TreePlan:
+def _plan(optimum: TreeOptimum, trees: int | None) -> TreePlan:
     plan = exact_plan(optimum.shares) if trees is None and optimum.exact else None
     return plan if plan is not None else rounded_plan(optimum.shares, FEW if trees is None else trees)
 

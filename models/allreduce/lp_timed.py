@@ -36,7 +36,7 @@ from tutti.topologies.exact import INT64_MAX, FloatArray, Int32Array, Int64Array
 from tutti.topologies.topology import Topology
 
 
-class Tuning(NamedTuple):
+class PipelinedFlowTuning(NamedTuple):
     """The numbers that steer the search for a schedule.
 
     Measured at 10 MB on `mesh:3x3` and `gen_kautz:3,10`: half or twice of `rows` or `leaves` costs up to 19 %
@@ -67,7 +67,7 @@ class Tuning(NamedTuple):
     """Numbers of pieces in a row that do not help, after which that side of the guess is left."""
 
 
-TUNING = Tuning(
+TUNING = PipelinedFlowTuning(
     transfers=2**17,
     rows=64,
     equal_rows=512,
@@ -140,7 +140,7 @@ def _load(trees: ArcTrees, topology: Topology) -> Int64Array:
     return load
 
 
-class _Tried(NamedTuple):
+class _LpPieceSchedule(NamedTuple):
     """A schedule of pieces.
 
     Starts in ticks, int64 (pieces, 2 ranks), up and down; its time; about how many pieces were tried.
@@ -192,7 +192,7 @@ def _heights(topology: Topology, halves: Halves) -> dict[str, float]:
     return {"height": sum(int(hops.max()) for hops in high), "mean_height": mean}
 
 
-def _shortest(segments: _Segments) -> _Tried:
+def _shortest(segments: _Segments) -> _LpPieceSchedule:
     """Search numbers of pieces around the guess."""
     best = segments.tried(segments.guess, 0)
     best = best._replace(tried=len(best.pieces.part))
@@ -297,7 +297,7 @@ class _Segments:
         seconds = self.share * (float(self.size) / topology.bandwidth.floats + count * topology.alpha.floats)
         return Fraction(float(seconds.max()) * (1 - 1e-3))
 
-    def tried(self, count: int, seed: int) -> _Tried:
+    def tried(self, count: int, seed: int) -> _LpPieceSchedule:
         """Return a schedule of about so many pieces; the seed decides which segment's come first."""
         topology, units = self.problem.topology, int(self.weight.sum())
         units = math.lcm(self.problem.collective.items.share.reduced.denominator, units)
@@ -320,14 +320,14 @@ class _Segments:
             transfers, routes, priority, TUNING.passes, least=length, patience=2
         ).reshape(link.shape)
         end = int((start + ticks)[link >= 0].max())
-        return _Tried(pieces, start, lasting.tick, lasting.tick * end, count)
+        return _LpPieceSchedule(pieces, start, lasting.tick, lasting.tick * end, count)
 
     def _links(self, pieces: Pieces) -> Int32Array:
         """Return the link of each transfer, -1 at roots: int32 (pieces, 2 ranks)."""
         trees = self.trees
         return np.concatenate([trees.up_route[pieces.part], trees.down_route[pieces.part]], axis=1)
 
-    def table(self, made: _Tried) -> Schedule:
+    def table(self, made: _LpPieceSchedule) -> Schedule:
         """Return the rows of a schedule, by start."""
         pieces, link = made.pieces, self._links(made.pieces)
         piece, place = np.nonzero(link >= 0)

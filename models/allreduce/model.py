@@ -38,7 +38,7 @@ import numpy as np
 import pyomo.environ as pyo
 
 from tutti.models.all_to_all.model import incidence
-from tutti.models.allreduce.certificate import PROGRAM, Optimum, proven_optimum, tightest, whole_solutions
+from tutti.models.allreduce.certificate import PROGRAM, TreeOptimum, proven_optimum, tightest, whole_solutions
 from tutti.models.allreduce.cuts import BROADCAST, REDUCE, Arcs, Cuts
 from tutti.models.allreduce.vertex import basic_solution
 from tutti.models.solvers import CompiledModel, Effort, SolverResult, compile_model, solve
@@ -171,7 +171,7 @@ def _add_indirection(m: Any, topology: Topology, pairs: list[tuple[int, int]]) -
         return sum(m.h[alpha, e] for alpha in m.ranks) <= b[e]
 
 
-def model_optimum(topology: Topology, solver: str, options: Any, time_limit: float | None) -> Optimum:
+def model_optimum(topology: Topology, solver: str, options: Any, time_limit: float | None) -> TreeOptimum:
     """Return the optimum that the Pyomo model has.
 
     Parameters
@@ -249,7 +249,7 @@ class _Reading(NamedTuple):
 
 def _exact_optimum(
     topology: Topology, read: _Reading, result: SolverResult, effort: Effort
-) -> Optimum | None:
+) -> TreeOptimum | None:
     """Return what the exact vertex proves; None without a basis, or if its rationals are too long."""
     model = result.model
     if model is None:
@@ -272,7 +272,7 @@ def _exact_optimum(
 
 def _proven(
     topology: Topology, values: Sequence[int], duals: Sequence[int], effort: Effort, noise: int = 0
-) -> Optimum | None:
+) -> TreeOptimum | None:
     """Return what values and duals prove, which stand as `_Reading` says; 2^-noise of a weight is 0."""
     ranks, links = topology.num_ranks, topology.num_links
     arcs, whole = _shares(topology, values)

@@ -4,8 +4,8 @@ Small networks are solved by the Pyomo model as it stands (`models.allreduce.mod
 solve the program over the cuts and routes known (`models.allreduce.cuts`); find the cuts that its solution
 breaks, by max-flow, and the routes that its lengths leave too short; and again, until there are none. The
 solver's basis then gives the vertex in rationals. From it come, in integers, a lower bound on the time
-(`cut_proof`) and capacities and roots whose trees take exactly so long (`Shares`). Where the two do not meet
-they are an interval that holds all the same.
+(`cut_proof`) and capacities and roots whose trees take exactly so long (`ScaledSolution`). Where the two do
+not meet they are an interval that holds all the same.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import numpy as np
 from tutti.models.allreduce.certificate import (
     FINE,
     PROGRAM,
-    Optimum,
-    Shares,
+    ScaledSolution,
+    TreeOptimum,
     WeightedCut,
     crossed,
     halves_of,
@@ -31,7 +31,7 @@ from tutti.models.allreduce.certificate import (
     tightest,
     whole_solutions,
 )
-from tutti.models.allreduce.cuts import Arcs, Cuts, Master, broken_cuts, master, routes_over_switches
+from tutti.models.allreduce.cuts import Arcs, CutProgram, Cuts, broken_cuts, master, routes_over_switches
 from tutti.models.allreduce.vertex import basic_solution
 from tutti.models.solvers import Effort, SolverResult, Start, find_backend, solve
 from tutti.models.solvers.options import Feature
@@ -57,7 +57,7 @@ def allreduce_optimum(
     options: Any = None,
     time_limit: float | None = None,
     by: str = "auto",
-) -> Optimum:
+) -> TreeOptimum:
     """Return the optimum of (B.5).
 
     Parameters
@@ -102,7 +102,7 @@ def allreduce_optimum(
             if found.exact:
                 return found
     arcs, cuts = Arcs.of(topology), Cuts.of(topology, parts)
-    return _optimum_by_cuts(_Search(topology, solver, chosen, arcs, cuts, time_limit, begin=begin))
+    return _optimum_by_cuts(_CutSearch(topology, solver, chosen, arcs, cuts, time_limit, begin=begin))
 
 
 def num_variables(topology: Topology) -> int:
@@ -120,7 +120,7 @@ def num_variables(topology: Topology) -> int:
     return ranks + 2 * arcs + 2 * ranks * (ranks + arcs) + indirect
 
 
-def _optimum_by_model(topology: Topology, solver: str, options: Any, time_limit: float | None) -> Optimum:
+def _optimum_by_model(topology: Topology, solver: str, options: Any, time_limit: float | None) -> TreeOptimum:
     """Return the optimum that the Pyomo model has, unless it is too large for its time.
 
     Seconds to build and solve it on one core grow with the cube of its variables. Measured, CPU s: 1.7 for
@@ -136,7 +136,7 @@ def _optimum_by_model(topology: Topology, solver: str, options: Any, time_limit:
     return model_optimum(topology, solver, options, time_limit)
 
 
-def _optimum_by_cuts(search: _Search) -> Optimum:
+def _optimum_by_cuts(search: _CutSearch) -> TreeOptimum:
     while True:
         ended = search.solve()
         if not ended and search.extend():
@@ -147,7 +147,7 @@ def _optimum_by_cuts(search: _Search) -> Optimum:
 
 
 @dataclass
-class _Search:
+class _CutSearch:
     """What is known so far: arcs and cuts, and the last program that was solved."""
 
     topology: Topology
@@ -156,7 +156,7 @@ class _Search:
     arcs: Arcs
     cuts: Cuts
     time_limit: float | None
-    program: Master | None = None
+    program: CutProgram | None = None
     result: SolverResult | None = None
     effort: Effort = field(default_factory=lambda: Effort(f"{PROGRAM}, by its cuts"))
     begin: float = field(default_factory=time.monotonic)
@@ -202,7 +202,7 @@ class _Search:
         self.effort.build_s += now() - begin
         return more
 
-    def learn(self, shares: Shares) -> bool:
+    def learn(self, shares: ScaledSolution) -> bool:
         """Add the cuts that keep a solution's trees from fitting; return whether any was new."""
         added = [self.cuts.add(half, inside) for half, inside in shares.broken]
         return any(added)
@@ -220,7 +220,7 @@ class _Search:
         added = [self.arcs.add(route) for route in short]
         return any(added)
 
-    def proven(self) -> Optimum:
+    def proven(self) -> TreeOptimum:
         """Return what the last solution proves: its vertex in rationals, or else the best of its values."""
         found = self._vertex()
         if found is None:
@@ -238,7 +238,7 @@ class _Search:
         rows = self.topology.num_links + len(self.cuts)
         return _padded(self.result.values, columns), _padded(self.result.duals, rows)
 
-    def _vertex(self) -> Optimum | None:
+    def _vertex(self) -> TreeOptimum | None:
         """Return what the exact vertex proves; None without a basis, or if its rationals are too long."""
         program, result = self.program, self.result
         if program is None or result is None:
@@ -256,7 +256,7 @@ class _Search:
         except InputError:  # numbers beyond 64 bits
             return None
 
-    def _optimum(self, x: Sequence[int], y: Sequence[int]) -> Optimum | None:
+    def _optimum(self, x: Sequence[int], y: Sequence[int]) -> TreeOptimum | None:
         links = self.topology.num_links
         weights = [*y[links:], *[0] * (links + len(self.cuts) - len(y))]
         return proven_optimum(self.arcs, self.cuts, x, (weights, y[:links]), self.effort)

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tutti.models.allreduce.certificate import Shares, halves
+from tutti.models.allreduce.certificate import ScaledSolution, halves
 from tutti.models.allreduce.cuts import BROADCAST, REDUCE, Arcs, Half
 from tutti.models.allreduce.trees_method import METHOD as ALLREDUCE_TREES
 from tutti.models.allreduce.trees_method import AllreduceTreesOptions
@@ -72,7 +72,7 @@ class TreePlan:
     capacity: Int64Array
 
 
-def exact_plan(shares: Shares) -> TreePlan | None:
+def exact_plan(shares: ScaledSolution) -> TreePlan | None:
     """Return the trees that attain the shares exactly; None if θ is not 1 or they do not fit 64 bits."""
     common = int(np.gcd(np.gcd.reduce(shares.roots), np.gcd.reduce(shares.capacity, axis=None)))
     total = sum(shares.roots.tolist()) + sum(shares.capacity.ravel().tolist())
@@ -81,7 +81,7 @@ def exact_plan(shares: Shares) -> TreePlan | None:
     return TreePlan(shares.roots // common, shares.capacity // common)
 
 
-def rounded_plan(shares: Shares, trees: int) -> TreePlan:
+def rounded_plan(shares: ScaledSolution, trees: int) -> TreePlan:
     """Return a plan of so many trees of each half."""
     roots = _apportioned(shares.roots.tolist(), trees)
     rounded = [_fitting(half, roots) for half in halves(shares)]

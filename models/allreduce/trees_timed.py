@@ -15,7 +15,7 @@ in time.
 
 Where every link sends leaves' data long enough (`grids`), no link is idle if messages are so small that a
 piece is back before that ends. That takes a number of rounds that depends on the trees' heights alone, about
-`Tuning.rounds_a_hop` for each hop up and down, and the time is bound + α times that number.
+`PipelinedTreesTuning.rounds_a_hop` for each hop up and down, and the time is bound + α times that number.
 
 The pieces of all trees take turns. A piece has its moment at the root, at even distances; a transfer at depth
 h is due h hops before it upwards, and after it downwards, and that is its priority in the list schedule,
@@ -50,7 +50,7 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.trees.forest import Forest, depths, largest_height, mean_height
 
 
-class Tuning(NamedTuple):
+class PipelinedTreesTuning(NamedTuple):
     """The numbers that steer the search for a schedule."""
 
     transfers: int
@@ -72,7 +72,7 @@ class Tuning(NamedTuple):
     """How many times what rounds cost the bound must be, for them to be tried; a larger value tries fewer."""
 
 
-TUNING = Tuning(
+TUNING = PipelinedTreesTuning(
     transfers=2**21,
     in_several=2**19,
     compared=2**15,
@@ -84,7 +84,7 @@ TUNING = Tuning(
 )
 
 
-class _Parts(NamedTuple):
+class _TreeParts(NamedTuple):
     """What is cut: the trees' parts of M, one after the other, if M is a multiple of so many units."""
 
     problem: Problem
@@ -113,7 +113,7 @@ class _Parts(NamedTuple):
         return np.stack([self.trees.up_route[pieces.part], self.trees.down_route[pieces.part]])
 
 
-class _Tried(NamedTuple):
+class _TreePieceSchedule(NamedTuple):
     """A schedule of pieces.
 
     Starts in ticks, int64 (2, pieces, ranks), up and down; its time; about how many pieces were tried, and
@@ -179,7 +179,7 @@ def timed_schedule(
     FarApartError
         If one clock can't count both the shortest message and the whole.
     """
-    found: list[tuple[_Parts, _Tried, Packing]] = []
+    found: list[tuple[_TreeParts, _TreePieceSchedule, Packing]] = []
     if even is not None and (parts := _parts(problem, even)) is not None:
         found.append((parts, _in_large_messages(parts), even))
     for packing in reversed(packings):
@@ -196,7 +196,7 @@ def timed_schedule(
     return _table(parts, made), packing
 
 
-def _parts(problem: Problem, packing: Packing) -> _Parts | None:
+def _parts(problem: Problem, packing: Packing) -> _TreeParts | None:
     """Return what is to be cut; None if one piece a tree is too much."""
     topology, forest = problem.topology, packing.forest
     total = sum(forest.weight.tolist())
@@ -204,7 +204,7 @@ def _parts(problem: Problem, packing: Packing) -> _Parts | None:
     most = TUNING.transfers // topology.num_ranks
     if units > INT64_MAX // ((most + 1) * FINE) or len(forest) > most:
         return None
-    return _Parts(problem, forest, packing.ratio, _pairs(topology, forest), units)
+    return _TreeParts(problem, forest, packing.ratio, _pairs(topology, forest), units)
 
 
 def _pairs(topology: Topology, forest: Forest) -> TreePairs:
@@ -231,7 +231,7 @@ def _size(problem: Problem) -> Fraction:
     return Fraction(0) if problem.size is None else Fraction(problem.size)
 
 
-def _shortest(parts: _Parts, guess: float) -> _Tried:
+def _shortest(parts: _TreeParts, guess: float) -> _TreePieceSchedule:
     """Search numbers of pieces around the guess: one by one, and in rounds where links are alike."""
     if not parts.alike:
         return _walk(parts, guess, _attempt(parts, guess, 0))
@@ -246,7 +246,7 @@ def _shortest(parts: _Parts, guess: float) -> _Tried:
     return min(made, _walk(parts, guess, _attempt(parts, guess, 0)), key=lambda either: either.seconds)
 
 
-def _in_large_messages(parts: _Parts) -> _Tried:
+def _in_large_messages(parts: _TreeParts) -> _TreePieceSchedule:
     """Search how many pieces go together, from a good number on, first more of them and then fewer."""
     choices = _full_rounds(parts)
     rounds = sorted(choices)
@@ -260,7 +260,7 @@ def _in_large_messages(parts: _Parts) -> _Tried:
     return best
 
 
-def _full_rounds(parts: _Parts) -> dict[int, tuple[int, int]]:
+def _full_rounds(parts: _TreeParts) -> dict[int, tuple[int, int]]:
     """Return for numbers of rounds, all messages full, how many pieces are needed, and together."""
     trees, ranks = parts.num_trees, parts.problem.topology.num_ranks
     most = max(1, min(TUNING.each_tree, TUNING.in_several // (ranks * trees)))
@@ -273,7 +273,9 @@ def _full_rounds(parts: _Parts) -> dict[int, tuple[int, int]]:
     return found
 
 
-def _walk(parts: _Parts, guess: float, best: _Tried, together: int | None = None) -> _Tried:
+def _walk(
+    parts: _TreeParts, guess: float, best: _TreePieceSchedule, together: int | None = None
+) -> _TreePieceSchedule:
     """Try more pieces than guessed as long as that helps, then fewer.
 
     A message has `together` pieces, 0: one, not in rounds; None: as the best so far.
@@ -291,7 +293,7 @@ def _walk(parts: _Parts, guess: float, best: _Tried, together: int | None = None
     return best
 
 
-def _attempt(parts: _Parts, guess: float, together: int) -> _Tried:
+def _attempt(parts: _TreeParts, guess: float, together: int) -> _TreePieceSchedule:
     """Make a schedule of about so many pieces, several together in rounds, or (0) one by one."""
     number = _number(parts, guess, together)
     pieces = _cut(parts, number)
@@ -299,7 +301,7 @@ def _attempt(parts: _Parts, guess: float, together: int) -> _Tried:
     return made._replace(tried=(number, together))
 
 
-def _least(parts: _Parts, count: int, together: int) -> Fraction:
+def _least(parts: _TreeParts, count: int, together: int) -> Fraction:
     """Return for how long the busiest link holds so many pieces' messages, if links are alike; else 0."""
     if not parts.alike:
         return Fraction(0)
@@ -307,7 +309,7 @@ def _least(parts: _Parts, count: int, together: int) -> Fraction:
     return parts.ratio * (messages * topology.alpha[0] + _size(parts.problem) / topology.bandwidth[0])
 
 
-def _number(parts: _Parts, guess: float, together: int) -> int:
+def _number(parts: _TreeParts, guess: float, together: int) -> int:
     """Return a possible number of pieces; for rounds a multiple of the trees, if it can be, so all alike."""
     trees, most = parts.num_trees, TUNING.transfers // parts.problem.topology.num_ranks
     if together and round(guess / trees) and trees <= most:
@@ -315,7 +317,7 @@ def _number(parts: _Parts, guess: float, together: int) -> int:
     return round(min(max(guess, len(parts.forest)), most))
 
 
-def _cut(parts: _Parts, count: int) -> Pieces:
+def _cut(parts: _TreeParts, count: int) -> Pieces:
     """Cut each tree's part into pieces as even as can be, about `count` in all; the trees take turns."""
     weight = parts.forest.weight
     total = int(weight.sum())
@@ -330,7 +332,7 @@ def _moments(pieces: Pieces) -> Int64Array:
     return (2 * pieces.place + 1) * FINE // (2 * np.bincount(pieces.part)[pieces.part])
 
 
-def _one_by_one(parts: _Parts, pieces: Pieces) -> _Tried:
+def _one_by_one(parts: _TreeParts, pieces: Pieces) -> _TreePieceSchedule:
     """Return the list schedule of these pieces, each a message of its own."""
     topology, links = parts.problem.topology, parts.links(pieces)
     amounts, amount = np.unique(pieces.end - pieces.begin, return_inverse=True)
@@ -344,10 +346,10 @@ def _one_by_one(parts: _Parts, pieces: Pieces) -> _Tried:
     routes = TimedRoutes.single_links(topology.num_links)
     start = forward_backward(transfers, routes, priority.reshape(-1), TUNING.passes).reshape(links.shape)
     end = int((start + ticks)[moves].max())
-    return _Tried(pieces, start, lasting.tick, lasting.tick * end, (len(pieces.part), 0))
+    return _TreePieceSchedule(pieces, start, lasting.tick, lasting.tick * end, (len(pieces.part), 0))
 
 
-def _in_rounds(parts: _Parts, pieces: Pieces, together: int) -> _Tried:
+def _in_rounds(parts: _TreeParts, pieces: Pieces, together: int) -> _TreePieceSchedule:
     """Return the schedule in rounds of these pieces, so many together in a message."""
     topology, links = parts.problem.topology, parts.links(pieces)
     amount = pieces.end - pieces.begin
@@ -369,7 +371,9 @@ def _in_rounds(parts: _Parts, pieces: Pieces, together: int) -> _Tried:
     start = np.zeros(links.size, np.int64)
     start[sending.transfer] = begins[sending.message]
     seconds = lasting.tick * int((begins + held).max())
-    return _Tried(pieces, start.reshape(links.shape), lasting.tick, seconds, (len(pieces.part), together))
+    return _TreePieceSchedule(
+        pieces, start.reshape(links.shape), lasting.tick, seconds, (len(pieces.part), together)
+    )
 
 
 def messages_of_rounds(link: Int32Array, rounds: Int64Array, num_links: int) -> Sending:
@@ -394,7 +398,7 @@ def messages_of_rounds(link: Int32Array, rounds: Int64Array, num_links: int) -> 
     return Sending(np.append(first, len(key)), transfer[order].astype(np.int32))
 
 
-def _priority(parts: _Parts, pieces: Pieces, length: int, hop: int) -> Int64Array:
+def _priority(parts: _TreeParts, pieces: Pieces, length: int, hop: int) -> Int64Array:
     """Return when transfers are due, where all takes `length` and a hop takes `hop`, in `FINE`."""
     check_reach(float(length) * FINE, float(hop) * FINE * parts.problem.topology.num_ranks)
     moment = _moments(pieces) * length
@@ -403,7 +407,7 @@ def _priority(parts: _Parts, pieces: Pieces, length: int, hop: int) -> Int64Arra
     return np.stack([moment[:, None] - early, moment[:, None] + early])
 
 
-def _table(parts: _Parts, made: _Tried) -> Schedule:
+def _table(parts: _TreeParts, made: _TreePieceSchedule) -> Schedule:
     """Return the rows of the transfers, by start."""
     pieces, links = made.pieces, parts.links(made.pieces)
     down, piece, node = np.nonzero(links >= 0)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tutti.models.solvers.outcome import Basis, Place
+from tutti.models.solvers.outcome import Basis, BasisStatus
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -50,8 +50,8 @@ def basic_solution(
 
     if basis is None:
         return None
-    columns = np.flatnonzero(np.asarray(basis.columns) == Place.BASIC).tolist()
-    rows = np.flatnonzero(np.asarray(basis.rows) != Place.BASIC).tolist()
+    columns = np.flatnonzero(np.asarray(basis.columns) == BasisStatus.BASIC).tolist()
+    rows = np.flatnonzero(np.asarray(basis.rows) != BasisStatus.BASIC).tolist()
     if len(columns) != len(rows) or not len(rows):
         return None
     square = csr_array(matrix[rows][:, columns])

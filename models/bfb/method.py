@@ -17,7 +17,7 @@ import numpy as np
 from tutti.models.bfb.counting import Workloads, solve_patterns
 from tutti.models.bfb.frontiers import Frontiers, count_variables, distinct_patterns, frontiers
 from tutti.models.bfb.schedule import build_schedule, schedule_of_shares
-from tutti.models.bfb.unequal import Times, times
+from tutti.models.bfb.unequal import SubproblemTimes, times
 from tutti.models.solvers import Feature, find_backend, known_solvers
 from tutti.models.solvers.registry import refuse_too_large, seconds_for
 from tutti.schedules.capabilities import Capabilities, Groups, Switches
@@ -205,7 +205,9 @@ def _size(problem: Problem) -> Fraction:
     return Fraction(problem.size)
 
 
-def _compared(programs: Programs, work: Frontiers, found: Times, options: BfbOptions) -> Programs | None:
+def _compared(
+    programs: Programs, work: Frontiers, found: SubproblemTimes, options: BfbOptions
+) -> Programs | None:
     """Solve the programs (A.12), whose answers are floats, and hold the exact times to them.
 
     None where there is nothing to hold to, or a solver's tolerances are too coarse for the network's times,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tutti.models.bfb.frontiers import Frontiers, Patterns
-from tutti.models.bfb.sharing import Shares, share_all
+from tutti.models.bfb.sharing import LinkShares, share_all
 from tutti.schedules.collective import Collective
 from tutti.schedules.schedule import Chunks, Clock, Schedule, step_numbers
 from tutti.topologies.errors import NoSchedule
@@ -24,7 +24,7 @@ from tutti.topologies.exact import INT64_MAX, Int32Array, Int64Array, offsets_of
 from tutti.topologies.kernels import kernel
 
 
-class Layout(NamedTuple):
+class PatternRows(NamedTuple):
     """The rows of each pattern, with sources and links by position (a kernel's argument).
 
     Parameters
@@ -83,13 +83,13 @@ def build_schedule(
     flow, unfit = share_all(patterns, units, np.array(limits, dtype=np.int64))
     if unfit >= 0:
         raise NoSchedule(f"bfb: workload {values[unfit]} of pattern {unfit} is below the optimum")
-    return schedule_of_shares(work, patterns, Shares(units, flow), what, chunks)
+    return schedule_of_shares(work, patterns, LinkShares(units, flow), what, chunks)
 
 
 def schedule_of_shares(
     work: Frontiers,
     patterns: Patterns,
-    shares: Shares,
+    shares: LinkShares,
     what: Collective,
     chunks: int | None = None,
 ) -> Schedule:
@@ -134,7 +134,7 @@ TOO_FINE = "the shards would be cut too finely for 64-bit sizes; ask for equal c
 """Why there is no schedule."""
 
 
-def _lay_out(patterns: Patterns, shares: Shares, chunks: int | None) -> Layout:
+def _lay_out(patterns: Patterns, shares: LinkShares, chunks: int | None) -> PatternRows:
     """Cut every pattern's sources to the links."""
     rows, position, link, begin, end = _cut(patterns, shares.unit, shares.flow)
     unit = np.repeat(shares.unit, np.diff(rows))
@@ -146,7 +146,7 @@ def _lay_out(patterns: Patterns, shares: Shares, chunks: int | None) -> Layout:
     cuts = np.arange(scale + 1) if chunks else np.unique(np.concatenate([[0, scale], begin, end]))
     first = np.searchsorted(cuts, begin).astype(np.int32)
     length = np.searchsorted(cuts, end).astype(np.int32) - first
-    return Layout(rows, position, link, first, length, np.diff(cuts), scale)
+    return PatternRows(rows, position, link, first, length, np.diff(cuts), scale)
 
 
 @kernel
@@ -198,7 +198,7 @@ def _cut_stretch(at: int, stop: int, unit: int, link: int, row: int, rows: Int64
 
 @kernel
 def _emit(
-    layout: Layout,
+    layout: PatternRows,
     of_job: Int32Array,
     place: Int64Array,
     first_source: Int64Array,

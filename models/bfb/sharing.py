@@ -18,7 +18,7 @@ from tutti.topologies.graphs.heaps import stable_pass
 from tutti.topologies.kernels import kernel
 
 
-class Shares(NamedTuple):
+class LinkShares(NamedTuple):
     """How much of each class comes over each of its links.
 
     Parameters
@@ -33,7 +33,7 @@ class Shares(NamedTuple):
     flow: Int64Array
 
 
-class Placement(NamedTuple):
+class PatternAssignment(NamedTuple):
     """One pattern while its sources are being placed.
 
     Parameters
@@ -76,7 +76,7 @@ def share(p: Patterns, pattern: int, unit: int, capacity: Int64Array, flow: Int6
     begin, end = p.offsets[pattern], p.offsets[pattern + 1]
     base, stop = p.starts[begin], p.starts[end]
     flow[base:stop] = 0
-    s = Placement(
+    s = PatternAssignment(
         p.starts[begin : end + 1] - base,
         p.link[base:stop],
         p.size[begin:end] * unit,
@@ -92,7 +92,7 @@ def share(p: Patterns, pattern: int, unit: int, capacity: Int64Array, flow: Int6
 
 
 @kernel
-def _place_whole(s: Placement, unit: int) -> None:
+def _place_whole(s: PatternAssignment, unit: int) -> None:
     """Place whole sources, those with the fewest choices first, each where there is the most room."""
     choices = np.empty(len(s.left), np.int64)
     for c in range(len(choices)):
@@ -109,7 +109,7 @@ def _place_whole(s: Placement, unit: int) -> None:
 
 
 @kernel
-def _place_parts(s: Placement) -> None:
+def _place_parts(s: PatternAssignment) -> None:
     """Place what is left wherever there is room at once."""
     for c in range(len(s.left)):
         for entry in range(s.starts[c], s.starts[c + 1]):
@@ -117,14 +117,14 @@ def _place_parts(s: Placement) -> None:
 
 
 @kernel
-def _put(s: Placement, c: int, entry: int, amount: int) -> None:
+def _put(s: PatternAssignment, c: int, entry: int, amount: int) -> None:
     s.flow[entry] += amount
     s.left[c] -= amount
     s.room[s.link[entry]] -= amount
 
 
 @kernel
-def _augment_all(s: Placement, overfull: BoolArray) -> None:
+def _augment_all(s: PatternAssignment, overfull: BoolArray) -> None:
     """Augment until no class can place more; what such a class reaches is overfull (a minimum cut)."""
     owner = np.empty(len(s.link), np.int64)
     for c in range(len(s.left)):
@@ -144,7 +144,7 @@ def _augment_all(s: Placement, overfull: BoolArray) -> None:
 
 
 @kernel
-def _augment(s: Placement, users: LinkUsers, start: int, seen: BoolArray) -> bool:
+def _augment(s: PatternAssignment, users: LinkUsers, start: int, seen: BoolArray) -> bool:
     """Search breadth-first for a link with room and move flow along the path to it.
 
     A class reaches its links; a link that is full reaches the classes that use it, which may move on.
@@ -180,7 +180,12 @@ def _augment(s: Placement, users: LinkUsers, start: int, seen: BoolArray) -> boo
 
 @kernel
 def _push(
-    s: Placement, owner: Int64Array, start: int, into_link: Int64Array, into_class: Int64Array, final: int
+    s: PatternAssignment,
+    owner: Int64Array,
+    start: int,
+    into_link: Int64Array,
+    into_class: Int64Array,
+    final: int,
 ) -> None:
     """Move as much as the path from class `start` to link `final` takes; read backwards."""
     amount = min(s.left[start], s.room[final])

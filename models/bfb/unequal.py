@@ -30,7 +30,7 @@ import numpy as np
 from tutti.models.bfb.counting import largest_by_step
 from tutti.models.bfb.frontiers import Frontiers, Patterns, distinct_patterns
 from tutti.models.bfb.schedule import TOO_FINE
-from tutti.models.bfb.sharing import Shares, share
+from tutti.models.bfb.sharing import LinkShares, share
 from tutti.topologies.errors import NoSchedule
 from tutti.topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, offsets_of
 from tutti.topologies.graphs.symmetry import link_kinds
@@ -50,7 +50,7 @@ class LinkTime:
 
 
 @dataclass(frozen=True, eq=False)
-class Times:
+class SubproblemTimes:
     """U of every subproblem, in seconds, and how to reach it.
 
     Parameters
@@ -70,7 +70,7 @@ class Times:
     size: Fraction
     patterns: Patterns
     values: tuple[Fraction, ...]
-    shares: Shares
+    shares: LinkShares
 
     def __getitem__(self, job: tuple[int, int]) -> Fraction:
         """Return U of (u, t), t from 1."""
@@ -88,7 +88,7 @@ class Times:
         return sum(self.peaks, Fraction(0))
 
 
-def times(work: Frontiers, size: Fraction, chunks: int | None = None) -> Times:
+def times(work: Frontiers, size: Fraction, chunks: int | None = None) -> SubproblemTimes:
     """Return U of every subproblem (u, t), for M = `size` bytes.
 
     Parameters
@@ -122,7 +122,7 @@ def times(work: Frontiers, size: Fraction, chunks: int | None = None) -> Times:
     solved = [solver.solve(pattern) for pattern in range(len(kinds))]
     units = np.array([unit for _, unit in solved], dtype=np.int64)
     values = tuple(value for value, _ in solved)
-    return Times(work.topology, work.steps, size, patterns, values, Shares(units, solver.flow))
+    return SubproblemTimes(work.topology, work.steps, size, patterns, values, LinkShares(units, solver.flow))
 
 
 def least_time(amount: int, links: Sequence[LinkTime]) -> Fraction:

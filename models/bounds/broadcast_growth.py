@@ -87,7 +87,7 @@ def broadcast_growth_bound(topology: Topology, traffic: Traffic, distances: Alph
 
 
 @dataclass(frozen=True)
-class _Place:
+class _SlowestRank:
     """The rank whose data (``outward``), or whose knowledge, takes so many ticks to reach all `needed`."""
 
     node: int
@@ -98,13 +98,13 @@ class _Place:
 
 def _slowest(
     topology: Topology, traffic: Traffic, distances: AlphaDistances, group: int, outward: bool
-) -> Iterator[_Place]:
+) -> Iterator[_SlowestRank]:
     """Yield the slowest rank of a group among those whose data all of it needs, if there is one."""
     members, concerned = traffic.members[group], _concerned(traffic, group)
     if len(members) > 1 and len(concerned):
         ticks = Growth(topology, distances, members, outward).ticks(concerned)
         worst = int(np.argmax(ticks))
-        yield _Place(int(concerned[worst]), outward, len(members), int(ticks[worst]))
+        yield _SlowestRank(int(concerned[worst]), outward, len(members), int(ticks[worst]))
 
 
 def _concerned(traffic: Traffic, group: int) -> Int32Array:
@@ -132,16 +132,16 @@ def tick_of(distances: AlphaDistances) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class _Links:
+class _SpreadingLinks:
     """Links in the direction in which data spreads, α in ticks."""
 
     source: Int32Array
     target: Int32Array
     alpha: Int64Array
 
-    def chosen(self, which: BoolArray | Int64Array) -> _Links:
+    def chosen(self, which: BoolArray | Int64Array) -> _SpreadingLinks:
         """Return some of them."""
-        return _Links(self.source[which], self.target[which], self.alpha[which])
+        return _SpreadingLinks(self.source[which], self.target[which], self.alpha[which])
 
     def before(self, tick: int, table: Int64Array, column: Int32Array | None = None) -> Int64Array:
         """Return the table's entries an α before the tick: 0 before the beginning, and where α is 0.
@@ -175,11 +175,11 @@ class _Fabric:
     node: Int32Array
     hears: BoolArray
     size: Int64Array
-    links: _Links
+    links: _SpreadingLinks
     forwards: BoolArray
 
     @classmethod
-    def of_links(cls, links: _Links, forwards: BoolArray) -> _Fabric:
+    def of_links(cls, links: _SpreadingLinks, forwards: BoolArray) -> _Fabric:
         """Return the fabrics of a network, given which nodes only forward."""
         inner = links.chosen(forwards[links.source] & forwards[links.target])
         label = components(len(forwards), inner.source, inner.target)[1]
@@ -193,7 +193,7 @@ class _Fabric:
         hears[target] = True
         hears &= ~forwards[node]
         size = np.bincount(fabric[hears], minlength=int(fabric.max(initial=-1)) + 1)
-        return cls(fabric, node, hears, size, _Links(source, target, own.alpha), forwards[node])
+        return cls(fabric, node, hears, size, _SpreadingLinks(source, target, own.alpha), forwards[node])
 
 
 class _Brought:
@@ -279,18 +279,18 @@ class Growth:
         return np.isin(np.arange(self.topology.num_nodes), self._links.source[self._links.alpha == 0])
 
     @cached_property
-    def _links(self) -> _Links:
+    def _links(self) -> _SpreadingLinks:
         topology = self.topology
         alpha = topology.alpha.numerators // tick_of(self.distances)
         ends = (topology.source, topology.target) if self.outward else (topology.target, topology.source)
-        return _Links(*ends, alpha)
+        return _SpreadingLinks(*ends, alpha)
 
     @cached_property
     def _fabric(self) -> _Fabric:
         return _Fabric.of_links(self._links, forwarding(self.topology))
 
     @cached_property
-    def _joined(self) -> tuple[_Links, Int64Array]:
+    def _joined(self) -> tuple[_SpreadingLinks, Int64Array]:
         """The fastest link between each two nodes that hear, and which of them leads back, -1 for none."""
         forwards, nodes = forwarding(self.topology), self.topology.num_nodes
         links = self._links.chosen(~forwards[self._links.source] & ~forwards[self._links.target])

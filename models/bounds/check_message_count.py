@@ -31,7 +31,7 @@ _CASES = np.array([(0, 1, 0), (0, 0, 1), (1, 1, 1)])
 
 
 @dataclass(frozen=True)
-class Demand:
+class ReceiptDemand:
     """Who starts with which share of M, and who needs all of it.
 
     Parameters
@@ -91,7 +91,7 @@ class Receipt:
 
     topology: Topology
     distance: Sequence[Sequence[int]]
-    demand: Demand
+    demand: ReceiptDemand
     others: Sequence[frozenset[int]]
     known: Sequence[int]
     tick: Fraction
@@ -100,7 +100,7 @@ class Receipt:
 
     def all_come(self, ticks: int) -> bool:
         """Return whether by that tick all that the ends need can have come."""
-        table = _Table.of(self)
+        table = _ReceiptColumns.of(self)
         # X and Z; what there is for a message from a link's tail, and for one that comes through.
         come, stock = np.zeros((2, 2, ticks + 1, len(table.rate)), dtype=np.int64)
         last = np.zeros((len(_CASES), len(table.rate)), dtype=np.int64)
@@ -229,7 +229,7 @@ class Receipt:
 
 
 @dataclass(frozen=True, eq=False)
-class _Table:
+class _ReceiptColumns:
     """The columns of X: entries times distances K. H is by hub and distance, and 0 beyond all.
 
     Parameters
@@ -247,7 +247,7 @@ class _Table:
     ranks
         How many of the hubs are ranks.
     adds
-        As of `Demand`.
+        As of `ReceiptDemand`.
     """
 
     alpha: Int64Array
@@ -266,7 +266,7 @@ class _Table:
     adds: bool
 
     @classmethod
-    def of(cls, receipt: Receipt) -> _Table:
+    def of(cls, receipt: Receipt) -> _ReceiptColumns:
         """Return the table of a receipt."""
         topology, steps, hubs = receipt.topology, len(receipt.known), len(receipt.hubs)
         own, most = np.zeros((2, hubs, steps + 1), dtype=np.int64)
@@ -385,7 +385,7 @@ def prove_message_count(certificate: Certificate, topology: Topology, collective
     return ticks * tick
 
 
-def _demand(items: Sequence[Item], outward: bool) -> Demand:
+def _demand(items: Sequence[Item], outward: bool) -> ReceiptDemand:
     """Return who starts with what, and who needs all: of items alike in their ends, seen backwards or not."""
     ends = {
         item.starts if outward else item.ends for item in items if item.share and item.starts != item.ends
@@ -399,14 +399,14 @@ def _demand(items: Sequence[Item], outward: bool) -> Demand:
     alike = {item.ends for item in summed} | {item.starts for item in summed}
     if len(ends) != 1 or len(alike) > 1:
         raise InputError("message_count bound: not all that is needed is needed by the same ranks")
-    return Demand({rank: share for rank, share in starts.items() if share}, ends.pop(), not summed)
+    return ReceiptDemand({rank: share for rank, share in starts.items() if share}, ends.pop(), not summed)
 
 
-def _hearing(items: Sequence[Item]) -> Demand:
+def _hearing(items: Sequence[Item]) -> ReceiptDemand:
     """Return that each rank starts with as much as any other and needs all; data of each must go to each."""
     moved = [item for item in items if item.share]
     members = frozenset().union(*(item.starts | item.ends for item in moved))
     heard = {(start, end) for item in moved for start in item.starts for end in item.ends if start != end}
     if len(heard) < len(members) * (len(members) - 1):
         raise InputError("message_count bound: not all ranks must hear of all")
-    return Demand(dict.fromkeys(members, Fraction(1, len(members))), members, adds=True)
+    return ReceiptDemand(dict.fromkeys(members, Fraction(1, len(members))), members, adds=True)

@@ -83,7 +83,7 @@ class Windows:
 
 
 @dataclass(frozen=True, eq=False)
-class Clock:
+class TimedNetwork:
     """A network in time: what all items see alike.
 
     Parameters
@@ -135,7 +135,7 @@ class Delivery:
         Shape (links, bins): what it costs to let a byte leave for the end of a link, and to let it go on.
     """
 
-    clock: Clock
+    clock: TimedNetwork
     start: int
     come: Sequence[int]
     ends: Int64Array
@@ -191,7 +191,7 @@ class Delivery:
         return np.maximum(worth, 0)
 
 
-def earned(clock: Clock, items: Sequence[Delivery]) -> Fraction:
+def earned(clock: TimedNetwork, items: Sequence[Delivery]) -> Fraction:
     """Return the most that all links earn together."""
     topology, seen = clock.topology, dict[tuple[bytes, Fraction], Fraction]()
     total = Fraction(0)
@@ -233,7 +233,7 @@ def prove_multicast_price(certificate: Certificate, topology: Topology, collecti
     most = INT64_MAX // (4 * topology.num_links * topology.num_nodes)
     if any((np.diff(table) > 0).any() or table.min() < 0 or table.max() > most for table in tables):
         raise InputError(f"multicast_price bound: prices must be from 0 to {most}, and not rise")
-    items, clock = [], Clock(ways, windows)
+    items, clock = [], TimedNetwork(ways, windows)
     rows = zip(certificate["nodes"], certificate["links"], strict=True)
     for (have, need, _), start, (nodes, links) in zip(moved, starts, rows, strict=True):
         if start not in have:

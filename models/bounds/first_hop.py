@@ -35,7 +35,7 @@ def first_hop_bound(topology: Topology, traffic: Traffic, size: Fraction) -> Bou
     """
     found = None
     for direction, network, way in (("in", topology, traffic), ("out", transpose(topology), traffic.reverse)):
-        arrivals = _Arrivals.of(network, way, size)
+        arrivals = _NeighbourArrivals.of(network, way, size)
         node = int(np.argmax(arrivals.times()))
         time = arrivals.time(node)
         if time and (found is None or time > found.value):
@@ -50,7 +50,7 @@ def first_hop_bound(topology: Topology, traffic: Traffic, size: Fraction) -> Bou
 
 
 @dataclass(frozen=True, eq=False)
-class _Arrivals:
+class _NeighbourArrivals:
     """What each rank needs from others, and what each link into it may bring.
 
     Parameters
@@ -77,7 +77,7 @@ class _Arrivals:
     again: Int64Array
 
     @classmethod
-    def of(cls, topology: Topology, traffic: Traffic, size: Fraction) -> _Arrivals:
+    def of(cls, topology: Topology, traffic: Traffic, size: Fraction) -> _NeighbourArrivals:
         ranks, nodes = traffic.num_ranks, topology.num_nodes
         source, target, alpha = topology.source, topology.target, topology.alpha.numerators
         pairs = traffic.pairs

@@ -13,7 +13,7 @@ import numpy as np
 from tutti.models.bounds.bandwidth import cut_nodes, exit_bandwidth
 from tutti.models.bounds.bound import SECONDS, Bound
 from tutti.models.bounds.certificate import shortest_path
-from tutti.models.bounds.traffic import Pairs, Traffic
+from tutti.models.bounds.traffic import PairItems, Traffic
 from tutti.topologies.exact import BoolArray, Int64Array, json_number
 from tutti.topologies.graphs.shortest_paths import alpha_distances
 from tutti.topologies.topology import Topology
@@ -105,19 +105,21 @@ def combined_bound(
         bool, shape (nodes,): the cut.
     """
     search, across = (
-        _Search(Fraction(size), topology.alpha.denominator, traffic.denominator) for _ in range(2)
+        _CombinedSearch(Fraction(size), topology.alpha.denominator, traffic.denominator) for _ in range(2)
     )
     over, inside = exit_bandwidth(topology, bottleneck), bottleneck[: topology.num_ranks]
     sides = (
-        ("in", _Arrivals.of(traffic), topology.ingress, inside),
-        ("out", _Arrivals.of(traffic.reverse), topology.egress, ~inside),
+        ("in", _ArrivalDistances.of(traffic), topology.ingress, inside),
+        ("out", _ArrivalDistances.of(traffic.reverse), topology.egress, ~inside),
     )
     for direction, arrivals, bandwidth, near in sides:
         for first, rows in distances.blocks(towards=direction == "in"):
             for node, away in enumerate(rows, first):
-                search.offer(arrivals.at(node, away), bandwidth[node], _Place(node, direction))
+                search.offer(arrivals.at(node, away), bandwidth[node], _BindingPlace(node, direction))
                 if not near[node]:
-                    across.offer(arrivals.at(node, away, near), over, _Place(node, direction, over_cut=True))
+                    across.offer(
+                        arrivals.at(node, away, near), over, _BindingPlace(node, direction, over_cut=True)
+                    )
     _offer_whole_cut(across, traffic, distances, bottleneck, over)
     return max(search, across, key=lambda side: side.value).bound(topology, bottleneck)
 
@@ -145,7 +147,11 @@ def _farthest_pairs(traffic: Traffic, first: int, rows: Int64Array) -> Iterator[
 
 
 def _offer_whole_cut(
-    search: _Search, traffic: Traffic, distances: AlphaDistances, inside: BoolArray, bandwidth: Fraction
+    search: _CombinedSearch,
+    traffic: Traffic,
+    distances: AlphaDistances,
+    inside: BoolArray,
+    bandwidth: Fraction,
 ) -> None:
     """Offer the cut with the least distance across it, which all items that cross have to cover."""
     ranks = inside[: traffic.num_ranks]
@@ -154,21 +160,21 @@ def _offer_whole_cut(
         crossings = (rows[ranks[first : first + len(rows)]][:, ~ranks] for first, rows in distances.blocks())
         least = np.array([min(block.min() for block in crossings if block.size)])
         units = np.array([share.numerator * (traffic.denominator // share.denominator)])
-        search.offer(_Items(least, units), bandwidth, _Place(over_cut=True))
+        search.offer(_Items(least, units), bandwidth, _BindingPlace(over_cut=True))
 
 
 @dataclass(frozen=True, eq=False)
-class _Arrivals:
+class _ArrivalDistances:
     """What must arrive at each rank, and from how far."""
 
     traffic: Traffic
-    pairs: Pairs
+    pairs: PairItems
     first: Int64Array
 
     @classmethod
-    def of(cls, traffic: Traffic) -> _Arrivals:
+    def of(cls, traffic: Traffic) -> _ArrivalDistances:
         pairs, order = traffic.pairs, np.argsort(traffic.pairs.end, kind="stable")
-        ordered = Pairs(pairs.start[order], pairs.end[order], pairs.share[order], pairs.group[order])
+        ordered = PairItems(pairs.start[order], pairs.end[order], pairs.share[order], pairs.group[order])
         first = np.searchsorted(ordered.end, np.arange(traffic.num_ranks + 1))
         return cls(traffic, ordered, first)
 
@@ -205,7 +211,7 @@ class _Items(NamedTuple):
     share: Int64Array
 
 
-class _Place(NamedTuple):
+class _BindingPlace(NamedTuple):
     """What a combined bound is about: arrivals (or departures) at one node, a cut, or those over a cut."""
 
     node: int | None = None
@@ -214,7 +220,7 @@ class _Place(NamedTuple):
 
 
 @dataclass(eq=False)
-class _Search:
+class _CombinedSearch:
     """The best h + M · share / bandwidth seen so far."""
 
     size: Fraction
@@ -222,9 +228,9 @@ class _Search:
     share_denominator: int
     value: Fraction = Fraction(0)
     found: tuple[Fraction, Fraction, Fraction] | None = None  # h, share, bandwidth
-    where: _Place = field(default_factory=_Place)
+    where: _BindingPlace = field(default_factory=_BindingPlace)
 
-    def offer(self, items: _Items, bandwidth: Fraction, where: _Place) -> None:
+    def offer(self, items: _Items, bandwidth: Fraction, where: _BindingPlace) -> None:
         """Take these items into account: for each h among their distances, those at h or more."""
         distance, share = items
         if not len(distance):
@@ -239,7 +245,9 @@ class _Search:
         for i in np.flatnonzero(value >= top):
             self._compare(Fraction(int(distance[i])), Fraction(int(total[i])), bandwidth, where)
 
-    def _compare(self, distance: Fraction, total: Fraction, bandwidth: Fraction, where: _Place) -> None:
+    def _compare(
+        self, distance: Fraction, total: Fraction, bandwidth: Fraction, where: _BindingPlace
+    ) -> None:
         h, share = distance / self.alpha_denominator, total / self.share_denominator
         value = h + self.size * share / bandwidth
         if value > self.value:

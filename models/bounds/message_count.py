@@ -108,7 +108,7 @@ def _bound(
     receipt = _Receipt.of(network, apart, share, cuts)
     if receipt is None:
         return None
-    ticks = _Search.of(receipt, tick, size).ticks()
+    ticks = _ReceiptArrays.of(receipt, tick, size).ticks()
     if ticks * tick <= least:
         return None
     certificate = {
@@ -327,7 +327,7 @@ class _Cases(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class _Search:
+class _ReceiptArrays:
     """X and H in ticks. Columns of X: rows of links times distances. H: hubs, distances, and 0 beyond all.
 
     Parameters
@@ -372,7 +372,7 @@ class _Search:
     tests: Sequence[tuple[Int64Array, Int64Array, Int64Array]]
 
     @classmethod
-    def of(cls, receipt: _Receipt, tick: Fraction, size: Fraction) -> _Search:
+    def of(cls, receipt: _Receipt, tick: Fraction, size: Fraction) -> _ReceiptArrays:
         """Return a search before its first tick."""
         topology, link, count = receipt.topology, receipt.link, len(receipt.known)
         unit = tick * topology.alpha.denominator

@@ -22,7 +22,7 @@ from tutti.topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class PairItems:
     """Items from one rank to another: int32 ends and groups, int64 shares over the traffic's denominator."""
 
     start: Int32Array
@@ -53,7 +53,7 @@ class Traffic:
 
     members: Sequence[Int32Array]
     num_ranks: int
-    pairs: Pairs
+    pairs: PairItems
     spread: Int64Array
     collect: Int64Array
     both: Int64Array
@@ -84,7 +84,7 @@ class Traffic:
 
         return replace(
             table,
-            pairs=Pairs(items.start[one], items.end[one], sizes[one], items.group[one]),
+            pairs=PairItems(items.start[one], items.end[one], sizes[one], items.group[one]),
             spread=sums(items.start, ~from_all & to_all),
             collect=sums(items.end, from_all & ~to_all),
             both=_sums(items.group[from_all & to_all], sizes[from_all & to_all], len(members)),
@@ -95,7 +95,7 @@ class Traffic:
         """Return no traffic among these groups."""
         count = sum(map(len, members))
         nothing, nobody = np.zeros(count, np.int64), np.zeros(0, np.int32)
-        pairs = Pairs(nobody, nobody, nothing[:0], nobody)
+        pairs = PairItems(nobody, nobody, nothing[:0], nobody)
         return cls(members, num_ranks, pairs, nothing, nothing, nothing[: len(members)], denominator)
 
     @cached_property
@@ -153,7 +153,7 @@ class Traffic:
     @cached_property
     def reverse(self) -> Traffic:
         """The traffic with all starts and ends exchanged: what moves on the transposed network."""
-        pairs = Pairs(self.pairs.end, self.pairs.start, self.pairs.share, self.pairs.group)
+        pairs = PairItems(self.pairs.end, self.pairs.start, self.pairs.share, self.pairs.group)
         return replace(self, pairs=pairs, spread=self.collect, collect=self.spread)
 
     def crossing(self, inside: BoolArray) -> Fraction:

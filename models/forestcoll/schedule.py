@@ -41,7 +41,7 @@ class _Trees(NamedTuple):
     parent: Int32Array
 
 
-class _Pairs(NamedTuple):
+class _ArcsByPair(NamedTuple):
     """Arcs by pair of ranks: those of (u, v) are arc[first[u * n + v] : first[u * n + v + 1]]."""
 
     first: Int64Array
@@ -85,7 +85,7 @@ def forest_schedule(
     pair = network.tails.astype(np.int64) * network.num_ranks + network.heads
     arcs = np.argsort(pair, kind="stable").astype(np.int32)
     first = offsets_of(np.bincount(pair, minlength=network.num_ranks**2))
-    pairs = _Pairs(first, arcs, network.capacity[arcs].copy())
+    pairs = _ArcsByPair(first, arcs, network.capacity[arcs].copy())
     chunk, count, arc, item, length, fault = _lay(trees, units, pairs)
     if fault[0] >= 0:
         tail, head = (topology.labels[what.members[0][rank]] for rank in fault)
@@ -159,7 +159,9 @@ def _check_size(topology: Topology, trees: _Trees, network: LogicalNetwork, unit
 
 
 @kernel
-def _lay(trees: _Trees, units: Int64Array, pairs: _Pairs) -> tuple[Any, Any, Any, Any, Any, tuple[int, int]]:
+def _lay(
+    trees: _Trees, units: Int64Array, pairs: _ArcsByPair
+) -> tuple[Any, Any, Any, Any, Any, tuple[int, int]]:
     """Return the rows (chunk, count, arc), the chunks (item, size), and a pair without room or (-1, -1)."""
     ranks = trees.parent.shape[1]
     most = len(trees.root) * (ranks - 1) + len(pairs.arc)
@@ -198,7 +200,7 @@ def _lay(trees: _Trees, units: Int64Array, pairs: _Pairs) -> tuple[Any, Any, Any
 
 
 @kernel
-def _roomiest(pairs: _Pairs, pair: int) -> int:
+def _roomiest(pairs: _ArcsByPair, pair: int) -> int:
     """Return the place of the arc of a pair with the most room, the first of several; -1 if there is none."""
     best = -1
     for place in range(pairs.first[pair], pairs.first[pair + 1]):

@@ -6,6 +6,14 @@ schedules, and what CP-SAT is asked) and `method`. SCCL and TE-CCL, beside it, a
 
 from tutti.models.optimum.instance import TimedInstance
 from tutti.models.optimum.method import METHOD, OptimumOptions, optimum
-from tutti.models.optimum.search import Optimum, TickLimits, least_time
+from tutti.models.optimum.search import LeastTimeResult, TickLimits, least_time
 
-__all__ = ["METHOD", "Optimum", "OptimumOptions", "TickLimits", "TimedInstance", "least_time", "optimum"]
+__all__ = [
+    "METHOD",
+    "LeastTimeResult",
+    "OptimumOptions",
+    "TickLimits",
+    "TimedInstance",
+    "least_time",
+    "optimum",
+]

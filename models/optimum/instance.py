@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tutti.models.bounds import lower_bounds
-from tutti.models.sccl.instance import Instance
+from tutti.models.sccl.instance import ScclInstance
 from tutti.topologies.exact import Int64Array, common_divisor
 
 
@@ -39,7 +39,7 @@ class TimedInstance:
         switches they do in any case.
     """
 
-    instance: Instance
+    instance: ScclInstance
     size: Fraction
     cut_through: bool = False
 

@@ -27,7 +27,7 @@ from tutti.models.optimum.search import (
     least_time,
     replayed,
 )
-from tutti.models.sccl.instance import Instance
+from tutti.models.sccl.instance import ScclInstance
 from tutti.models.teccl import METHOD as TECCL
 from tutti.models.teccl import Epochs, TecclOptions
 from tutti.models.teccl.starts import NO_START, StartSchedule, check_start
@@ -154,7 +154,7 @@ def synthesize(
 def _forward(problem: Problem, options: OptimumOptions, seed: int, first: Method | None) -> Schedule:
     """Return the schedule of a collective that does not combine."""
     what = problem.collective
-    instance = Instance(problem.topology, what, options.chunks, "optimum", switches=True)
+    instance = ScclInstance(problem.topology, what, options.chunks, "optimum", switches=True)
     timed = TimedInstance(instance, problem.size or what.items.share[0], options.cut_through)
     limits = TickLimits(float(parse_time(options.time_limit)), seed=seed, cuts=options.cuts, gap=options.gap)
     starts: list[MakeFirst] = []
@@ -234,7 +234,7 @@ def _by_method(timed: TimedInstance, first: Method, seed: int) -> tuple[FirstSch
 
 def _check_tiny(problem: Problem, options: OptimumOptions) -> None:
     """Raise `Unsupported` for networks that are not tiny, and starts that would stop at switches."""
-    instance = Instance(problem.topology, problem.collective, options.chunks, "optimum", switches=True)
+    instance = ScclInstance(problem.topology, problem.collective, options.chunks, "optimum", switches=True)
     if problem.topology.num_switches and options.start not in (AUTO, NO_START):
         raise Unsupported(
             f"optimum: the start {options.start} needs a network without switches; {problem.topology.name} "

@@ -58,7 +58,7 @@ class TickLimits:
 
 
 @dataclass(frozen=True)
-class Optimum:
+class LeastTimeResult:
     """The schedule found.
 
     Parameters
@@ -79,7 +79,7 @@ class Optimum:
 
 def least_time(
     timed: TimedInstance, limits: TickLimits, starts: Sequence[MakeFirst] | None = None
-) -> Optimum:
+) -> LeastTimeResult:
     """Return the schedule of least time, or the best one found in time with what is proven.
 
     Parameters
@@ -109,7 +109,7 @@ def least_time(
     least = timed.least if limits.cuts else timed.farthest
     known = best_known(timed, limits, least, starts)
     if known is not None and known.ticks - least <= limits.gap * known.ticks:
-        return Optimum(known.rows, known.ticks, least, 0.0)
+        return LeastTimeResult(known.rows, known.ticks, least, 0.0)
     program = TickProgram(timed, timed.horizon if known is None else known.ticks - 1, least)
     solver = cp_model.CpSolver()
     solver.parameters.max_time_in_seconds = max(limits.seconds - (time.perf_counter() - begin), LEAST_SECONDS)
@@ -129,7 +129,7 @@ def least_time(
         )
     proven = max(least, least_whole(solver.best_objective_bound))
     proven = known.ticks if status == cp_model.INFEASIBLE else min(proven, known.ticks)
-    return Optimum(known.rows, known.ticks, proven, solver.wall_time)
+    return LeastTimeResult(known.rows, known.ticks, proven, solver.wall_time)
 
 
 def best_known(

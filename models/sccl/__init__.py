@@ -6,7 +6,7 @@ asked, in which order, and the breadth-first schedule that saves most of them) a
 Pyomo is imported from `search` and `program`.
 """
 
-from tutti.models.sccl.instance import Instance
+from tutti.models.sccl.instance import ScclInstance
 from tutti.models.sccl.method import METHOD, ScclOptions
 
-__all__ = ["METHOD", "Instance", "ScclOptions"]
+__all__ = ["METHOD", "ScclInstance", "ScclOptions"]

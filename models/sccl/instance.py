@@ -37,7 +37,7 @@ def by_copies(problem: Problem, make: Callable[[Problem], Schedule]) -> Schedule
 
 
 @dataclass(frozen=True, eq=False)
-class Instance:
+class ScclInstance:
     """A collective that does not combine, every item cut into C chunks, on a network without switches.
 
     Parameters

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 
-from tutti.models.sccl.instance import Instance, by_copies
+from tutti.models.sccl.instance import ScclInstance, by_copies
 from tutti.models.solvers import Feature, find_backend
 from tutti.schedules.capabilities import Capabilities, Switches
 from tutti.schedules.collective import Kind
@@ -91,7 +91,7 @@ def _forward(problem: Problem, options: ScclOptions, seed: int) -> Schedule:
     """Return the schedule of a collective that does not combine."""
     from tutti.models.sccl.search import FrontierPoint, StepLimits, fewest_rounds, frontier, in_rounds
 
-    instance = Instance(problem.topology, problem.collective, options.chunks)
+    instance = ScclInstance(problem.topology, problem.collective, options.chunks)
     limits = StepLimits(options.solver, float(parse_time(options.time_limit)), seed, options.start)
     ask = partial(fewest_rounds, limits=limits)
     if options.rounds:
@@ -105,14 +105,14 @@ def _forward(problem: Problem, options: ScclOptions, seed: int) -> Schedule:
     return schedule_of(instance, best.answer).replace(stats={**best.answer.stats, "frontier": frontier_row})
 
 
-def _seconds(problem: Problem, instance: Instance, point: FrontierPoint) -> float:
+def _seconds(problem: Problem, instance: ScclInstance, point: FrontierPoint) -> float:
     """Return S α + R chunks over the slowest link; without a size, by steps."""
     alpha, slowest = max(problem.topology.alpha), min(problem.topology.bandwidth)
     share = instance.collective.items.share[0]
     return float(point.answer.steps * alpha + point.shards * share * (problem.size or 0) / slowest)
 
 
-def schedule_of(instance: Instance, answer: Answer) -> Schedule:
+def schedule_of(instance: ScclInstance, answer: Answer) -> Schedule:
     """Return the transfers of an answer, in the step clock."""
     step, link, number = answer.rows
     what = instance.collective
@@ -129,7 +129,7 @@ def schedule_of(instance: Instance, answer: Answer) -> Schedule:
 
 def check(problem: Problem, options: ScclOptions) -> None:
     """Raise `Unsupported` for too many chunks."""
-    Instance(problem.topology, problem.collective, options.chunks)
+    ScclInstance(problem.topology, problem.collective, options.chunks)
 
 
 METHOD = Method(

@@ -34,14 +34,14 @@ from typing import Any
 import numpy as np
 import pyomo.environ as pyo
 
-from tutti.models.sccl.instance import Instance
+from tutti.models.sccl.instance import ScclInstance
 from tutti.topologies.errors import NoSchedule
 
 MOST_PLACES = 10**7
 """Steps times chunks times links: a program of more would take gigabytes."""
 
 
-def crossings(instance: Instance, steps: int) -> int:
+def crossings(instance: ScclInstance, steps: int) -> int:
     """Return how many x the program of S steps has, without making it."""
     a, b = instance.topology.source, instance.topology.target
     first, last = instance.hops[:, a].astype(np.int64), steps - instance.hops_left[:, b].astype(np.int64)
@@ -49,12 +49,12 @@ def crossings(instance: Instance, steps: int) -> int:
     return int(each[instance.item].sum())
 
 
-def places(instance: Instance, steps: int) -> int:
+def places(instance: ScclInstance, steps: int) -> int:
     """Return steps times chunks times links, of which the program is refused beyond `MOST_PLACES`."""
     return instance.topology.num_links * len(instance.item) * steps
 
 
-def build(instance: Instance, steps: int) -> pyo.ConcreteModel:
+def build(instance: ScclInstance, steps: int) -> pyo.ConcreteModel:
     """Return the program of S steps, without C6 and without an objective.
 
     Raises
@@ -67,7 +67,7 @@ def build(instance: Instance, steps: int) -> pyo.ConcreteModel:
         what = f"{steps} steps of {len(instance.item)} chunks on {instance.topology.num_links} links"
         raise NoSchedule(f"sccl: {what} are {count} to decide, over {MOST_PLACES}; ask for fewer")
     m = pyo.ConcreteModel(name="sccl")
-    program = _Program(m, instance, steps)
+    program = _ScclProgram(m, instance, steps)
     program.add_variables()
     program.add_holding()
     program.add_postcondition()
@@ -76,10 +76,10 @@ def build(instance: Instance, steps: int) -> pyo.ConcreteModel:
     return m
 
 
-class _Program:
+class _ScclProgram:
     """The families of constraints of one model, each a function."""
 
-    def __init__(self, m: pyo.ConcreteModel, instance: Instance, steps: int) -> None:
+    def __init__(self, m: pyo.ConcreteModel, instance: ScclInstance, steps: int) -> None:
         self.m, self.instance, self.steps = m, instance, steps
         self.items = instance.item.tolist()
         topology = instance.topology

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pyomo.environ as pyo
 
-from tutti.models.sccl.instance import Instance
+from tutti.models.sccl.instance import ScclInstance
 from tutti.models.sccl.program import MOST_PLACES, build, crossings, places
 from tutti.models.solvers import (
     Effort,
@@ -56,7 +56,7 @@ class Answer:
     proven
         No schedule of S steps has fewer rounds.
     rows
-        int64, shape (4, transfers): step from 1, link, chunk (in `Instance.item`), in order of step.
+        int64, shape (4, transfers): step from 1, link, chunk (in `ScclInstance.item`), in order of step.
     stats
         Columns of a result row.
     """
@@ -91,7 +91,7 @@ class StepLimits:
     start: bool = True
 
 
-def fewest_rounds(instance: Instance, steps: int, limits: StepLimits = StepLimits()) -> Answer:
+def fewest_rounds(instance: ScclInstance, steps: int, limits: StepLimits = StepLimits()) -> Answer:
     """Return the schedule of S steps with the fewest rounds.
 
     Parameters
@@ -118,7 +118,7 @@ def fewest_rounds(instance: Instance, steps: int, limits: StepLimits = StepLimit
         return _answer(instance, steps, proven, known, {"solver": TOO_LARGE})
     if _too_large(instance, steps, limits):
         raise _none_in_time(what, limits)
-    search = _Search(instance, steps, limits)
+    search = _ScclSearch(instance, steps, limits)
     proven, result = search.fewest(proven, most)
     if result is not None and result.status is not SolutionStatus.NONE:
         known.insert(0, search.rows(result))
@@ -127,7 +127,7 @@ def fewest_rounds(instance: Instance, steps: int, limits: StepLimits = StepLimit
     return _answer(instance, steps, proven, known, search.effort.columns)
 
 
-def in_rounds(instance: Instance, steps: int, rounds: int, limits: StepLimits = StepLimits()) -> Answer:
+def in_rounds(instance: ScclInstance, steps: int, rounds: int, limits: StepLimits = StepLimits()) -> Answer:
     """Return a schedule of S steps and at most R rounds: SCCL's own question.
 
     Parameters
@@ -154,7 +154,7 @@ def in_rounds(instance: Instance, steps: int, rounds: int, limits: StepLimits = 
         return _answer(instance, steps, proven, known, {"solver": WITHIN})
     if _too_large(instance, steps, limits):
         raise _none_in_time(what, limits)
-    search = _Search(instance, steps, limits)
+    search = _ScclSearch(instance, steps, limits)
     result = search.exactly(rounds, 1)
     if result.termination is Termination.INFEASIBLE:
         raise NoSchedule(f"sccl: no {what}: {limits.solver} has proven it")
@@ -165,14 +165,14 @@ def in_rounds(instance: Instance, steps: int, rounds: int, limits: StepLimits = 
 
 
 def _answer(
-    instance: Instance, steps: int, proven: int, found: Sequence[Int64Array], stats: dict[str, Any]
+    instance: ScclInstance, steps: int, proven: int, found: Sequence[Int64Array], stats: dict[str, Any]
 ) -> Answer:
     """Return the one of fewest rounds, the first of several."""
     rounds, rows = min(((_rounds(instance, each, steps), each) for each in found), key=lambda pair: pair[0])
     return Answer(steps, rounds, proven, rows, {**stats, "solver_gap": (rounds - proven) / rounds})
 
 
-def _too_large(instance: Instance, steps: int, limits: StepLimits) -> bool:
+def _too_large(instance: ScclInstance, steps: int, limits: StepLimits) -> bool:
     """Whether the program would take longer to write than it may, but a second; `build` refuses larger ones.
 
     Measured: 21,000 to 24,000 variables x a second on tori.
@@ -187,7 +187,7 @@ def _none_in_time(what: str, limits: StepLimits) -> NoSchedule:
     return NoSchedule(f"sccl: {limits.solver} found no {what}{limit}; give it more time or fewer chunks")
 
 
-def _described(instance: Instance, steps: int, rounds: int = 0) -> str:
+def _described(instance: ScclInstance, steps: int, rounds: int = 0) -> str:
     """Return what is asked, in words; raises where S is less than the longest route."""
     kind, network = instance.collective.kind, instance.topology.name
     many = f"{steps} steps and {rounds} rounds" if rounds else f"{steps} steps"
@@ -197,16 +197,16 @@ def _described(instance: Instance, steps: int, rounds: int = 0) -> str:
     return what
 
 
-def _begun(instance: Instance, steps: int, limits: StepLimits) -> list[Int64Array]:
+def _begun(instance: ScclInstance, steps: int, limits: StepLimits) -> list[Int64Array]:
     """Return the breadth-first schedule, where it is asked for and there is one of these steps."""
     first = breadth_first(instance) if limits.start and steps == instance.least_steps else None
     return [] if first is None else [first]
 
 
-class _Search:
+class _ScclSearch:
     """The questions asked of one model, and what they took together."""
 
-    def __init__(self, instance: Instance, steps: int, limits: StepLimits) -> None:
+    def __init__(self, instance: ScclInstance, steps: int, limits: StepLimits) -> None:
         begin = now()
         self.until = None if limits.seconds is None else begin + limits.seconds
         self.instance, self.limits = instance, limits
@@ -263,7 +263,7 @@ class _Search:
         return result
 
 
-def _rounds(instance: Instance, rows: Int64Array, steps: int) -> int:
+def _rounds(instance: ScclInstance, rows: Int64Array, steps: int) -> int:
     """Return R of these transfers: in each step what the busiest link needs, at least 1."""
     step, link, _ = rows
     loads = np.zeros((steps + 1, instance.topology.num_links), dtype=np.int64)
@@ -274,7 +274,7 @@ def _rounds(instance: Instance, rows: Int64Array, steps: int) -> int:
     return int(np.maximum(needed[1:].max(axis=1), 1).sum())
 
 
-def breadth_first(instance: Instance) -> Int64Array | None:
+def breadth_first(instance: ScclInstance) -> Int64Array | None:
     """Return rows (step, link, chunk), shape (3, transfers), of a schedule of `least_steps` steps.
 
     None where not all ranks must have all that moves, as it would bring chunks to ranks that need none.
@@ -356,7 +356,7 @@ class FrontierPoint:
 
 
 def frontier(
-    instance: Instance, ask: Callable[[Instance, int], Answer], most_steps: int | None = None
+    instance: ScclInstance, ask: Callable[[ScclInstance, int], Answer], most_steps: int | None = None
 ) -> Iterator[FrontierPoint]:
     """Yield the schedules of more and more steps that each have fewer rounds than all before.
 

@@ -122,7 +122,7 @@ def _native_options(options: GurobiOptions) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
+class _ConstraintRows:
     """Constraints by side: Gurobi has no ranges in matrix form, so a range is two rows."""
 
     above: Any
@@ -131,7 +131,7 @@ class _Rows:
     at_most: Any
 
 
-def _pass_model(gurobipy: Any, native: Any, model: CompiledModel) -> tuple[Any, _Rows]:
+def _pass_model(gurobipy: Any, native: Any, model: CompiledModel) -> tuple[Any, _ConstraintRows]:
     matrix = model.matrix()
     kinds = np.where(model.integer, gurobipy.GRB.INTEGER, gurobipy.GRB.CONTINUOUS)
     columns = native.addMVar(model.num_columns, lb=model.lower, ub=model.upper, vtype=kinds)
@@ -144,7 +144,7 @@ def _pass_model(gurobipy: Any, native: Any, model: CompiledModel) -> tuple[Any, 
     above = native.addMConstr(matrix[at_least], columns, senses, model.row_lower[at_least])
     below = native.addMConstr(matrix[at_most], columns, "<", model.row_upper[at_most])
     native.update()
-    return columns, _Rows(above, below, at_least, at_most)
+    return columns, _ConstraintRows(above, below, at_least, at_most)
 
 
 def _teller(gurobipy: Any, trace: Trace) -> Any:
@@ -158,7 +158,7 @@ def _teller(gurobipy: Any, trace: Trace) -> Any:
     return report
 
 
-def _read(native: Any, columns: Any, rows: _Rows, model: CompiledModel) -> Outcome:
+def _read(native: Any, columns: Any, rows: _ConstraintRows, model: CompiledModel) -> Outcome:
     termination = TERMINATIONS.get(native.Status, Termination.UNKNOWN)
     if native.SolCount == 0:
         return Outcome(termination, SolutionStatus.NONE)

@@ -14,9 +14,9 @@ from tutti.models.solvers.options import Feature, Positive, Seed, SolverOptions,
 from tutti.models.solvers.outcome import (
     NOTHING,
     Basis,
+    BasisStatus,
     Extras,
     Outcome,
-    Place,
     Progress,
     SolutionStatus,
     Start,
@@ -231,7 +231,7 @@ def _pass_start(highspy: Any, highs: Any, model: CompiledModel, start: Start) ->
     """Hand over a start; a basis serves the simplex, values branch and cut, or the simplex by a crossover."""
     if start.basis is not None:
         basis = highspy.HighsBasis()
-        places = [highspy.HighsBasisStatus(code) for code in range(len(Place))]
+        places = [highspy.HighsBasisStatus(code) for code in range(len(BasisStatus))]
         basis.col_status = [places[code] for code in start.basis.columns]
         basis.row_status = [places[code] for code in start.basis.rows]
         basis.valid = True

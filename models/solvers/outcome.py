@@ -24,7 +24,7 @@ SAME = 1e-9
 """Relative difference of floats that count as equal: what doubles lose in sums is far less."""
 
 
-class Place(IntEnum):
+class BasisStatus(IntEnum):
     """Where a column or row stands in a basis."""
 
     LOWER = 0
@@ -36,16 +36,16 @@ class Place(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """A basis: a `Place` for every column and every row, int8."""
+    """A basis: a `BasisStatus` for every column and every row, int8."""
 
     columns: Any
     rows: Any
 
     def grown(self, model: CompiledModel) -> Basis:
         """Return this basis of a model before it grew as one of it now: new columns at 0, new rows slack."""
-        columns = np.full(model.num_columns, Place.LOWER, np.int8)
+        columns = np.full(model.num_columns, BasisStatus.LOWER, np.int8)
         columns[: len(self.columns)] = self.columns
-        rows = np.full(model.num_rows, Place.BASIC, np.int8)
+        rows = np.full(model.num_rows, BasisStatus.BASIC, np.int8)
         rows[: len(self.rows)] = self.rows
         return Basis(columns, rows)
 

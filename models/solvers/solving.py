@@ -33,7 +33,7 @@ from tutti.models.solvers.outcome import (
 from tutti.models.solvers.registry import find_backend
 from tutti.topologies.errors import InputError, TuttiError, raised
 from tutti.topologies.kernels import COMPILATION
-from tutti.topologies.processes import Caller, End, Ended, Worker, peak_memory, reset_peak_memory
+from tutti.topologies.processes import CallEnd, Caller, Ended, Worker, peak_memory, reset_peak_memory
 from tutti.topologies.units import MEGA
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ def _solve_apart(model: CompiledModel, backend: Backend, options: SolverOptions,
     if ended is None:
         ended = _ask(helper, call, seconds, options.memory_limit, extras.trace)
     measured = _measured(ended, options)
-    if ended.how is End.ANSWER and (measured.peak_rss_mb or 0.0) < KEPT_MB:
+    if ended.how is CallEnd.ANSWER and (measured.peak_rss_mb or 0.0) < KEPT_MB:
         _idle.append(helper)
     else:
         helper.end()
@@ -238,7 +238,7 @@ def _loaded(helper: Worker, backend: Backend) -> Ended | None:
     known.add(backend.name)
     with COMPILATION:  # no part of any method's time
         ended = _ask(helper, _Load(backend))
-    return None if ended.how is End.ANSWER else ended
+    return None if ended.how is CallEnd.ANSWER else ended
 
 
 def _ask(helper: Worker, *call: Any) -> Ended:
@@ -251,11 +251,11 @@ def _ask(helper: Worker, *call: Any) -> Ended:
 
 
 def _measured(ended: Ended, options: SolverOptions) -> _Measured:
-    if ended.how is End.DEATH:
+    if ended.how is CallEnd.DEATH:
         crash = Outcome(Termination.ERROR, SolutionStatus.NONE, stopped=f"crashed: {ended.cause}")
         return _Measured(crash, ended.seconds, ended.peak_mb)
-    if ended.how is not End.ANSWER:
-        exceeded = Termination.TIME_LIMIT if ended.how is End.TIME else Termination.MEMORY_LIMIT
+    if ended.how is not CallEnd.ANSWER:
+        exceeded = Termination.TIME_LIMIT if ended.how is CallEnd.TIME else Termination.MEMORY_LIMIT
         killed = Outcome(exceeded, SolutionStatus.NONE, stopped="killed")
         return _Measured(killed, ended.seconds, ended.peak_mb)
     answer: _Measured = ended.answer

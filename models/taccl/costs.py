@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tutti.models.taccl.demand import Demand
+from tutti.models.taccl.demand import ChunkDemand
 from tutti.models.taccl.solving import NEVER, Deadline
 from tutti.topologies.exact import BoolArray, FloatArray
 from tutti.topologies.graphs.shortest_paths import nearest_first
@@ -39,7 +39,7 @@ class Costs:
         For counting them.
     """
 
-    demand: Demand
+    demand: ChunkDemand
     deadline: Deadline = NEVER
 
     @cached_property

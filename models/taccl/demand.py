@@ -38,7 +38,7 @@ from tutti.schedules.collective import EVERYONE, Collective
 from tutti.schedules.schedule import Chunks
 from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, IntArray
-from tutti.topologies.graphs.symmetry import Group, automorphisms
+from tutti.topologies.graphs.symmetry import AutomorphismGroup, automorphisms
 from tutti.topologies.topology import Topology
 
 
@@ -79,7 +79,7 @@ class Symmetry(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Demand:
+class ChunkDemand:
     """What is to be routed.
 
     Parameters
@@ -121,7 +121,7 @@ def demand_of(
     chunks: Chunks,
     size: Fraction,
     rules: PathRules,
-) -> Demand:
+) -> ChunkDemand:
     """Return what a collective that copies asks for.
 
     Parameters
@@ -156,7 +156,7 @@ def demand_of(
         starts.append(start)
         ends.append(there)
         allowed.append(cached[start, there])
-    return Demand(
+    return ChunkDemand(
         logical,
         chunks,
         np.array(numbers, np.int64),
@@ -235,7 +235,7 @@ def _check_reached(
             )
 
 
-def image_of_chunks(demand: Demand, what: Collective, ranks: Int64Array) -> Int64Array | None:
+def image_of_chunks(demand: ChunkDemand, what: Collective, ranks: Int64Array) -> Int64Array | None:
     """Return where a permutation of the ranks takes each chunk; None if it is none of the collective."""
     items, per_item = what.items, int((demand.chunks.item == 0).sum())
     place = {pair: item for item, pair in enumerate(_names(items.owner, items.dest))}
@@ -261,7 +261,7 @@ def _keeps(what: Collective, ranks: Int64Array) -> bool:
     return groups == images and {int(ranks[root]) for root in roots} == roots
 
 
-def with_symmetry(demand: Demand, what: Collective, permutations: Iterable[Int64Array]) -> Demand:
+def with_symmetry(demand: ChunkDemand, what: Collective, permutations: Iterable[Int64Array]) -> ChunkDemand:
     """Return the demand with those permutations of the ranks that the collective has as well.
 
     Raises
@@ -337,18 +337,18 @@ def found_symmetry(topology: Topology) -> list[Int64Array]:
     It has as many elements as there are ranks at most: more would forbid more schedules and save little.
     """
     group = automorphisms(topology, 10**7)  # under a second
-    kept, size = Group(topology, group.nodes[:0], group.links[:0]), 1
+    kept, size = AutomorphismGroup(topology, group.nodes[:0], group.links[:0]), 1
     for nodes, links in _candidates(group):
         if size >= topology.num_ranks:
             break
-        larger = Group(topology, np.vstack([kept.nodes, nodes]), np.vstack([kept.links, links]))
+        larger = AutomorphismGroup(topology, np.vstack([kept.nodes, nodes]), np.vstack([kept.links, links]))
         order = _order(larger)
         if order > size:
             kept, size = larger, order
     return [row[: topology.num_ranks].astype(np.int64) for row in kept.nodes]
 
 
-def _candidates(group: Group) -> Iterator[tuple[Int32Array, Int32Array]]:
+def _candidates(group: AutomorphismGroup) -> Iterator[tuple[Int32Array, Int32Array]]:
     """Yield generators, then other elements where the group is small; first those that fix fewest ranks."""
     found = [(group.nodes, group.links)]
     elements = group.elements(512)
@@ -362,7 +362,7 @@ def _candidates(group: Group) -> Iterator[tuple[Int32Array, Int32Array]]:
                     yield nodes[i : i + 1], links[i : i + 1]
 
 
-def _order(group: Group) -> int:
+def _order(group: AutomorphismGroup) -> int:
     """Return how many elements a group has; 0 if they are too many or one fixes too many ranks."""
     ranks = group.topology.num_ranks
     elements = group.elements(ranks)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tutti.models.taccl.solving import NEVER, Deadline
-from tutti.models.taccl.transfers import Transfers
+from tutti.models.taccl.transfers import RoutedTransfers
 from tutti.topologies.exact import FloatArray, Int64Array, offsets_of
 from tutti.topologies.kernels import kernel
 
@@ -45,14 +45,14 @@ class TimedMessages:
         Ticks until all has arrived.
     """
 
-    transfers: Transfers
+    transfers: RoutedTransfers
     messages: tuple[tuple[int, ...], ...]
     start: tuple[int, ...]
     end: int
 
 
 def ordered(
-    transfers: Transfers, bound: int, tries: int, rng: np.random.Generator, deadline: Deadline = NEVER
+    transfers: RoutedTransfers, bound: int, tries: int, rng: np.random.Generator, deadline: Deadline = NEVER
 ) -> TimedMessages:
     """Return the best order found.
 
@@ -69,7 +69,7 @@ def ordered(
     deadline
         After it no other order is tried, be it the one backwards.
     """
-    search = _Search(transfers)
+    search = _TransferOrdering(transfers)
     first = [search.tried(backwards) for backwards in (False, True) if not (backwards and deadline.over)]
     start, end = min(first, key=lambda found: found[1])
     unit = max(transfers.message(link).arrival for link in set(transfers.link))
@@ -89,10 +89,10 @@ def ordered(
     )
 
 
-class _Search:
+class _TransferOrdering:
     """Orders of one set of transfers."""
 
-    def __init__(self, transfers: Transfers) -> None:
+    def __init__(self, transfers: RoutedTransfers) -> None:
         self.arrays = {backwards: arrays_of(transfers, backwards=backwards) for backwards in (False, True)}
         self.num_ports = transfers.logical.topology.num_links
         self.num_places = max(0, *self.arrays[False].place) + 1
@@ -109,7 +109,7 @@ class _Search:
         return start, int(end)
 
 
-def arrays_of(transfers: Transfers, *, backwards: bool = False) -> TransferArrays:
+def arrays_of(transfers: RoutedTransfers, *, backwards: bool = False) -> TransferArrays:
     """Return the transfers as arrays; backwards, each waits for those that wait for it."""
     links = sorted(set(transfers.link))
     messages = [transfers.message(link) for link in links]
@@ -131,7 +131,7 @@ def arrays_of(transfers: Transfers, *, backwards: bool = False) -> TransferArray
     )
 
 
-def _places(transfers: Transfers) -> Int64Array:
+def _places(transfers: RoutedTransfers) -> Int64Array:
     """Return a number for each pair of rank and chunk that transfers add to; -1 if they may at any time."""
     if not transfers.reduces or transfers.together:
         return np.full(len(transfers), -1, np.int64)
@@ -140,7 +140,7 @@ def _places(transfers: Transfers) -> Int64Array:
     return np.unique(keys, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
-def timed(transfers: Transfers, messages: Sequence[tuple[int, ...]]) -> TimedMessages:
+def timed(transfers: RoutedTransfers, messages: Sequence[tuple[int, ...]]) -> TimedMessages:
     """Return the messages, taken in turn, each as early as its data and its ports allow.
 
     Parameters

@@ -16,7 +16,7 @@ import pyomo.environ as pyo
 
 from tutti.models.solvers import CompiledModel, SolverResult, Start, Termination, compile_model, solve
 from tutti.models.taccl.costs import Costs, PortCost
-from tutti.models.taccl.demand import Demand
+from tutti.models.taccl.demand import ChunkDemand
 from tutti.models.taccl.routing_model import WEIGHT, Orbits, RoutingModel
 from tutti.models.taccl.sketch import Policy
 from tutti.models.taccl.solving import (
@@ -53,14 +53,14 @@ class Routing:
         What the solver took.
     """
 
-    demand: Demand
+    demand: ChunkDemand
     sent: BoolArray
     time: float
     bound: float
     stats: Mapping[str, Any]
 
 
-def route(demand: Demand, limits: StageLimits) -> Routing:
+def route(demand: ChunkDemand, limits: StageLimits) -> Routing:
     """Solve the routing stage.
 
     Raises
@@ -142,7 +142,7 @@ def _is_sent(costs: Costs, m: pyo.ConcreteModel, result: SolverResult, first: Bo
     return chosen[Orbits(demand).sent] & demand.allowed
 
 
-def _needed(demand: Demand, sent: BoolArray) -> BoolArray:
+def _needed(demand: ChunkDemand, sent: BoolArray) -> BoolArray:
     """Return only those transfers of each chunk that lead from its start to its ends."""
     needed = np.zeros_like(sent)
     links = demand.logical.links

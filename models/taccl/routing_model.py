@@ -67,7 +67,7 @@ import numpy as np
 import pyomo.environ as pyo
 
 from tutti.models.taccl.costs import Costs
-from tutti.models.taccl.demand import Demand
+from tutti.models.taccl.demand import ChunkDemand
 from tutti.models.taccl.sketch import Policy
 from tutti.models.taccl.solving import Deadline
 from tutti.topologies.exact import BoolArray, FloatArray, Int64Array
@@ -90,7 +90,7 @@ class Orbits:
         With the permutations.
     """
 
-    demand: Demand
+    demand: ChunkDemand
 
     @cached_property
     def sent(self) -> Int64Array:
@@ -184,7 +184,7 @@ class RoutingModel:
         )
 
     @property
-    def demand(self) -> Demand:
+    def demand(self) -> ChunkDemand:
         """What is routed."""
         return self.costs.demand
 
@@ -384,7 +384,7 @@ def _representatives(orbit: Int64Array, wanted: BoolArray) -> list[tuple[int, in
     return [divmod(int(i), width) for i in np.flatnonzero((least & wanted).ravel())]
 
 
-def _into_hosts(demand: Demand) -> dict[tuple[int, int], list[int]]:
+def _into_hosts(demand: ChunkDemand) -> dict[tuple[int, int], list[int]]:
     """Return the links into each host by (chunk, host), where the chunk starts elsewhere and ends there."""
     logical = demand.logical
     into: defaultdict[int, list[int]] = defaultdict(list)

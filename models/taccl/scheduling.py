@@ -68,7 +68,7 @@ import pyomo.environ as pyo
 from tutti.models.solvers import CompiledModel, SolverResult, Start, compile_model, solve
 from tutti.models.taccl.ordering import TimedMessages, timed
 from tutti.models.taccl.solving import StageLimits, mip_options, slack, stats_of, takes_start, unsolved
-from tutti.models.taccl.transfers import Contiguity, Transfers
+from tutti.models.taccl.transfers import Contiguity, RoutedTransfers
 from tutti.topologies.kernels import now
 
 
@@ -96,7 +96,7 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Order:
+class TransferOrder:
     """What the model takes from an order: who follows whom where, in floats.
 
     Parameters
@@ -111,7 +111,7 @@ class Order:
     contiguity: Contiguity
 
     @property
-    def transfers(self) -> Transfers:
+    def transfers(self) -> RoutedTransfers:
         """What is scheduled."""
         return self.timed.transfers
 
@@ -223,12 +223,12 @@ class SchedulingModel:
         By which U exceeds the time of the order.
     """
 
-    order: Order
+    order: TransferOrder
     m: Any
     slack: float
 
     @classmethod
-    def of(cls, order: Order, slack: float) -> SchedulingModel:
+    def of(cls, order: TransferOrder, slack: float) -> SchedulingModel:
         """Return the model of an order."""
         model = cls(order, pyo.ConcreteModel(name="taccl scheduling"), slack)
         model.add_variables()
@@ -342,7 +342,7 @@ def exactly_scheduled(
 
     Where no link may join chunks, the times of an order are the earliest ones, and there is nothing to solve.
     """
-    order = Order(first, contiguity)
+    order = TransferOrder(first, contiguity)
     if not order.follows:
         return first, {}
     begin = now()
@@ -363,7 +363,7 @@ def exactly_scheduled(
     return min(first, found, key=lambda times: times.end), stats
 
 
-def _start(order: Order, m: pyo.ConcreteModel, compiled: CompiledModel) -> Start:
+def _start(order: TransferOrder, m: pyo.ConcreteModel, compiled: CompiledModel) -> Start:
     """Return the values of the order without messages of several chunks."""
     value = {id(m.time): order.timed.end / order.unit}
     value |= {id(size): 1.0 for size in m.size.values()}
@@ -376,7 +376,7 @@ def _start(order: Order, m: pyo.ConcreteModel, compiled: CompiledModel) -> Start
     return Start(np.array([value[id(variable)] for variable in compiled.variables]))
 
 
-def _messages(order: Order, m: pyo.ConcreteModel, result: SolverResult) -> list[tuple[int, ...]]:
+def _messages(order: TransferOrder, m: pyo.ConcreteModel, result: SolverResult) -> list[tuple[int, ...]]:
     """Return the messages of a solution, by their send times."""
     joined = {o for o in m.FOLLOWING if result.is_one(m.joined[o])}
     of: dict[int, list[int]] = {}

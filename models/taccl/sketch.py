@@ -157,7 +157,7 @@ def _read(document: Any, name: str) -> Sketch:
         if not isinstance(table, dict):
             raise InputError(f"{name}: {key} is {table!r}; it must be a table")
         _check_keys(name, key, table)
-    reader = _Reader(name)
+    reader = _SketchReader(name)
     within, between, others = tables.values()
     return Sketch(
         name=name,
@@ -179,7 +179,7 @@ def _check_keys(name: str, table: str, given: Iterable[str]) -> None:
 
 
 @dataclass(frozen=True)
-class _Reader:
+class _SketchReader:
     """Reads values, naming the file and the key where one is wrong."""
 
     name: str

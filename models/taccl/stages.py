@@ -25,7 +25,7 @@ import numpy as np
 
 from tutti.models.taccl.costs import Costs
 from tutti.models.taccl.demand import (
-    Demand,
+    ChunkDemand,
     PathRules,
     demand_of,
     found_symmetry,
@@ -38,7 +38,7 @@ from tutti.models.taccl.ordering import TimedMessages, ordered, timed
 from tutti.models.taccl.routing import Routing, reroute, route
 from tutti.models.taccl.scheduling import exactly_scheduled
 from tutti.models.taccl.solving import SHARES, Deadline, StageLimits, joined
-from tutti.models.taccl.transfers import Transfers
+from tutti.models.taccl.transfers import RoutedTransfers
 from tutti.schedules.collective import Kind
 from tutti.schedules.method import Problem
 from tutti.schedules.reversal import normal_order
@@ -52,7 +52,7 @@ ROUNDING = Fraction(1, 10**9)
 """By how much a solver's time may be below an exact one, relatively."""
 
 
-TransfersOf = Callable[[Demand, BoolArray], Transfers]
+TransfersOf = Callable[[ChunkDemand, BoolArray], RoutedTransfers]
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +120,7 @@ class Planner:
                 best = min(best, self.planned(plain, deadline), key=lambda plan: plan.times.end)
         return best
 
-    def planned(self, demand: Demand, deadline: Deadline) -> TimedRouting:
+    def planned(self, demand: ChunkDemand, deadline: Deadline) -> TimedRouting:
         """Return the best of a routing and, while no order meets its time, of others that take no longer."""
         options = self.options
         until = deadline.share(SHARES.first) if options.reroutes else deadline
@@ -146,12 +146,12 @@ class Planner:
         )
 
 
-def _bound(routing: Routing, transfers: Transfers) -> int:
+def _bound(routing: Routing, transfers: RoutedTransfers) -> int:
     """Return the ticks that a routing takes with orders left open."""
     return math.floor(Fraction(routing.time) * (1 + ROUNDING) / transfers.tick)
 
 
-def demand_for(problem: Problem, options: TacclOptions) -> Demand:
+def demand_for(problem: Problem, options: TacclOptions) -> ChunkDemand:
     """Return the chunks of a problem on the links that the sketch leaves."""
     sketch, where, what = options.read(), problem.topology, problem.collective
     logical = direct_links(where) if sketch is None else sketched_links(where, sketch)
@@ -204,7 +204,7 @@ def _spreading(
     problem: Problem, options: TacclOptions, deadline: Deadline, rng: np.random.Generator
 ) -> tuple[TimedRouting, dict[str, Any]]:
     """Return the plan of what copies, and its stats."""
-    planner = Planner(options, rng, Transfers.spreading)
+    planner = Planner(options, rng, RoutedTransfers.spreading)
     return scheduled(planner.best(problem, planning(problem, options, deadline)), options, deadline)
 
 
@@ -215,8 +215,8 @@ def _reduction(
     topology = problem.topology
     opposite = Problem(transpose(topology), problem.collective.reverse, problem.size)
 
-    def transfers_of(demand: Demand, sent: BoolArray) -> Transfers:
-        return Transfers.reducing(
+    def transfers_of(demand: ChunkDemand, sent: BoolArray) -> RoutedTransfers:
+        return RoutedTransfers.reducing(
             demand, sent, turned(demand.logical, topology), together=options.concurrent_receives
         )
 

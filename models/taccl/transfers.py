@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.models.taccl.demand import Demand
+from tutti.models.taccl.demand import ChunkDemand
 from tutti.models.taccl.logical import LogicalTopology
 from tutti.topologies.exact import BoolArray, common_divisor
 
@@ -65,7 +65,7 @@ class MessageTicks:
 
 
 @dataclass(frozen=True, eq=False)
-class Transfers:
+class RoutedTransfers:
     """The transfers of a routing.
 
     Parameters
@@ -97,14 +97,14 @@ class Transfers:
         return len(self.chunk)
 
     @classmethod
-    def spreading(cls, demand: Demand, sent: BoolArray) -> Transfers:
+    def spreading(cls, demand: ChunkDemand, sent: BoolArray) -> RoutedTransfers:
         """Return the transfers of a routing along which chunks spread."""
         return cls(demand.logical, demand.bytes, *_trees(demand, sent))
 
     @classmethod
     def reducing(
-        cls, demand: Demand, sent: BoolArray, logical: LogicalTopology, *, together: bool
-    ) -> Transfers:
+        cls, demand: ChunkDemand, sent: BoolArray, logical: LogicalTopology, *, together: bool
+    ) -> RoutedTransfers:
         """Return the transfers of the reverse: each the other way, towards the start of its chunk.
 
         Parameters
@@ -119,7 +119,7 @@ class Transfers:
         chunk, link, before = _trees(demand, sent)
         return cls(logical, demand.bytes, chunk, link, _inverted(before), True, together)
 
-    def then(self, spread: Transfers) -> Transfers:
+    def then(self, spread: RoutedTransfers) -> RoutedTransfers:
         """Return these transfers, which reduce, then those that spread the same chunks, on the links of both.
 
         A chunk spreads from the rank where it was reduced once all parts are there.
@@ -136,7 +136,7 @@ class Transfers:
             for earlier, chunk in zip(spread.before, spread.chunk, strict=True)
         ]
         moved = (len(self.logical.links) + link for link in spread.link)
-        return Transfers(
+        return RoutedTransfers(
             logical,
             self.bytes,
             (*self.chunk, *spread.chunk),
@@ -231,7 +231,7 @@ def _inverted(before: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...
 
 
 def _trees(
-    demand: Demand, sent: BoolArray
+    demand: ChunkDemand, sent: BoolArray
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[int, ...], ...]]:
     """Return chunk, link and preceding transfer of each transfer, every tree from its root on."""
     links = demand.logical.links

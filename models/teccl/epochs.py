@@ -36,7 +36,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tutti.models.bounds import Bound, lower_bounds
-from tutti.models.sccl.instance import Instance
+from tutti.models.sccl.instance import ScclInstance
 from tutti.topologies.errors import InputError, Unsupported
 from tutti.topologies.exact import Int64Array
 from tutti.topologies.topology import Topology
@@ -121,7 +121,7 @@ def _through_switches(
 
 
 class Transfer(NamedTuple):
-    """A chunk (a number in `Instance.item`) that starts over a route (in `Epochs.routes`) in an epoch."""
+    """A chunk (a number in `ScclInstance.item`) that starts over a route (in `Epochs.routes`) in an epoch."""
 
     route: int
     chunk: int
@@ -165,7 +165,7 @@ class Epochs:
         If a length is not positive.
     """
 
-    instance: Instance
+    instance: ScclInstance
     size: Fraction
     length: Fraction | str = FASTEST
     backwards: bool = False

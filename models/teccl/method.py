@@ -12,7 +12,7 @@ import numpy as np
 
 from tutti.models.bfb import METHOD as BFB
 from tutti.models.forestcoll import METHOD as FORESTCOLL
-from tutti.models.sccl.instance import Instance, by_copies
+from tutti.models.sccl.instance import ScclInstance, by_copies
 from tutti.models.solvers import Feature, find_backend
 from tutti.models.solvers.options import LEAST_SECONDS
 from tutti.models.teccl.epochs import BEST, FASTEST, SLOWEST, Epochs, finish_of, routes_of
@@ -131,7 +131,7 @@ def teccl(starts: Mapping[str, Method]) -> Method:
 
     def check(problem: Problem, options: TecclOptions) -> None:
         check_start("teccl", options.start, [NO_START, *starts])
-        Instance(problem.topology, problem.collective, options.chunks, "teccl", switches=True)
+        ScclInstance(problem.topology, problem.collective, options.chunks, "teccl", switches=True)
         routes_of(problem.topology)
 
     method = Method(
@@ -208,7 +208,7 @@ class _Task:
         from tutti.models.teccl.search import EpochLimits  # Pyomo is slow to import
 
         options = self.options
-        instance = Instance(problem.topology, problem.collective, options.chunks, "teccl", switches=True)
+        instance = ScclInstance(problem.topology, problem.collective, options.chunks, "teccl", switches=True)
         seconds = float(parse_time(options.time_limit))
         limits = EpochLimits(options.solver, seconds, options.gap, self.seed, options.buffers, options.cuts)
         backwards = problem.topology is not self.problem.topology

@@ -26,16 +26,16 @@ beginning as it arrives, or never; so does a switch that copies. Where U is not 
 stands for it, and n_e for 1. A variable exists only where its chunk can have come, and, where all must be
 over by epoch K, can still be of use.
 
-The objective is the paper's reward (`EpochProgram.add_reward`), or the finish (`EpochProgram.add_finish`),
+The objective is the paper's reward (`TecclProgram.add_reward`), or the finish (`TecclProgram.add_finish`),
 or none.
 
-Not in the paper (`EpochProgram.add_valid_inequalities`): the relaxation does not know what the lower bounds
+Not in the paper (`TecclProgram.add_valid_inequalities`): the relaxation does not know what the lower bounds
 know, as half a chunk may be copied around a ring in it until it is whole. A chunk that some rank outside a
 set S of nodes must have and none there has leaves S at least once::
 
     a_chunk_leaves_what_holds_it[c, S]          Σ_{a in S, b not in S, k} F[(a, b), c, k] ≥ 1
 
-for S the holders of c, and for S the bottleneck cut. And (`EpochProgram.add_finish`) late epochs come first.
+for S the holders of c, and for S the bottleneck cut. And (`TecclProgram.add_finish`) late epochs come first.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class EpochState:
 
 
 @dataclass(frozen=True, eq=False)
-class EpochProgram:
+class TecclProgram:
     """The model of K epochs from a state on.
 
     Parameters

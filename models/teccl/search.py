@@ -39,7 +39,7 @@ from tutti.models.solvers.options import LEAST_SECONDS
 from tutti.models.solvers.outcome import least_whole
 from tutti.models.solvers.registry import VARIABLES_A_SECOND
 from tutti.models.teccl.epochs import Epochs, Transfer, by_epoch, finish_of, needed
-from tutti.models.teccl.program import EpochProgram, EpochState
+from tutti.models.teccl.program import EpochState, TecclProgram
 from tutti.models.teccl.starts import shortest
 from tutti.topologies.errors import NoSchedule
 from tutti.topologies.kernels import now
@@ -85,10 +85,10 @@ class EpochLimits:
         """Return whether a schedule is within the gap of what is proven."""
         return finish - least <= self.gap * finish
 
-    def program(self, epochs: Epochs, horizon: int, state: EpochState | None = None) -> EpochProgram:
+    def program(self, epochs: Epochs, horizon: int, state: EpochState | None = None) -> TecclProgram:
         """Return the program in which all demands are met by an epoch."""
         state = EpochState.start(epochs) if state is None else state
-        return EpochProgram(epochs, state, horizon, buffers=self.buffers, cuts=self.cuts)
+        return TecclProgram(epochs, state, horizon, buffers=self.buffers, cuts=self.cuts)
 
     def options(self, seconds: float, gap: float | None = None) -> Any:
         """Return a back-end's options."""
@@ -105,7 +105,7 @@ class Goal:
     Parameters
     ----------
     closer
-        The most reward, with this term (`EpochProgram.add_reward`); None: not asked for.
+        The most reward, with this term (`TecclProgram.add_reward`); None: not asked for.
     least
         The earliest finish, which is at least this; None: not asked for. Neither: any feasible point.
     start
@@ -116,7 +116,7 @@ class Goal:
     least: int | None = None
     start: list[Transfer] | None = None
 
-    def add_to(self, program: EpochProgram) -> None:
+    def add_to(self, program: TecclProgram) -> None:
         """Add the objective."""
         if self.closer is not None:
             program.add_reward(self.closer)
@@ -261,7 +261,7 @@ def _found(epochs: Epochs, transfers: list[Transfer], proven: int, cost: Effort)
 
 
 def solved(
-    program: EpochProgram, limits: EpochLimits, seconds: float, cost: Effort, goal: Goal = ANY
+    program: TecclProgram, limits: EpochLimits, seconds: float, cost: Effort, goal: Goal = ANY
 ) -> SolverResult:
     """Return the answer to a program.
 
@@ -307,7 +307,7 @@ def _most_transfers(seconds: float) -> int:
     return min(MOST_TRANSFERS, int(max(seconds, 1.0) * VARIABLES_A_SECOND))  # measured: 26,000 on tori
 
 
-def transfers_of(program: EpochProgram, result: SolverResult) -> list[Transfer]:
+def transfers_of(program: TecclProgram, result: SolverResult) -> list[Transfer]:
     """Return what a solution sends, by epoch."""
     sent = program.m.F.items()
     return sorted((Transfer(*place) for place, f in sent if result.is_one(f)), key=by_epoch)
@@ -338,7 +338,7 @@ def by_rounds(epochs: Epochs, limits: EpochLimits, window: int) -> EpochSchedule
     cost, until = Effort(solver=NOT_NEEDED), now() + limits.seconds
     state, passed, sent = EpochState.start(epochs), 0, list[Transfer]()
     while True:
-        program = EpochProgram(epochs, state, 0)
+        program = TecclProgram(epochs, state, 0)
         farthest = max((int(program.earliest[c, n]) for c, n in program.missing), default=0)
         if farthest == 0:
             break
@@ -391,7 +391,7 @@ def _nearer(task: _Round, cost: Effort) -> list[Transfer]:
 
     To be nearer weighs half as much as a whole demand that is met in the round's last epoch.
     """
-    program = EpochProgram(task.epochs, task.state, task.window, whole=False, buffers=task.limits.buffers)
+    program = TecclProgram(task.epochs, task.state, task.window, whole=False, buffers=task.limits.buffers)
     near = replace(task.limits, gap=max(task.limits.gap, 0.02))
     result = solved(program, near, task.seconds, cost, Goal(closer=0.5))
     return [] if result.status is SolutionStatus.NONE else transfers_of(program, result)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tutti.schedules.collective import EVERYONE
 from tutti.schedules.execution.transport import Array, Failure
-from tutti.schedules.programs.layout import Layout, Placement
+from tutti.schedules.programs.layout import BufferItems, BufferLayout
 from tutti.schedules.programs.program import Buffer, Program, table_of
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import NONE
@@ -41,7 +41,7 @@ def elements_of(program: Program, size: int, dtype: str) -> int:
 
 
 @dataclass(frozen=True)
-class Data:
+class RankData:
     """What a rank begins with and must end with.
 
     Parameters
@@ -61,7 +61,7 @@ class Data:
     """
 
     program: Program
-    layout: Layout
+    layout: BufferLayout
     rank: int
     elements: int
     dtype: npt.DTypeLike
@@ -125,7 +125,7 @@ class Data:
             return "no step writes there"
         return "written by " + " and ".join(program.place(number) for number in writers[-2:])
 
-    def _placed(self, placement: Placement) -> list[int]:
+    def _placed(self, placement: BufferItems) -> list[int]:
         return placement.item[placement.begin[self.rank] : placement.begin[self.rank + 1]].tolist()
 
     def _joined(self, data: list[Array]) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tutti.schedules.execution.fifos import ROOM, Fifo, Fifos, fifo_of, name_of
 from tutti.schedules.execution.transport import Array, Patience, Transport
-from tutti.schedules.programs.layout import Layout
+from tutti.schedules.programs.layout import BufferLayout
 from tutti.schedules.programs.program import Op, Program
 from tutti.topologies.exact import NONE
 
@@ -38,7 +38,7 @@ class Ring:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class FifoAccess:
     """What an instruction puts into a FIFO, or takes out: `units` of it, `offset` units into a pass."""
 
     ring: Ring
@@ -47,14 +47,14 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class BoundInstruction:
     """An instruction, with the memory it works on: the rows are units, the columns elements."""
 
     number: int
     reads: tuple[Array, ...]
     writes: Array | None
-    takes: End | None
-    puts: End | None
+    takes: FifoAccess | None
+    puts: FifoAccess | None
     waits: tuple[int, ...]
 
 
@@ -149,7 +149,7 @@ class Executor:
         turn.advance()
         return True
 
-    def _slot(self, end: End, number: int, width: int) -> Array:
+    def _slot(self, end: FifoAccess, number: int, width: int) -> Array:
         """Return the slot of a message in a pass of so many elements a unit."""
         ring = end.ring
         begin = ((self._played + number) % ROOM.depth * ring.units + end.offset) * self.width
@@ -170,7 +170,7 @@ class Executor:
         return f"{place} ({op}) waits for {what}"
 
 
-def _move(step: Step, columns: slice, message: Array | None, slot: Array | None) -> None:
+def _move(step: BoundInstruction, columns: slice, message: Array | None, slot: Array | None) -> None:
     """Move the data of an instruction: copy or add what it takes and reads to where it writes and puts."""
     inputs = [rows[:, columns] for rows in step.reads]
     if message is not None:
@@ -191,7 +191,7 @@ class _Turn:
 
     __slots__ = ("number", "position", "steps")
 
-    def __init__(self, steps: list[Step]) -> None:
+    def __init__(self, steps: list[BoundInstruction]) -> None:
         self.steps, self.position, self.number = steps, 0, 0
 
     def advance(self) -> None:
@@ -209,17 +209,17 @@ class _Loader:
     ) -> None:
         self._program, self._rank, self._rings = program, rank, rings
         self._rows = {owner: memory.reshape(-1, elements) for owner, memory in memories.items()}
-        self._base = Layout.of(program).base
+        self._base = BufferLayout.of(program).base
         self._filled: dict[tuple[Fifo, bool], int] = {}
 
-    def blocks(self) -> list[list[Step]]:
+    def blocks(self) -> list[list[BoundInstruction]]:
         first, last = self._program.first_block[self._rank : self._rank + 2].tolist()
         bounds = self._program.begin[first : last + 1].tolist()
         return [
             [self._step(number) for number in range(begin, end)] for begin, end in itertools.pairwise(bounds)
         ]
 
-    def _step(self, number: int) -> Step:
+    def _step(self, number: int) -> BoundInstruction:
         program = self._program
         op, *row = (int(column[number]) for column in program.code)
         source_buffer, source_offset, target_buffer, target_offset, length, to, origin, channel = row
@@ -239,15 +239,15 @@ class _Loader:
         if kind is Op.REDUCE:
             reads = (writes, *reads)
         waits = program.waits[program.wait_begin[number] : program.wait_begin[number + 1]]
-        return Step(number, reads, writes, takes, puts, tuple(waits.tolist()))
+        return BoundInstruction(number, reads, writes, takes, puts, tuple(waits.tolist()))
 
     def _memory(self, owner: int, buffer: int, offset: int, length: int) -> Array:
         owner = self._rank if owner == NONE else owner
         begin = int(self._base[owner, buffer]) + offset
         return self._rows[owner][begin : begin + length]
 
-    def _end(self, fifo: Fifo, length: int, *, sends: bool) -> End:
+    def _end(self, fifo: Fifo, length: int, *, sends: bool) -> FifoAccess:
         length = 0 if fifo.signals else length
         offset = self._filled.get((fifo, sends), 0)
         self._filled[fifo, sends] = offset + length
-        return End(self._rings[fifo], offset, length)
+        return FifoAccess(self._rings[fifo], offset, length)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from multiprocessing.connection import wait
 from typing import Any
 
-from tutti.schedules.execution.session import Settings, Task, Times, fifo_bytes, play, reaches
+from tutti.schedules.execution.session import RepeatTimes, SessionTask, Settings, fifo_bytes, play, reaches
 from tutti.schedules.execution.shared_memory import Segment, SharedMemory, SharedRings
 from tutti.schedules.execution.transport import Failure, Stalled
-from tutti.topologies.processes import Caller, End, Worker
+from tutti.topologies.processes import CallEnd, Caller, Worker
 
 ENTRY = "tutti.schedules.execution.launch:serve"
 PRELOAD = ("tutti.schedules.execution.launch",)
@@ -27,7 +27,7 @@ class OverSharedMemory:
         What they are to play.
     """
 
-    def __init__(self, tasks: Sequence[Task]) -> None:
+    def __init__(self, tasks: Sequence[SessionTask]) -> None:
         ranks = tasks[0].program.num_ranks
         shared = any(reaches(task.program) for task in tasks)
         memory = [max(task.memory(rank) for task in tasks) for rank in range(ranks)] if shared else []
@@ -43,7 +43,7 @@ class OverSharedMemory:
         self.segment.close()
 
 
-def run(job: OverSharedMemory, tasks: Sequence[Task], settings: Settings) -> list[list[Times]]:
+def run(job: OverSharedMemory, tasks: Sequence[SessionTask], settings: Settings) -> list[list[RepeatTimes]]:
     """Play tasks on processes of this machine; return by rank, then task, what they took.
 
     Parameters
@@ -72,19 +72,19 @@ def run(job: OverSharedMemory, tasks: Sequence[Task], settings: Settings) -> lis
             worker.end()
 
 
-def serve(caller: Caller, setting: tuple[OverSharedMemory, int, tuple[Task, ...], Settings]) -> None:
+def serve(caller: Caller, setting: tuple[OverSharedMemory, int, tuple[SessionTask, ...], Settings]) -> None:
     """Be a rank."""
     job, rank, tasks, settings = setting
 
-    def perform(_: Any) -> list[Times]:
+    def perform(_: Any) -> list[RepeatTimes]:
         return play(rank, tasks, settings, job.connect(rank))
 
     caller.serve(perform)
 
 
-def _collect(workers: Sequence[Worker]) -> list[list[Times]]:
+def _collect(workers: Sequence[Worker]) -> list[list[RepeatTimes]]:
     """Return the answers of all ranks, or raise what went wrong first."""
-    answers: dict[int, list[Times]] = {}
+    answers: dict[int, list[RepeatTimes]] = {}
     stalled: dict[int, Stalled] = {}
     until = None
     rank_of: dict[Any, int] = {worker.pipe: rank for rank, worker in enumerate(workers)}
@@ -100,7 +100,7 @@ def _collect(workers: Sequence[Worker]) -> list[list[Times]]:
                 until = until or time.monotonic() + GRACE
                 del rank_of[pipe]
                 continue
-            if ended is not None and ended.how is End.DEATH:
+            if ended is not None and ended.how is CallEnd.DEATH:
                 raise Failure(f"rank {rank} died: {ended.cause}")
             if ended is not None:
                 answers[rank] = ended.answer

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from tutti.schedules.execution.data import Data
+from tutti.schedules.execution.data import RankData
 from tutti.schedules.execution.fifos import Fifo, fifo_of
-from tutti.schedules.execution.session import Settings, Task, Times
-from tutti.schedules.programs.layout import Layout
+from tutti.schedules.execution.session import RepeatTimes, SessionTask, Settings
+from tutti.schedules.programs.layout import BufferLayout
 from tutti.schedules.programs.program import Buffer, Op, Program
 from tutti.topologies.errors import InputError
 
@@ -150,7 +150,7 @@ class Player:
     ) -> None:
         self._program, self._rank, self._memory = program, rank, memory
         self._elements, self._copy = elements, copy
-        self._base = Layout.of(program).base[rank].tolist()
+        self._base = BufferLayout.of(program).base[rank].tolist()
         self._come: dict[int, Any] = {}
 
     def work(self, now: Round) -> dict[int, Any]:
@@ -188,7 +188,7 @@ class Player:
         return slice(begin, begin + self.size(number))
 
 
-def play(distributed: Any, tasks: Sequence[Task], settings: Settings) -> list[list[Times]]:
+def play(distributed: Any, tasks: Sequence[SessionTask], settings: Settings) -> list[list[RepeatTimes]]:
     """Play tasks on the processes of ``torchrun``; return by rank, then task, what they took.
 
     Raises
@@ -203,12 +203,12 @@ def play(distributed: Any, tasks: Sequence[Task], settings: Settings) -> list[li
     return everyone
 
 
-def _play(distributed: Any, task: Task, settings: Settings) -> Times:
+def _play(distributed: Any, task: SessionTask, settings: Settings) -> RepeatTimes:
     import numpy as np
     import torch
 
     rank, played = distributed.get_rank(), rounds(task.program)
-    data = Data(task.program, task.layout, rank, task.elements, task.dtype, settings.seed)
+    data = RankData(task.program, task.layout, rank, task.elements, task.dtype, settings.seed)
     start = np.full(task.memory(rank) // task.itemsize, 127, dtype=task.dtype)  # no datum is as large
     data.part(start, Buffer.INPUT)[:] = data.input()
     due, seconds = data.output(), []
@@ -224,7 +224,7 @@ def _play(distributed: Any, task: Task, settings: Settings) -> Times:
         torch.cuda.synchronize()
         seconds.append(time.perf_counter() - began)
         data.check(memory.cpu().numpy(), due)
-    return Times(seconds[settings.warmup :], [])
+    return RepeatTimes(seconds[settings.warmup :], [])
 
 
 def _exchange(distributed: Any, player: Player, now: Round, rank: int, program: Program, memory: Any) -> None:

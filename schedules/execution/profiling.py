@@ -16,7 +16,7 @@ from fractions import Fraction
 import numpy as np
 
 from tutti.schedules.collective import collective
-from tutti.schedules.execution.session import Task, Times
+from tutti.schedules.execution.session import RepeatTimes, SessionTask
 from tutti.schedules.programs.program import Address, Buffer, Instruction, Op, Program
 from tutti.schedules.schedule import Routes, Schedule
 from tutti.schedules.simulation.simulate import simulate
@@ -33,10 +33,10 @@ def pairs(ranks: int) -> list[tuple[int, int]]:
     return list(itertools.permutations(range(ranks), 2))
 
 
-def tasks_of(ranks: int, sizes: Sequence[int]) -> list[Task]:
+def tasks_of(ranks: int, sizes: Sequence[int]) -> list[SessionTask]:
     """Return what to play: for each pair and size, messages one after another and at once."""
     return [
-        Task(program, size)
+        SessionTask(program, size)
         for source, target in pairs(ranks)
         for program in (messages(ranks, source, target, at_once=once) for once in (False, True))
         for size in sizes
@@ -61,7 +61,7 @@ def messages(ranks: int, source: int, target: int, *, at_once: bool) -> Program:
     return Program.of(what, 1, blocks, in_place=True, name=f"rank {source} to {target}")
 
 
-def profile(name: str, tasks: Sequence[Task], times: Sequence[Sequence[Times]]) -> Topology:
+def profile(name: str, tasks: Sequence[SessionTask], times: Sequence[Sequence[RepeatTimes]]) -> Topology:
     """Return the network that was measured: a link from each rank to each other.
 
     Parameters
@@ -86,7 +86,7 @@ def profile(name: str, tasks: Sequence[Task], times: Sequence[Sequence[Times]]) 
     return Topology.from_links(name, ranks, links)
 
 
-def _solve(tasks: Sequence[Task], seconds: Sequence[float]) -> tuple[float, float]:
+def _solve(tasks: Sequence[SessionTask], seconds: Sequence[float]) -> tuple[float, float]:
     """Return α and β; α at least 0."""
     half = len(tasks) // 2
     trips = [

@@ -10,17 +10,17 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from tutti.schedules.execution.data import Data, elements_of
+from tutti.schedules.execution.data import RankData, elements_of
 from tutti.schedules.execution.executor import Executor
 from tutti.schedules.execution.fifos import Fifo, Fifos, capacities
 from tutti.schedules.execution.transport import Array, Patience, Transport
-from tutti.schedules.programs.layout import Layout
+from tutti.schedules.programs.layout import BufferLayout
 from tutti.schedules.programs.program import Buffer, Op, Program
 from tutti.topologies.exact import NONE
 
 
 @dataclass(frozen=True)
-class Task:
+class SessionTask:
     """A program at a size.
 
     Parameters
@@ -57,9 +57,9 @@ class Task:
         return Fifos.of(self.program)
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> BufferLayout:
         """Of the program's buffers."""
-        return Layout.of(self.program)
+        return BufferLayout.of(self.program)
 
     @property
     def itemsize(self) -> int:
@@ -91,7 +91,7 @@ class Settings:
     seed: int = 0
 
 
-class Times(NamedTuple):
+class RepeatTimes(NamedTuple):
     """Seconds of each repeat on one rank: of the program, and of a rival on the same buffers (or none)."""
 
     ours: list[float]
@@ -112,14 +112,18 @@ def reaches(program: Program) -> bool:
     return bool((local & ((code.to != NONE) | (code.origin != NONE))).any())
 
 
-def fifo_bytes(tasks: Sequence[Task]) -> dict[Fifo, int]:
+def fifo_bytes(tasks: Sequence[SessionTask]) -> dict[Fifo, int]:
     """Return the bytes that the FIFOs of some tasks need."""
     return capacities([(task.fifos, task.elements, task.itemsize) for task in tasks])
 
 
 def play(
-    rank: int, tasks: Sequence[Task], settings: Settings, transport: Transport, rival: Rival | None = None
-) -> list[Times]:
+    rank: int,
+    tasks: Sequence[SessionTask],
+    settings: Settings,
+    transport: Transport,
+    rival: Rival | None = None,
+) -> list[RepeatTimes]:
     """Be a rank, and return what each task took.
 
     Raises
@@ -134,13 +138,13 @@ def play(
 
 def _play(
     rank: int,
-    task: Task,
+    task: SessionTask,
     settings: Settings,
     transport: Transport,
     rival: Rival | None,
     patience: Patience,
     shared: list[Array] | None,
-) -> Times:
+) -> RepeatTimes:
     owners = range(task.program.num_ranks) if shared is not None else [rank]
     memories = {
         owner: (np.empty(task.memory(owner), np.uint8) if shared is None else shared[owner])[
@@ -149,7 +153,7 @@ def _play(
         for owner in owners
     }
     executor = Executor(task.program, task.fifos, rank, task.elements, memories, transport)
-    data = Data(task.program, task.layout, rank, task.elements, task.dtype, settings.seed)
+    data = RankData(task.program, task.layout, rank, task.elements, task.dtype, settings.seed)
     source, due, memory = data.input(), data.output(), memories[rank]
     target = data.part(memory, Buffer.OUTPUT)
 
@@ -171,4 +175,4 @@ def _play(
 
     ours = timed(lambda: executor.run(patience), begin)
     other = None if rival is None else rival.play(task.program, source.copy(), target)
-    return Times(ours, [] if other is None else timed(other, begin))
+    return RepeatTimes(ours, [] if other is None else timed(other, begin))

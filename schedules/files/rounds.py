@@ -42,7 +42,7 @@ Cells = npt.NDArray[np.unsignedinteger[Any]]
 
 
 @dataclass(frozen=True)
-class Part:
+class Playback:
     """How the array is played: from last to first, reducing; each link in the opposite direction."""
 
     reverse: bool
@@ -50,9 +50,9 @@ class Part:
 
 
 PARTS = {
-    Kind.ALLGATHER: (Part(False, False),),
-    Kind.REDUCE_SCATTER: (Part(True, False),),
-    Kind.ALLREDUCE: (Part(True, True), Part(False, False)),
+    Kind.ALLGATHER: (Playback(False, False),),
+    Kind.REDUCE_SCATTER: (Playback(True, False),),
+    Kind.ALLREDUCE: (Playback(True, True), Playback(False, False)),
 }
 """A reduce-scatter's array is an allgather's on the transposed network, others' on the network itself."""
 
@@ -99,7 +99,7 @@ class RoundTable:
         return Clock.STEP
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[Playback, ...]:
         """How the array is played, one after the other."""
         return parts_of(self.collective)
 
@@ -155,7 +155,7 @@ class RoundTable:
         high = max(1, CELLS // max(1, self.cells.shape[1]))
         return [(begin, min(begin + high, self.rounds)) for begin in range(0, max(1, self.rounds), high)]
 
-    def _block(self, part: Part, span: tuple[int, int], step: int) -> Schedule:
+    def _block(self, part: Playback, span: tuple[int, int], step: int) -> Schedule:
         cells = np.asarray(self.cells[span[0] : span[1]])
         if part.reverse:
             cells = cells[::-1]
@@ -191,7 +191,7 @@ def _write_rows(
                 row += 1
 
 
-def parts_of(what: Collective) -> tuple[Part, ...]:
+def parts_of(what: Collective) -> tuple[Playback, ...]:
     """Return how an allgather's array is played as a collective.
 
     Raises

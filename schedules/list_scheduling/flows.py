@@ -21,9 +21,9 @@ import numpy as np
 
 from tutti.schedules.collective import Kind
 from tutti.schedules.cost import congestion
-from tutti.schedules.list_scheduling.kernel import Limits, Sending, send
+from tutti.schedules.list_scheduling.kernel import DurationLimits, Sending, send
 from tutti.schedules.list_scheduling.piece_counts import improved
-from tutti.schedules.list_scheduling.pieces import Cut, First, edges_of, timed_routes
+from tutti.schedules.list_scheduling.pieces import CutFlow, First, edges_of, timed_routes
 from tutti.schedules.reversal import reverse
 from tutti.schedules.schedule import Clock, Routes, Schedule
 from tutti.topologies.errors import Unsupported
@@ -31,7 +31,7 @@ from tutti.topologies.exact import FloatArray
 from tutti.topologies.kernels import now
 
 
-class Tuning(NamedTuple):
+class FlowRuleTuning(NamedTuple):
     """Which flows are listed, and how long rules are tried."""
 
     most_cells: int
@@ -52,7 +52,7 @@ class Tuning(NamedTuple):
     """Nothing more is tried within this factor of the bound by the congestion."""
 
 
-TUNING = Tuning(
+TUNING = FlowRuleTuning(
     most_cells=2**24,
     most_transfers=2**18,
     rounds=6,
@@ -165,7 +165,7 @@ def list_schedule(
     return context.schedule(rules, _nudged(context, rules, until))
 
 
-class _Tried(NamedTuple):
+class _TriedRules(NamedTuple):
     """Rules, and how long the list schedule takes by them."""
 
     rules: Rules
@@ -181,20 +181,20 @@ class _Context:
         self.routes = timed_routes(flow)
         self.bound = float(congestion(flow) * size)
         self.least = math.sqrt(self.bound * float(flow.topology.alpha.floats.max()))
-        self._cuts: dict[int, Cut] = {}
-        self._tried: dict[Rules, _Tried] = {}
+        self._cuts: dict[int, CutFlow] = {}
+        self._tried: dict[Rules, _TriedRules] = {}
 
-    def cut(self, pieces: int) -> Cut:
+    def cut(self, pieces: int) -> CutFlow:
         """Return the flow in about so many pieces of M."""
         if pieces not in self._cuts:
-            self._cuts[pieces] = Cut.of(self.flow, self.edges, self.size, pieces)
+            self._cuts[pieces] = CutFlow.of(self.flow, self.edges, self.size, pieces)
         return self._cuts[pieces]
 
     def sent(self, rules: Rules, nudge: FloatArray | None = None) -> tuple[Sending, float]:
         """Return the messages, and when all is done; `nudge`, shape (edges,), is added to the priorities."""
         cut = self.cut(rules.pieces)
         least, weight = rules.least * self.least, float(rules.weight)
-        limits = Limits(self.bound, rules.share, least, weight, rules.filling, cut.hops)
+        limits = DurationLimits(self.bound, rules.share, least, weight, rules.filling, cut.hops)
         priority = cut.priority(rules.first)
         if nudge is not None:
             priority += np.repeat(nudge, np.diff(cut.first))
@@ -205,10 +205,10 @@ class _Context:
         """Return the list schedule by some rules."""
         return self.cut(rules.pieces).scheduled(*self.sent(rules, nudge))
 
-    def tried(self, rules: Rules) -> _Tried:
+    def tried(self, rules: Rules) -> _TriedRules:
         """Return the rules with the time that they lead to."""
         if rules not in self._tried:
-            self._tried[rules] = _Tried(rules, self.sent(rules)[1])
+            self._tried[rules] = _TriedRules(rules, self.sent(rules)[1])
         return self._tried[rules]
 
     def guess(self) -> int:

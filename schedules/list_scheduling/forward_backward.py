@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from tutti.schedules.list_scheduling.kernel import TimedRoutes, Transfers, send
+from tutti.schedules.list_scheduling.kernel import ListScheduleTransfers, TimedRoutes, send
 from tutti.topologies.exact import INT64_MAX, Int64Array
 
 
 def forward_backward(
-    transfers: Transfers,
+    transfers: ListScheduleTransfers,
     routes: TimedRoutes,
     priority: Int64Array,
     passes: int,
@@ -47,7 +47,7 @@ def forward_backward(
 
     >>> route, need = np.array([0, 0, 1, 1], np.int32), np.array([0, 0, 1, 1], np.int32)
     >>> first, follower = np.array([0, 1, 2, 2, 2]), np.array([2, 3], np.int32)
-    >>> transfers = Transfers(route, need, first, follower, np.full(4, 3))
+    >>> transfers = ListScheduleTransfers(route, need, first, follower, np.full(4, 3))
     >>> forward_backward(transfers, TimedRoutes.single_links(2), np.zeros(4, np.int64), 1)
     array([0, 3, 3, 6])
     """

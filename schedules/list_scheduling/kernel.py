@@ -25,7 +25,7 @@ Amounts = npt.NDArray[Any]
 """int64 (ticks, units) or float64 (bytes, seconds), throughout one call."""
 
 
-class Transfers(NamedTuple):
+class ListScheduleTransfers(NamedTuple):
     """What is to be moved, and what waits for what.
 
     Parameters
@@ -48,10 +48,10 @@ class Transfers(NamedTuple):
     amount: Amounts
 
     @property
-    def reversed(self) -> Transfers:
+    def reversed(self) -> ListScheduleTransfers:
         """The same transfers with time running backwards: what waited is waited for."""
         need, first, follower = _transposed(self.first, self.follower)
-        return Transfers(self.route, need, first, follower, self.amount)
+        return ListScheduleTransfers(self.route, need, first, follower, self.amount)
 
 
 class TimedRoutes(NamedTuple):
@@ -83,7 +83,7 @@ class TimedRoutes(NamedTuple):
         return cls(offsets, link.astype(np.int32), *costs, offsets, link)
 
 
-class Limits(NamedTuple):
+class DurationLimits(NamedTuple):
     """How long messages may last: a share of the time passed, or of the time left, whichever is shorter.
 
     Parameters
@@ -133,7 +133,11 @@ class Listed(NamedTuple):
 
 @kernel
 def send(  # noqa: C901 (its parts as functions, called for each transfer, made it half as slow again)
-    transfers: Transfers, routes: TimedRoutes, priority: Amounts, room: int = 0, limits: Limits | None = None
+    transfers: ListScheduleTransfers,
+    routes: TimedRoutes,
+    priority: Amounts,
+    room: int = 0,
+    limits: DurationLimits | None = None,
 ) -> Listed:
     """Return the list schedule; transfers that wait for each other in a circle are never sent.
 
@@ -329,7 +333,7 @@ def _fill_within(
     priority: Amounts,
     now: Any,
     slowest: Any,
-    limits: Limits,
+    limits: DurationLimits,
     sent: Int32Array,
     last: int,
 ) -> tuple[Any, int]:
@@ -367,7 +371,11 @@ def _transposed(first: Int64Array, follower: Int32Array) -> tuple[Int32Array, In
 
 @kernel
 def earliest_starts(
-    transfers: Transfers, sending: Sending, offsets: Int64Array, links: Int32Array, durations: Durations
+    transfers: ListScheduleTransfers,
+    sending: Sending,
+    offsets: Int64Array,
+    links: Int32Array,
+    durations: Durations,
 ) -> Int64Array:
     """Return when each message starts, in ticks, if all go in order, as early as their data and links allow.
 

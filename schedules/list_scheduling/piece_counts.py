@@ -19,7 +19,7 @@ from tutti.schedules.simulation.simulate import SimulationOptions, simulate
 from tutti.topologies.exact import Int64Array, offsets_of
 
 
-class Timed(Protocol):
+class TimedSchedule(Protocol):
     """A schedule that takes some time."""
 
     @property
@@ -28,7 +28,7 @@ class Timed(Protocol):
 
 
 Candidate = TypeVar("Candidate")
-Found = TypeVar("Found", bound=Timed)
+Found = TypeVar("Found", bound=TimedSchedule)
 
 
 def improved(

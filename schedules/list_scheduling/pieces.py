@@ -11,7 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from tutti.schedules.cost import congestion
-from tutti.schedules.list_scheduling.kernel import Sending, TimedRoutes, Transfers, earliest_starts
+from tutti.schedules.list_scheduling.kernel import (
+    ListScheduleTransfers,
+    Sending,
+    TimedRoutes,
+    earliest_starts,
+)
 from tutti.schedules.message_durations import Messages, transfer_ticks
 from tutti.schedules.schedule import Chunks, Clock, Schedule
 from tutti.topologies.exact import INT64_MAX, BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
@@ -34,7 +39,7 @@ class First(IntEnum):
     """The first of all chunks, then the second; of these those that must be sent on most often."""
 
 
-class Edges(NamedTuple):
+class FlowEdges(NamedTuple):
     """What a flow moves, chunk by chunk, in table order, and who waits for it.
 
     Parameters
@@ -57,7 +62,7 @@ class Edges(NamedTuple):
     hops: Int64Array
 
 
-def edges_of(flow: Schedule) -> Edges:
+def edges_of(flow: Schedule) -> FlowEdges:
     """Return the edges of a flow schedule."""
     count = np.ones(len(flow), dtype=np.int64) if flow.count is None else flow.count.astype(np.int64)
     row = np.repeat(np.arange(len(flow)), count)
@@ -65,7 +70,7 @@ def edges_of(flow: Schedule) -> Edges:
     cells = [flow.route_source[flow.route], flow.route_target[flow.route]]
     source, target = (cell[row].astype(np.int64) * len(flow.chunks) + chunk for cell in cells)
     need, after, follower = _followers(source, target, flow.topology.num_nodes * len(flow.chunks))
-    return Edges(row, chunk, need, after, follower, _hops(after, follower))
+    return FlowEdges(row, chunk, need, after, follower, _hops(after, follower))
 
 
 @kernel
@@ -108,16 +113,16 @@ def _hops(after: Int64Array, follower: Int64Array) -> Int64Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Cut:
+class CutFlow:
     """A flow in pieces: chunk c in `parts[c]` equal ones, a power of two each, for M = `size` bytes."""
 
     flow: Schedule
-    edges: Edges
+    edges: FlowEdges
     parts: Int64Array
     size: Fraction
 
     @classmethod
-    def of(cls, flow: Schedule, edges: Edges, size: Fraction, pieces: int) -> Cut:
+    def of(cls, flow: Schedule, edges: FlowEdges, size: Fraction, pieces: int) -> CutFlow:
         """Return the flow cut into about so many pieces of M."""
         share = flow.chunks.size / float(flow.chunks.denominator)
         power = np.rint(np.log2(np.maximum(share * pieces, 1))).astype(np.int64)
@@ -135,12 +140,12 @@ class Cut:
         return np.repeat(self.edges.hops, np.diff(self.first))
 
     @cached_property
-    def transfers(self) -> Transfers:
+    def transfers(self) -> ListScheduleTransfers:
         """What is to be moved: one transfer for each piece of each edge, amounts in bytes."""
         edges, chunks, pieces = self.edges, self.flow.chunks, np.diff(self.first)
         amount = chunks.size / self.parts * float(self.size / chunks.denominator)
         first, follower = _piece_by_piece(self.first, edges.after, edges.follower)
-        return Transfers(
+        return ListScheduleTransfers(
             np.repeat(self.flow.route[edges.row].astype(np.int32), pieces),
             np.repeat(edges.need, pieces).astype(np.int32),
             first,
@@ -223,7 +228,7 @@ def in_messages(flow: Schedule, turn: Int64Array, size: Fraction) -> Schedule:
     new = np.ones(len(route), dtype=bool)
     new[1:] = (np.diff(turn[edges.row]) != 0) | (np.diff(route) != 0)
     sending = Sending(np.append(np.flatnonzero(new), len(route)), np.arange(len(route), dtype=np.int32))
-    cut = Cut(flow, edges, np.ones(len(flow.chunks), dtype=np.int64), size)
+    cut = CutFlow(flow, edges, np.ones(len(flow.chunks), dtype=np.int64), size)
     longest = max(float(congestion(flow) * size), float(flow.topology.alpha.floats.max()))
     return cut.scheduled(sending, longest)
 

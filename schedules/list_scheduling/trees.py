@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.schedules.list_scheduling.kernel import Amounts, Transfers
+from tutti.schedules.list_scheduling.kernel import Amounts, ListScheduleTransfers
 from tutti.topologies.exact import Int32Array, Int64Array
 from tutti.topologies.kernels import kernel
 
@@ -36,7 +36,9 @@ class TreePairs(NamedTuple):
     root: Int32Array
 
 
-def tree_transfers(trees: TreePairs, pair: Int64Array, amount: Amounts, *, by_direction: bool) -> Transfers:
+def tree_transfers(
+    trees: TreePairs, pair: Int64Array, amount: Amounts, *, by_direction: bool
+) -> ListScheduleTransfers:
     """Return the transfers of pieces.
 
     Parameters
@@ -54,7 +56,7 @@ def tree_transfers(trees: TreePairs, pair: Int64Array, amount: Amounts, *, by_di
     pieces, ranks = len(pair), trees.up.shape[1]
     steps = (ranks, pieces * ranks) if by_direction else (2 * ranks, ranks)
     route, need, first, follower = _tree_transfers(trees, pair, steps[0], steps[1])
-    return Transfers(route, need, first, follower, amount.reshape(-1))
+    return ListScheduleTransfers(route, need, first, follower, amount.reshape(-1))
 
 
 @kernel

@@ -8,8 +8,8 @@ from tutti.schedules.fingerprints import EMPTY
 from tutti.schedules.programs.machine import (
     UNEQUAL,
     Ending,
-    Machine,
     Memory,
+    ProgramArrays,
     State,
     awaited,
     matches,
@@ -24,7 +24,7 @@ class ProgramError(TuttiError):
     """A program does not do what it should; the text is one line."""
 
 
-def stopped(program: Program, machine: Machine, state: State, ending: Ending) -> ProgramError:
+def stopped(program: Program, machine: ProgramArrays, state: State, ending: Ending) -> ProgramError:
     """Return the error for a run that ended at an instruction that can't be right."""
     step, at = ending.instruction, program.place(ending.instruction)
     if ending.reason == UNEQUAL:
@@ -38,7 +38,7 @@ def stopped(program: Program, machine: Machine, state: State, ending: Ending) ->
 
 
 def deadlock(
-    program: Program, machine: Machine, state: State, depth: int, enough: int | None
+    program: Program, machine: ProgramArrays, state: State, depth: int, enough: int | None
 ) -> ProgramError:
     """Return the error for a run that is stuck; `enough` is the depth of FIFOs at which it would not be.
 
@@ -61,7 +61,7 @@ def too_shallow(program: Program, step: int, depth: int, enough: int) -> Program
     )
 
 
-def left_over(program: Program, machine: Machine, state: State) -> ProgramError | None:
+def left_over(program: Program, machine: ProgramArrays, state: State) -> ProgramError | None:
     """Return the error for the first message (or signal) that nobody has taken at the end."""
     full = state.num_sent > state.num_taken
     if not full.any():
@@ -75,7 +75,7 @@ def left_over(program: Program, machine: Machine, state: State) -> ProgramError 
 def wrong_output(
     program: Program,
     memory: Memory,
-    machine: Machine,
+    machine: ProgramArrays,
     state: State,
     order: Int32Array,
     where: tuple[int, int],
@@ -102,7 +102,7 @@ def wrong_output(
     return ProgramError(f"{name} {' and '.join(faults)}{last}")
 
 
-def race(program: Program, machine: Machine, earlier: int, later: int) -> ProgramError:
+def race(program: Program, machine: ProgramArrays, earlier: int, later: int) -> ProgramError:
     """Return the error for two instructions in no order that access one cell, or one end of a connection."""
     accesses = [
         (reads, writes, first, second)
@@ -125,7 +125,7 @@ def race(program: Program, machine: Machine, earlier: int, later: int) -> Progra
     return ProgramError(f"{program.place(later)} {what} {side} and {other}, in no certain order")
 
 
-def overlap(program: Program, machine: Machine) -> ProgramError | None:
+def overlap(program: Program, machine: ProgramArrays) -> ProgramError | None:
     """Return the error for the first instruction that writes over a part of what it reads."""
     apart = np.abs(machine.source - machine.target)
     both = (machine.source >= 0) & (machine.target >= 0)
@@ -135,7 +135,9 @@ def overlap(program: Program, machine: Machine) -> ProgramError | None:
     return ProgramError(f"{program.place(int(np.argmax(shifted)))} writes over a part of what it reads")
 
 
-def _awaits(program: Program, machine: Machine, state: State, step: int, event: int) -> tuple[bool, str]:
+def _awaits(
+    program: Program, machine: ProgramArrays, state: State, step: int, event: int
+) -> tuple[bool, str]:
     """Return whether what a step awaits can't come whatever the others do, and what it is."""
     count, connections = len(machine.block), len(machine.signals)
     if event < count:
@@ -171,7 +173,7 @@ def _side(program: Program, step: int, of_source: bool, unit: int) -> str:
     return f"{Buffer(buffer).name.lower()} {offset + unit}" + (f" of rank {side}" if remote else "")
 
 
-def _writers(machine: Machine, order: Int32Array, cell: int) -> Int32Array:
+def _writers(machine: ProgramArrays, order: Int32Array, cell: int) -> Int32Array:
     """Return who wrote a cell, in the order of a run."""
     begin = machine.target[order]
     return order[(begin >= 0) & (begin <= cell) & (cell < begin + machine.length[order])]

@@ -24,7 +24,7 @@ from tutti.topologies.errors import InputError, suggestion
 
 
 @dataclass(frozen=True)
-class Format:
+class ProgramFormat:
     """A format of files that others load.
 
     Parameters
@@ -113,36 +113,36 @@ class Format:
             raise InputError(f"programs of format '{self.name}' aren't made schedules; imported are: {able}")
 
 
-FORMATS: Mapping[str, Format] = {
+FORMATS: Mapping[str, ProgramFormat] = {
     form.name: form
     for form in (
-        Format(
+        ProgramFormat(
             "msccl",
             "MSCCL XML, for MSCCL and RCCL",
             "tutti.schedules.programs.msccl.files",
             imported=True,
             suffix=".xml",
         ),
-        Format(
+        ProgramFormat(
             "mscclpp", "execution plans of MSCCL++", "tutti.schedules.programs.mscclpp.files", suffix=".json"
         ),
-        Format(
+        ProgramFormat(
             "chakra",
             "Chakra traces, for ASTRA-sim's custom collectives",
             "tutti.schedules.programs.chakra.files",
         ),
-        Format("goal", "GOAL, for LogGOPSim and ATLAHS", "tutti.schedules.programs.goal"),
-        Format("nccl-graph", "NCCL's graph file, of rings", "tutti.schedules.programs.nccl_graph"),
-        Format(
+        ProgramFormat("goal", "GOAL, for LogGOPSim and ATLAHS", "tutti.schedules.programs.goal"),
+        ProgramFormat("nccl-graph", "NCCL's graph file, of rings", "tutti.schedules.programs.nccl_graph"),
+        ProgramFormat(
             "graphml", "the network and its loads, for Gephi and networkx", "tutti.schedules.programs.graphml"
         ),
-        Format("csv", "the schedule as CSV, for spreadsheets", "tutti.schedules.programs.csv_format"),
-        Format("listing", "what each rank does, for people", "tutti.schedules.programs.listing"),
+        ProgramFormat("csv", "the schedule as CSV, for spreadsheets", "tutti.schedules.programs.csv_format"),
+        ProgramFormat("listing", "what each rank does, for people", "tutti.schedules.programs.listing"),
     )
 }
 
 
-def find_format(name: str) -> Format:
+def find_format(name: str) -> ProgramFormat:
     """Return the format of that name.
 
     Raises

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 from tutti.schedules.files.schedule_file import write_text
 from tutti.schedules.programs.moves import ways
 from tutti.schedules.programs.rounding import rounded
-from tutti.schedules.programs.tasks import Action, Task, Tasks, tasks_of, unit_bytes
+from tutti.schedules.programs.tasks import Action, RankTask, Tasks, tasks_of, unit_bytes
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import InputError
 from tutti.topologies.options import Options
@@ -92,7 +92,7 @@ class _Nics:
             for nic, link in enumerate(into, len(out)):
                 self.entering[link] = nic
 
-    def of(self, rank: int, task: Task) -> int:
+    def of(self, rank: int, task: RankTask) -> int:
         """Return the interface that a rank sends from or receives at."""
         if task.action is Action.SEND:
             return self.leaving[self.ways[rank, task.peer, task.path][0]]

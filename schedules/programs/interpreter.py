@@ -20,8 +20,8 @@ from tutti.schedules.programs.machine import (
     DEADLOCK,
     FINE,
     Ending,
-    Machine,
     Memory,
+    ProgramArrays,
     State,
     awaited,
     execute,
@@ -37,7 +37,7 @@ from tutti.topologies.errors import InputError
 from tutti.topologies.exact import NONE, Int32Array, Int64Array, offsets_of
 
 
-class Limits(NamedTuple):
+class InterpreterLimits(NamedTuple):
     """What is judged, and how thoroughly."""
 
     clocks: int
@@ -50,7 +50,7 @@ class Limits(NamedTuple):
     """Units in all messages of a program that is cut into units: about a gigabyte."""
 
 
-LIMITS = Limits(clocks=2 * 10**10, states=100_000, state_bytes=2**30, parts=2**24)
+LIMITS = InterpreterLimits(clocks=2 * 10**10, states=100_000, state_bytes=2**30, parts=2**24)
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def judge(
     """
     if interleavings < 1:
         raise InputError(f"interleavings {interleavings}: at least 1")
-    trial = _Trial(program, depth)
+    trial = _ProgramRun(program, depth)
     state, order = trial.run()
     checked = races is not False and trial.no_race(state, order, full=full, whatever_it_takes=races is True)
     for number in range(interleavings - 1):
@@ -125,7 +125,7 @@ def run_once(program: Program, *, depth: int | None = None, seed: int | None = N
     ProgramError, InputError
         As `judge`.
     """
-    _Trial(program, depth).run(seed)
+    _ProgramRun(program, depth).run(seed)
 
 
 def check_depth(program: Program, depth: int) -> int:
@@ -175,7 +175,7 @@ def all_interleavings(
     InputError
         As `Program.check`; and if there are more than `most_states` states.
     """
-    trial = _Trial(program, depth)
+    trial = _ProgramRun(program, depth)
     units = int(trial.memory.start[-1] + trial.machine.payload[-1])
     most_states = min(most_states, LIMITS.state_bytes // (8 * units + 1))
     too_many = InputError(f"{program.name}: more than {most_states} states, too many to try them all")
@@ -201,7 +201,7 @@ def all_interleavings(
     return frozenset(found)
 
 
-class _Trial:
+class _ProgramRun:
     """A program on the machine, with FIFOs of some depth."""
 
     def __init__(self, program: Program, depth: int | None) -> None:
@@ -287,7 +287,7 @@ def _key(state: State) -> bytes:
     return b"".join(column.tobytes() for column in state)
 
 
-def _least_depth(machine: Machine) -> int | None:
+def _least_depth(machine: ProgramArrays) -> int | None:
     """Return the least depth of FIFOs without a deadlock, 0 if nothing is sent; None if each has one."""
 
     def ends(depth: int) -> bool:

@@ -43,7 +43,7 @@ class HasBuffers(Protocol):
         """Units of scratch, by rank."""
 
 
-class Placement(NamedTuple):
+class BufferItems(NamedTuple):
     """The items in a buffer of each rank, in CSR form.
 
     Parameters
@@ -62,7 +62,7 @@ class Placement(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class BufferLayout:
     """The buffers of each rank, in units of M / C.
 
     Parameters
@@ -83,12 +83,14 @@ class Layout:
     in_place: bool
 
     @classmethod
-    def of(cls, program: HasBuffers) -> Layout:
+    def of(cls, program: HasBuffers) -> BufferLayout:
         """Return the layout of a program's buffers."""
         return cls.build(program.collective, program.units, program.scratch, in_place=program.in_place)
 
     @classmethod
-    def build(cls, collective: Collective, units: int, scratch: Int32Array, *, in_place: bool) -> Layout:
+    def build(
+        cls, collective: Collective, units: int, scratch: Int32Array, *, in_place: bool
+    ) -> BufferLayout:
         """Return the layout of buffers in which M is so many units.
 
         Raises
@@ -99,12 +101,12 @@ class Layout:
         return cls(collective, item_units(collective, units), scratch, in_place)
 
     @cached_property
-    def input(self) -> Placement:
+    def input(self) -> BufferItems:
         """What stands in the input at the start."""
         return self._placement(self.collective.items.start)
 
     @cached_property
-    def output(self) -> Placement:
+    def output(self) -> BufferItems:
         """What must stand in the output at the end."""
         return self._placement(self.collective.items.end)
 
@@ -147,7 +149,7 @@ class Layout:
         """int64, shape (ranks,): units of a rank's whole memory."""
         return (self.base + self.sizes).max(axis=1)
 
-    def _placement(self, side: Int32Array) -> Placement:
+    def _placement(self, side: Int32Array) -> BufferItems:
         """Return where the items stand that start (end) at the ranks of `side`."""
         items, members = self.collective.items, self.collective.members
         of_group = [np.array(group, dtype=np.int32) for group in members]
@@ -162,7 +164,7 @@ class Layout:
         rank, item = rank[order], item[order]
         begin = np.searchsorted(rank, np.arange(self.collective.num_ranks + 1)).astype(np.int64)
         total = offsets_of(self.length[item])
-        return Placement(begin, item, total[:-1] - np.repeat(total[begin[:-1]], np.diff(begin)))
+        return BufferItems(begin, item, total[:-1] - np.repeat(total[begin[:-1]], np.diff(begin)))
 
 
 def item_units(collective: Collective, units: int) -> Int64Array:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from tutti.schedules.files.schedule_file import write_text
-from tutti.schedules.programs.layout import Layout
+from tutti.schedules.programs.layout import BufferLayout
 from tutti.schedules.programs.lowering import LoweringOptions
 from tutti.schedules.programs.program import Address, Buffer, Instruction, Op, Program
 from tutti.schedules.programs.serial import serial_order
@@ -68,7 +68,7 @@ def to_listing(program: Program, rank: int | None = None) -> str:
 
 def _lines(program: Program, ranks: range | tuple[int, ...]) -> Iterator[str]:
     order = serial_order(program)
-    own, sizes = program.rank[program.block_of], Layout.of(program).sizes
+    own, sizes = program.rank[program.block_of], BufferLayout.of(program).sizes
     yield f"{program.name}: M is {program.units} units{', in place' if program.in_place else ''}"
     for rank in ranks:
         buffers = zip(Buffer, sizes[rank].tolist(), strict=True)

@@ -16,7 +16,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from tutti.schedules.programs.moves import MOST_UNITS, Moves, moves_of
-from tutti.schedules.programs.ordering import Flow, Listing, Waits, in_order, needed, waits
+from tutti.schedules.programs.ordering import InstructionGraph, Listing, Waits, in_order, needed, waits
 from tutti.schedules.programs.program import Buffer, Code, Op, Program
 from tutti.schedules.programs.rounding import GRAIN, rounded
 from tutti.schedules.schedule import Schedule
@@ -26,7 +26,7 @@ from tutti.topologies.options import Options, Whole
 from tutti.topologies.units import parse_size
 
 
-class Tuning(NamedTuple):
+class LoweringTuning(NamedTuple):
     """How an order of instructions is looked for."""
 
     depths: tuple[int, ...]
@@ -40,7 +40,7 @@ class Tuning(NamedTuple):
     """Steps times blocks of a rank up to which waits are reduced by what is known of all its blocks."""
 
 
-TUNING = Tuning(depths=(2, 8), rounds=5, size=64 * 10**6, most_entries=2**26)
+TUNING = LoweringTuning(depths=(2, 8), rounds=5, size=64 * 10**6, most_entries=2**26)
 
 
 class TooShallow(InputError):
@@ -48,7 +48,7 @@ class TooShallow(InputError):
 
 
 @dataclass(frozen=True)
-class Limits:
+class FormatLimits:
     """What a format allows.
 
     Parameters
@@ -96,7 +96,7 @@ class LoweringOptions(Options):
     size: str = "64MB"
     name: str | None = None
 
-    def lower(self, schedule: Schedule, limits: Limits = Limits()) -> Program:
+    def lower(self, schedule: Schedule, limits: FormatLimits = FormatLimits()) -> Program:
         """Return the program of a verified schedule, as the function `lower`."""
         return lower(
             schedule,
@@ -114,7 +114,7 @@ def lower(
     *,
     in_place: bool = False,
     instances: int = 1,
-    limits: Limits = Limits(),
+    limits: FormatLimits = FormatLimits(),
     grain: int = GRAIN,
     size: Fraction | int = TUNING.size,
     name: str | None = None,
@@ -226,7 +226,7 @@ class _Fifos(NamedTuple):
 
 def _ordered(
     moves: Moves, waiting: Waits, fifos: _Fifos, fused: Int64Array, depth: int | None
-) -> tuple[tuple[Flow, Int64Array] | None, BoolArray]:
+) -> tuple[tuple[InstructionGraph, Int64Array] | None, BoolArray]:
     """Return how instructions are fused and an order of them, or None and which FIFOs are full.
 
     Instructions are fused if that leaves an order. The orders that are tried follow the simulated times or
@@ -298,7 +298,7 @@ def _joined(moves: Moves, waiting: Waits, fifos: _Fifos) -> tuple[Int64Array, In
     return into, onto, fused
 
 
-def _flow(moves: Moves, fifos: _Fifos, same: Int64Array) -> Flow:
+def _flow(moves: Moves, fifos: _Fifos, same: Int64Array) -> InstructionGraph:
     """Return how instructions hang together: a fused sending is done by its receiving."""
     nodes = 2 * len(moves)
     sends, fifo = (np.full(nodes, NONE, dtype=np.int64) for _ in range(2))
@@ -309,7 +309,7 @@ def _flow(moves: Moves, fifos: _Fifos, same: Int64Array) -> Flow:
     same = same.copy()
     copies = np.flatnonzero(fifos.of == NONE)
     same[2 * copies + 1] = 2 * copies
-    return Flow(same, sends, fifo)
+    return InstructionGraph(same, sends, fifo)
 
 
 class _Blocks(NamedTuple):
@@ -368,7 +368,13 @@ def _blocks(moves: Moves, fifos: _Fifos, joined: tuple[Int64Array, Int64Array], 
 
 
 def _assemble(
-    moves: Moves, waiting: Waits, fifos: _Fifos, flow: Flow, order: Int64Array, blocks: _Blocks, name: str
+    moves: Moves,
+    waiting: Waits,
+    fifos: _Fifos,
+    flow: InstructionGraph,
+    order: Int64Array,
+    blocks: _Blocks,
+    name: str,
 ) -> Program:
     """Write the instructions down, block by block in this order."""
     move = order // 2

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tutti.schedules.fingerprints import EMPTY, UInt64Array, mix, plus, word_of
-from tutti.schedules.programs.layout import Layout, Placement
+from tutti.schedules.programs.layout import BufferItems, BufferLayout
 from tutti.schedules.programs.program import Code, Op, Program, table_of
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import INT32_MAX, NONE, BoolArray, Int32Array, Int64Array, IntArray, offsets_of
@@ -33,7 +33,7 @@ ALWAYS = INT32_MAX
 """The depth of FIFOs that are never full."""
 
 
-class Machine(NamedTuple):
+class ProgramArrays(NamedTuple):
     """A program, as the machine takes it; the cells of all ranks' memories are numbered through.
 
     Parameters
@@ -86,7 +86,7 @@ class State(NamedTuple):
     next
         int64 (blocks,): the next instruction of each.
     sent, taken
-        int32: which instructions sent over each connection, and took, in order, at `Machine.send_begin`
+        int32: which instructions sent over each connection, and took, in order, at `ProgramArrays.send_begin`
         (`take_begin`).
     num_sent, num_taken
         int32 (connections,): how many did.
@@ -128,7 +128,7 @@ class Memory:
     """
 
     def __init__(self, program: Program) -> None:
-        self.layout = layout = Layout.of(program)
+        self.layout = layout = BufferLayout.of(program)
         self.start = offsets_of(layout.memory)
         """int64 (ranks + 1,): the first cell of each rank."""
         self.item_begin = offsets_of(layout.length)
@@ -139,7 +139,7 @@ class Memory:
         """Return the cells at these offsets of these buffers."""
         return self.start[rank] + self.layout.base[rank, buffer] + offset
 
-    def placed(self, buffer: int) -> tuple[Placement, Int32Array, Int64Array]:
+    def placed(self, buffer: int) -> tuple[BufferItems, Int32Array, Int64Array]:
         """Return what stands in inputs (0) or must in outputs (1), and the rank and first cell of each."""
         placement = self.layout.output if buffer else self.layout.input
         rank = np.repeat(np.arange(len(self.start) - 1, dtype=np.int32), np.diff(placement.begin))
@@ -167,7 +167,7 @@ def _refuse_more(program: Program, what: str, units: int) -> None:
         raise InputError(f"{program.name}: {what} of {units} units in all; at most {MOST_UNITS} fit")
 
 
-def machine_of(program: Program, memory: Memory) -> Machine:
+def machine_of(program: Program, memory: Memory) -> ProgramArrays:
     """Return a program as the machine takes it.
 
     Raises
@@ -193,7 +193,7 @@ def machine_of(program: Program, memory: Memory) -> Machine:
     _refuse_more(program, "messages", payload[-1])
     connection, signals = _connections(code, own, sends, takes, program.num_ranks)
     send, take = (np.where(used, side, NONE) for used, side in zip((sends, takes), connection, strict=True))
-    return Machine(
+    return ProgramArrays(
         program.begin,
         program.block_of,
         source,
@@ -227,7 +227,7 @@ def _connections(
     return connection, used >= num_ranks * num_ranks * max(len(channels), 1)
 
 
-def state_of(machine: Machine, words: UInt64Array | None = None) -> State:
+def state_of(machine: ProgramArrays, words: UInt64Array | None = None) -> State:
     """Return the state at the start; with no words of the memory, nothing is computed."""
     connections = len(machine.signals)
     empty = np.empty(0, dtype=np.uint64)
@@ -243,7 +243,7 @@ def state_of(machine: Machine, words: UInt64Array | None = None) -> State:
 
 
 def run(
-    machine: Machine, state: State, *, depth: int | None = None, seed: int | None = None
+    machine: ProgramArrays, state: State, *, depth: int | None = None, seed: int | None = None
 ) -> tuple[Ending, Int32Array]:
     """Run a program until it ends; return how, and the instructions in the order in which they ran.
 
@@ -261,7 +261,9 @@ def run(
 
 
 @kernel
-def _run(machine: Machine, state: State, depth: int, seed: int) -> tuple[tuple[int, int, int], Int32Array]:
+def _run(
+    machine: ProgramArrays, state: State, depth: int, seed: int
+) -> tuple[tuple[int, int, int], Int32Array]:
     """Run all blocks: those that may be able to go on are listed, others under what they await (`awaited`).
 
     What can be awaited is numbered: the end of instruction i is i, then for each connection a message in it,
@@ -303,7 +305,7 @@ def _run(machine: Machine, state: State, depth: int, seed: int) -> tuple[tuple[i
 
 
 @kernel
-def awaited(machine: Machine, state: State, depth: int, instruction: int) -> int:
+def awaited(machine: ProgramArrays, state: State, depth: int, instruction: int) -> int:
     """Return what an instruction awaits, numbered as in `_run`, or -1 if it can start."""
     for wait in machine.waits[machine.wait_begin[instruction] : machine.wait_begin[instruction + 1]]:
         if state.next[machine.block[wait]] <= wait:
@@ -318,7 +320,7 @@ def awaited(machine: Machine, state: State, depth: int, instruction: int) -> int
 
 
 @kernel
-def _events(machine: Machine, instruction: int) -> tuple[int, int, int]:
+def _events(machine: ProgramArrays, instruction: int) -> tuple[int, int, int]:
     """Return what happens when an instruction is done, numbered as in `_run`; -1: nothing."""
     count, connections = len(machine.block), len(machine.signals)
     take, send = machine.take[instruction], machine.send[instruction]
@@ -330,7 +332,7 @@ def _events(machine: Machine, instruction: int) -> tuple[int, int, int]:
 
 
 @kernel
-def execute(machine: Machine, state: State, instruction: int) -> tuple[int, int]:
+def execute(machine: ProgramArrays, state: State, instruction: int) -> tuple[int, int]:
     """Execute an instruction that can start; return `FINE`, or what is wrong and at which unit."""
     take, send = machine.take[instruction], machine.send[instruction]
     message = -1
@@ -353,7 +355,7 @@ def execute(machine: Machine, state: State, instruction: int) -> tuple[int, int]
 
 
 @kernel
-def _move(machine: Machine, state: State, instruction: int, message: int) -> int:
+def _move(machine: ProgramArrays, state: State, instruction: int, message: int) -> int:
     """Compute what an instruction writes and sends; stop at a unit that reads an unset cell, else -1."""
     source, addend = machine.source[instruction], machine.addend[instruction]
     target, payload = machine.target[instruction], machine.payload[instruction]
@@ -405,7 +407,7 @@ def _first_wrong(
 
 @kernel
 def origins(
-    machine: Machine, order: Int32Array, match: Int32Array, cell: int, cells: int
+    machine: ProgramArrays, order: Int32Array, match: Int32Array, cell: int, cells: int
 ) -> npt.NDArray[np.uint8]:
     """Return how often what each cell held at the start is in what one holds at the end (3: or more).
 
@@ -445,12 +447,12 @@ def origins(
     return often
 
 
-def matches(machine: Machine, state: State) -> Int32Array:
+def matches(machine: ProgramArrays, state: State) -> Int32Array:
     """Return which instruction sent the message that each took, int32 (instructions,), -1 for none."""
     return _shifted(state.taken, machine.take_begin, state.sent, machine.send_begin, state.num_taken, machine)
 
 
-def rooms(machine: Machine, state: State, depth: int) -> Int32Array:
+def rooms(machine: ProgramArrays, state: State, depth: int) -> Int32Array:
     """Return which instruction made room in a FIFO of some depth for the message that each sent, or -1."""
     late = np.where(machine.signals, 0, np.maximum(state.num_sent - depth, 0)).astype(np.int32)
     return _shifted(state.sent, machine.send_begin + depth, state.taken, machine.take_begin, late, machine)
@@ -463,7 +465,7 @@ def _shifted(
     earlier: Int32Array,
     earlier_begin: Int64Array,
     count: Int32Array,
-    machine: Machine,
+    machine: ProgramArrays,
 ) -> Int32Array:
     """Return of the k-th later instruction of each connection the k-th earlier one."""
     partner = np.full(len(machine.block), -1, dtype=np.int32)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tutti.schedules.collective import Collective
-from tutti.schedules.programs.layout import Layout, Placement
+from tutti.schedules.programs.layout import BufferItems, BufferLayout
 from tutti.schedules.programs.program import Buffer
 from tutti.schedules.schedule import NO_COPY, Clock, Schedule
 from tutti.schedules.simulation.simulate import Simulation, SimulationOptions, simulate
@@ -104,13 +104,13 @@ class Moves:
         return len(self.source)
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> BufferLayout:
         """Of the buffers."""
         scratch = self.scratch.astype(np.int32)
-        return Layout.build(self.collective, self.units, scratch, in_place=self.in_place)
+        return BufferLayout.build(self.collective, self.units, scratch, in_place=self.in_place)
 
 
-class _Cells(NamedTuple):
+class _ChunkCells(NamedTuple):
     """The chunk table in whole units.
 
     Parameters
@@ -130,7 +130,7 @@ class _Cells(NamedTuple):
     kept: BoolArray
 
 
-class _Rows(NamedTuple):
+class _CellTransfers(NamedTuple):
     """The transfer table over these cells: a row sends `many` cells, from `first` on, over `route`.
 
     `instance` is the one of `instances` parts of the item that it sends. `message` is that of the simulation,
@@ -148,10 +148,10 @@ class _Rows(NamedTuple):
     begin: FloatArray
     end: FloatArray
 
-    def repeated(self, times: int) -> _Rows:
+    def repeated(self, times: int) -> _CellTransfers:
         """Return each row so many times."""
         columns: list[Any] = [np.repeat(column, times) for column in self]
-        return _Rows(*columns)
+        return _CellTransfers(*columns)
 
 
 class _Hops(NamedTuple):
@@ -218,10 +218,10 @@ def moves_of(
     copies = schedule.chunks.copy_of is not None
     staged = in_place and (copies or bool((schedule.collective.items.dest != NONE).any()))
     nothing = np.zeros(schedule.collective.num_ranks, dtype=np.int32)
-    layout = Layout.build(schedule.collective, units, nothing, in_place=in_place)
+    layout = BufferLayout.build(schedule.collective, units, nothing, in_place=in_place)
     (read, write, add), scratch = _stand(layout, cells, rows, hops, pieces, staged=staged)
     first = _first_pieces(pieces.hop, (read, write, add), cells.units[pieces.cell], longest)
-    messages = _Messages(
+    messages = _MessageRuns(
         pieces.hop[first],
         pieces.cell[first],
         read.take(first),
@@ -232,7 +232,7 @@ def moves_of(
     return _joined(layout, units, scratch, _copies(layout, longest, staged=staged), messages, rows, hops)
 
 
-class _Messages(NamedTuple):
+class _MessageRuns(NamedTuple):
     """Runs of pieces of one hop that stand one after the other on either side."""
 
     hop: Int64Array
@@ -254,7 +254,7 @@ class _Copies(NamedTuple):
 
 def _in_units(
     schedule: Schedule, simulated: Simulation, instances: int, longest: int
-) -> tuple[_Cells, int, _Rows]:
+) -> tuple[_ChunkCells, int, _CellTransfers]:
     """Cut the chunks into cells of at most `longest` whole units of M; return these, C and the rows."""
     chunks = schedule.chunks
     unit = int(np.gcd.reduce(chunks.size, initial=0)) or 1
@@ -270,7 +270,7 @@ def _in_units(
     count = np.ones(len(schedule), np.int64) if schedule.count is None else schedule.count.astype(np.int64)
     first, last = position[schedule.chunk], position[schedule.chunk + count]
     read, arrive = _turns(schedule)
-    rows = _Rows(
+    rows = _CellTransfers(
         first,
         last - first,
         schedule.route.astype(np.int64),
@@ -284,7 +284,7 @@ def _in_units(
     )
     total = offsets_of(chunks.tiling_size // unit)
     offset = (total[chunks.original] - total[chunks.first[chunks.item]])[chunk] + within * longest
-    cells = _Cells(chunks.item[chunk].astype(np.int64), amount, offset, 0 * chunk + NO_COPY, _NO_COPIES)
+    cells = _ChunkCells(chunks.item[chunk].astype(np.int64), amount, offset, 0 * chunk + NO_COPY, _NO_COPIES)
     if chunks.copy_of is not None:
         of = chunks.copy_of[chunk]
         kept = kept_copies(schedule)[:, chunk]
@@ -294,7 +294,9 @@ def _in_units(
     return cells, units, rows
 
 
-def _side_by_side(cells: _Cells, rows: _Rows, instances: int) -> tuple[_Cells, _Rows]:
+def _side_by_side(
+    cells: _ChunkCells, rows: _CellTransfers, instances: int
+) -> tuple[_ChunkCells, _CellTransfers]:
     """Let each item have its cells so many times over, and each row go once for each time."""
     begin = np.searchsorted(cells.item, np.arange(cells.item.max(initial=-1) + 2))
     many, total = np.diff(begin), offsets_of(np.where(cells.copy_of == NO_COPY, cells.units, 0))[begin]
@@ -307,7 +309,7 @@ def _side_by_side(cells: _Cells, rows: _Rows, instances: int) -> tuple[_Cells, _
         return cell + begin[of] * (instances - 1) + instance * many[of]
 
     item, of = cells.item[order], cells.copy_of[order]
-    again = _Cells(
+    again = _ChunkCells(
         item,
         cells.units[order],
         cells.offset[order] + turn * np.diff(total)[item],
@@ -332,7 +334,7 @@ def _turns(schedule: Schedule) -> tuple[Int64Array, Int64Array]:
     return 2 * order, 2 * order + 1
 
 
-class _Parts(NamedTuple):
+class _RouteParts(NamedTuple):
     """The parts of routes from rank to rank: entries opened..close of the routes' links, and their ends."""
 
     opened: Int64Array
@@ -342,7 +344,7 @@ class _Parts(NamedTuple):
     path: Int64Array
 
 
-def _parts(schedule: Schedule) -> _Parts:
+def _parts(schedule: Schedule) -> _RouteParts:
     """Cut every route at the ranks in it; those that no row takes may end at a switch."""
     topology, table = schedule.topology, schedule.route_table
     ends = topology.target[table.links] < topology.num_ranks
@@ -352,7 +354,7 @@ def _parts(schedule: Schedule) -> _Parts:
     source = topology.source[table.links[opened]].astype(np.int64)
     target = topology.target[table.links[close]].astype(np.int64)
     path = _paths(table.links, opened, close, source * topology.num_nodes + target)
-    return _Parts(opened, close, source, target, path)
+    return _RouteParts(opened, close, source, target, path)
 
 
 def ways(schedule: Schedule) -> dict[tuple[int, int, int], list[int]]:
@@ -362,7 +364,7 @@ def ways(schedule: Schedule) -> dict[tuple[int, int, int], list[int]]:
     return {(source, target, path): links[a : b + 1] for a, b, source, target, path in rows}
 
 
-def _hops(schedule: Schedule, rows: _Rows) -> _Hops:
+def _hops(schedule: Schedule, rows: _CellTransfers) -> _Hops:
     """Cut every row's route at the ranks in it."""
     table, ranks = schedule.route_table, schedule.topology.num_ranks
     used = np.unique(rows.route)
@@ -395,7 +397,13 @@ def _paths(links: Int32Array, opened: Int64Array, close: Int64Array, pair: Int64
 
 
 def _stand(
-    layout: Layout, cells: _Cells, rows: _Rows, hops: _Hops, pieces: _Pieces, *, staged: bool
+    layout: BufferLayout,
+    cells: _ChunkCells,
+    rows: _CellTransfers,
+    hops: _Hops,
+    pieces: _Pieces,
+    *,
+    staged: bool,
 ) -> tuple[tuple[Places, Places, Places], Int64Array]:
     """Return where each piece is read, written and added to, and the scratch of each rank."""
     number, num_cells, ranks = len(pieces.hop), len(cells.item), layout.collective.num_ranks
@@ -458,7 +466,12 @@ def _stand(
 
 
 def _places(
-    layout: Layout, placement: Placement, buffer: int, rank: Int64Array, cell: Int64Array, cells: _Cells
+    layout: BufferLayout,
+    placement: BufferItems,
+    buffer: int,
+    rank: Int64Array,
+    cell: Int64Array,
+    cells: _ChunkCells,
 ) -> Places:
     """Return where cells stand in a buffer of these ranks; nowhere if they don't."""
     entry, found = _entries(layout, placement, rank, cells.item[cell])
@@ -468,7 +481,7 @@ def _places(
 
 
 def _entries(
-    layout: Layout, placement: Placement, rank: Int64Array, item: Int64Array
+    layout: BufferLayout, placement: BufferItems, rank: Int64Array, item: Int64Array
 ) -> tuple[Int64Array, BoolArray]:
     """Return which entry of a placement each item is in that rank's buffer, and whether it stands there."""
     items = len(layout.length)  # some have no chunks
@@ -510,7 +523,7 @@ def _keep_short(begins: BoolArray, units: Int64Array, longest: int) -> None:
         length += units[piece]
 
 
-def _copies(layout: Layout, longest: int, *, staged: bool) -> _Copies:
+def _copies(layout: BufferLayout, longest: int, *, staged: bool) -> _Copies:
     """Return what ranks copy at first: their own data to the output, or, staged, all input to scratch."""
     ranks = np.arange(layout.collective.num_ranks)
     placed, ended = layout.input, layout.output
@@ -534,12 +547,12 @@ def _copies(layout: Layout, longest: int, *, staged: bool) -> _Copies:
 
 
 def _joined(
-    layout: Layout,
+    layout: BufferLayout,
     units: int,
     scratch: Int64Array,
     copies: _Copies,
-    messages: _Messages,
-    rows: _Rows,
+    messages: _MessageRuns,
+    rows: _CellTransfers,
     hops: _Hops,
 ) -> Moves:
     """Return copies and messages as one table, and give each the turns at which it reads and writes."""

@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from tutti.schedules.programs.layout import Layout
+from tutti.schedules.programs.layout import BufferLayout
 from tutti.schedules.programs.machine import Memory
 from tutti.schedules.programs.program import NOWHERE, Address, Buffer, Instruction, Op, Program, table_of
 from tutti.schedules.programs.serial import senders, serial_order
@@ -95,7 +95,7 @@ class _Translation:
         self.own = program.rank[program.block_of].tolist()
         self.sender = senders(program).tolist()
         self.receiver = {sender: number for number, sender in enumerate(self.sender) if sender != NONE}
-        cells, self.layout = _Cells(program), Layout.of(program)
+        cells, self.layout = _CellAccesses(program), BufferLayout.of(program)
         straight = np.zeros(len(program), np.bool_) if packets else cells.first_stores()
         through = [number for number in sorted(self.receiver.values()) if not straight[number]]
         proxied_send = (code.to != NONE) & self.proxied[self.own, code.to]
@@ -263,7 +263,7 @@ class _Translation:
         return Address(larger, address.offset + int(base[address.buffer] - base[larger]))
 
 
-class _Cells:
+class _CellAccesses:
     """Which cells of memory each instruction reads and writes, in one order in which all can run.
 
     In a program without races, what touches a cell before (after) another there does so in all orders.

@@ -71,7 +71,7 @@ def waits(moves: Moves) -> Waits:
     return Waits(offsets_of(np.bincount(who, minlength=2 * len(moves))), whom[order], readers)
 
 
-class _Memory(NamedTuple):
+class _LastAccesses(NamedTuple):
     """Of each unit of a rank's memory the last node that wrote it, and the last reader since (in `pool`)."""
 
     writer: Int64Array
@@ -84,7 +84,7 @@ def _waits(
 ) -> tuple[Int64Array, Int64Array, Int32Array]:
     """Return pairs (who waits, for whom), and how many nodes read what each wrote."""
     read, write, add, length = accesses
-    state = _Memory(np.empty(memory, dtype=np.int64), np.empty(memory, dtype=np.int64))
+    state = _LastAccesses(np.empty(memory, dtype=np.int64), np.empty(memory, dtype=np.int64))
     pool = np.empty((1024, 2), dtype=np.int64)  # a node that reads, and the entry before it
     met = np.full(2 * len(length), NONE, dtype=np.int64)
     readers = np.zeros(2 * len(length), dtype=np.int32)
@@ -115,7 +115,13 @@ def _waits(
 
 @kernel
 def _overwrite(
-    state: _Memory, unit: int, node: int, pool: Int64Array, met: Int64Array, pairs: Int64Array, used: int
+    state: _LastAccesses,
+    unit: int,
+    node: int,
+    pool: Int64Array,
+    met: Int64Array,
+    pairs: Int64Array,
+    used: int,
 ) -> tuple[Int64Array, int]:
     """Let a node that overwrites a unit wait for those that read it, or else for the one that wrote it."""
     entry, other = state.reader[unit], state.writer[unit]
@@ -144,7 +150,7 @@ def _append(table: Int64Array, used: int, first: int, second: int) -> tuple[Int6
     return table, used + 1
 
 
-class Flow(NamedTuple):
+class InstructionGraph(NamedTuple):
     """How nodes hang together, arrays over nodes.
 
     Parameters
@@ -162,7 +168,7 @@ class Flow(NamedTuple):
     fifo: Int64Array
 
 
-class Order(NamedTuple):
+class InstructionOrder(NamedTuple):
     """The result of ordering instructions.
 
     Parameters
@@ -177,7 +183,7 @@ class Order(NamedTuple):
     full: BoolArray
 
 
-def in_order(waits: Waits, flow: Flow, when: FloatArray, depth: int) -> Order:
+def in_order(waits: Waits, flow: InstructionGraph, when: FloatArray, depth: int) -> InstructionOrder:
     """Put the nodes that are instructions in an order that respects all waits, earliest first.
 
     Each receive comes after its send, the receives of a FIFO come in the order of its sends, and no FIFO ever
@@ -194,12 +200,17 @@ def in_order(waits: Waits, flow: Flow, when: FloatArray, depth: int) -> Order:
     alone = flow.same == np.arange(nodes)
     pending[~alone] = 1  # never ready by itself
     done, held = _in_order(pending, begin, who[order], flow, when, depth)
-    return Order(done if len(done) == int(alone.sum()) else None, held != NONE)
+    return InstructionOrder(done if len(done) == int(alone.sum()) else None, held != NONE)
 
 
 @kernel
 def _in_order(
-    pending: Int64Array, begin: Int64Array, waiting: Int64Array, flow: Flow, when: FloatArray, depth: int
+    pending: Int64Array,
+    begin: Int64Array,
+    waiting: Int64Array,
+    flow: InstructionGraph,
+    when: FloatArray,
+    depth: int,
 ) -> tuple[Int64Array, Int64Array]:
     """Pop what waits for nothing more, earliest first; incomplete where the rest waits in a circle.
 

@@ -35,7 +35,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tutti.schedules.collective import Collective
-from tutti.schedules.programs.layout import Layout
+from tutti.schedules.programs.layout import BufferLayout
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import NONE, BoolArray, Int32Array, Int64Array, IntArray, frozen, offsets_of
 
@@ -156,11 +156,11 @@ class Program:
     Parameters
     ----------
     collective
-        What it is for; `layout.Layout` says where its items stand.
+        What it is for; `layout.BufferLayout` says where its items stand.
     units
         C: M is so many units, of which every item is a whole number.
     in_place
-        Whether input and output are one memory (`layout.Layout.base`).
+        Whether input and output are one memory (`layout.BufferLayout.base`).
     scratch
         int32, shape (ranks,): units of scratch of each rank.
     rank
@@ -345,7 +345,7 @@ class Program:
         InputError
             Naming the first that doesn't.
         """
-        sizes = Layout.of(self).sizes
+        sizes = BufferLayout.of(self).sizes
         op, code = self.code.op, self.code
         own = self.rank[self.block_of]
         self._first((op < 0) | (op >= len(Op)), "unknown instruction type")

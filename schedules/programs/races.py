@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tutti.schedules.programs.machine import Machine, State
+from tutti.schedules.programs.machine import ProgramArrays, State
 from tutti.topologies.exact import BoolArray, Int32Array, Int64Array
 from tutti.topologies.kernels import kernel
 
@@ -24,7 +24,7 @@ CLOCK_BYTES = 2**28
 """The clocks are computed for as many blocks at a time as fit."""
 
 
-def doubtful_pairs(machine: Machine, state: State, order: Int32Array) -> Int32Array:
+def doubtful_pairs(machine: ProgramArrays, state: State, order: Int32Array) -> Int32Array:
     """Return the pairs of instructions that race unless the first happens before the second: int32 (any, 2).
 
     They follow each other at a cell or an end, in two blocks, and the second doesn't wait for the first.
@@ -45,13 +45,13 @@ def doubtful_pairs(machine: Machine, state: State, order: Int32Array) -> Int32Ar
     return pairs[machine.block[pairs[:, 0]] != machine.block[pairs[:, 1]]]
 
 
-def clock_entries(machine: Machine, pairs: Int32Array) -> int:
+def clock_entries(machine: ProgramArrays, pairs: Int32Array) -> int:
     """Return how many entries of clocks `first_race` computes."""
     return len(machine.block) * len(np.unique(machine.block[pairs[:, 0]]))
 
 
 def first_race(
-    machine: Machine, order: Int32Array, partners: Int32Array, pairs: Int32Array
+    machine: ProgramArrays, order: Int32Array, partners: Int32Array, pairs: Int32Array
 ) -> tuple[int, int] | None:
     """Return the pair that races whose second instruction is the first to run, or None.
 
@@ -60,7 +60,8 @@ def first_race(
     machine, order, pairs
         As `doubtful_pairs` takes and returns them.
     partners
-        int32 (any, instructions): what happens before each besides those that `Machine` knows of, or -1.
+        int32 (any, instructions): what happens before each besides those that `ProgramArrays` knows of, or
+        -1.
     """
     racing = pairs[~_ordered(machine, order, partners, pairs)]
     if not len(racing):
@@ -78,7 +79,7 @@ def _same_connection(begin: Int64Array, count: int) -> BoolArray:
     return follows[1:-1]
 
 
-def _ordered(machine: Machine, order: Int32Array, partners: Int32Array, pairs: Int32Array) -> BoolArray:
+def _ordered(machine: ProgramArrays, order: Int32Array, partners: Int32Array, pairs: Int32Array) -> BoolArray:
     """Return of pairs of instructions whether the first happens before the second."""
     ordered = np.zeros(len(pairs), dtype=np.bool_)
     block = machine.block[pairs[:, 0]]
@@ -97,7 +98,7 @@ def _ordered(machine: Machine, order: Int32Array, partners: Int32Array, pairs: I
 
 @kernel
 def _set_clocks(
-    machine: Machine,
+    machine: ProgramArrays,
     order: Int32Array,
     partners: Int32Array,
     column: Int32Array,
@@ -126,7 +127,7 @@ def _join(clock: Int32Array, other: Int32Array) -> None:
 
 
 @kernel
-def _conflicts(machine: Machine, order: Int32Array, cells: int) -> Int32Array:
+def _conflicts(machine: ProgramArrays, order: Int32Array, cells: int) -> Int32Array:
     """Return the pairs of accesses that must be ordered, less those that clearly are; shape (pairs, 2).
 
     The reads of a cell since its last write are a linked list.
@@ -158,7 +159,7 @@ def _conflicts(machine: Machine, order: Int32Array, cells: int) -> Int32Array:
 
 @kernel
 def _note(
-    machine: Machine, pairs: Int32Array, count: int, earlier: int, later: int
+    machine: ProgramArrays, pairs: Int32Array, count: int, earlier: int, later: int
 ) -> tuple[Int32Array, int]:
     """Append a pair, unless its order is plain or it was the last one noted."""
     if earlier < 0 or machine.block[earlier] == machine.block[later]:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.schedules.programs.layout import Layout
+from tutti.schedules.programs.layout import BufferLayout
 from tutti.schedules.programs.program import Buffer, Op, Program, table_of
 from tutti.schedules.programs.serial import senders, serial_order
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
@@ -35,7 +35,7 @@ MOST_UNITS = 2**22
 """Largest number of units of memory of all ranks together, and of units that all instructions move."""
 
 
-class _Value(NamedTuple):
+class _UnitValue(NamedTuple):
     """What a unit of memory holds.
 
     Parameters
@@ -57,7 +57,7 @@ _Path = tuple[tuple[int, int, int], ...]
 """FIFOs, each as (source, target, channel), one after the other."""
 
 
-class _Row(NamedTuple):
+class _TransferRow(NamedTuple):
     """A transfer of `units` units from `first` on."""
 
     path: _Path
@@ -167,7 +167,7 @@ class _Replay:
     """
 
     def __init__(self, program: Program) -> None:
-        self.program, self.layout = program, Layout.of(program)
+        self.program, self.layout = program, BufferLayout.of(program)
         layout, code = self.layout, program.code
         sizes = int(layout.memory.sum()), int(code.length.sum(dtype=np.int64))
         for size, what in zip(sizes, ("holds", "moves"), strict=True):
@@ -182,14 +182,14 @@ class _Replay:
         self.item = np.repeat(np.arange(len(layout.length)), layout.length).tolist()
         self.combines = program.collective.items.combines.tolist()
         self.begin = offsets_of(np.where(table_of("sends")[code.op], code.length, 0)).tolist()
-        self.memory: list[list[_Value | None]] = []
-        self.messages: dict[int, list[_Value]] = {}
+        self.memory: list[list[_UnitValue | None]] = []
+        self.messages: dict[int, list[_UnitValue]] = {}
         # Of each piece: whether the rank where it arrives makes something of it, and passes it on.
         self.used = np.zeros(self.begin[-1], dtype=np.bool_)
         self.forwards = np.zeros(self.begin[-1], dtype=np.int64)
         self.passing: BoolArray | None = None
         self.held: list[dict[int, int]] = []
-        self.rows: list[_Row] = []
+        self.rows: list[_TransferRow] = []
         self.row_of = np.full(self.begin[-1], NONE, dtype=np.int64)
         # Where a piece that is passed on comes from: the piece that left there, and the way since.
         self.origin: dict[int, tuple[int, _Path]] = {}
@@ -220,7 +220,7 @@ class _Replay:
                 start = self.base[rank][Buffer.INPUT] + int(placed.offset[entry])
                 ranks = 1 << rank if self.combines[item] else 1
                 for number in range(length[item]):
-                    cells[start + number] = _Value(first[item] + number, ranks, NONE)
+                    cells[start + number] = _UnitValue(first[item] + number, ranks, NONE)
                     self.held[rank][first[item] + number] = ranks
         op, units = self.program.code.op.tolist(), self.program.code.length.tolist()
         for number in self.order:
@@ -241,7 +241,7 @@ class _Replay:
         local = op in (Op.COPY, Op.REDUCE)
         if op in (Op.SIGNAL, Op.WAIT) or (local and (code.to[number], code.origin[number]) != (NONE, NONE)):
             raise self._unsupported(number, "reads or writes another rank's memory")
-        values: list[_Value] = []
+        values: list[_UnitValue] = []
         if op.receives:
             values = self._receive(number)
         if op.reads:
@@ -256,14 +256,14 @@ class _Replay:
         if op.sends:
             self._send(number, values)
 
-    def _read(self, number: int, rank: int, buffer: int, offset: int, length: int) -> list[_Value]:
+    def _read(self, number: int, rank: int, buffer: int, offset: int, length: int) -> list[_UnitValue]:
         start = self.base[rank][buffer] + int(offset)
         values = [value for value in self.memory[rank][start : start + length] if value is not None]
         if len(values) < length:
             raise self._unsupported(number, "reads what nothing was written to")
         return values
 
-    def _sum(self, number: int, one: _Value, other: _Value) -> _Value:
+    def _sum(self, number: int, one: _UnitValue, other: _UnitValue) -> _UnitValue:
         if one.unit != other.unit or not self.combines[self.item[one.unit]]:
             raise self._unsupported(number, "adds different data")
         if one.ranks & other.ranks:
@@ -271,9 +271,9 @@ class _Replay:
         for piece in (one.piece, other.piece):
             if piece != NONE:
                 self.used[piece] = True
-        return _Value(one.unit, one.ranks | other.ranks, NONE)
+        return _UnitValue(one.unit, one.ranks | other.ranks, NONE)
 
-    def _send(self, number: int, values: list[_Value]) -> None:
+    def _send(self, number: int, values: list[_UnitValue]) -> None:
         rank, code = self.own[number], self.program.code
         self.messages[number] = values
         fifo = (rank, int(code.to[number]), int(code.channel[number]))
@@ -293,7 +293,7 @@ class _Replay:
                     self.found.append((self.writer[rank][unit], piece, True))
                 self.readers[rank].setdefault(unit, []).append(piece)
 
-    def _receive(self, number: int) -> list[_Value]:
+    def _receive(self, number: int) -> list[_UnitValue]:
         """Return what a message brings, and note new rows where it isn't there already."""
         rank, sender = self.own[number], self.sender[number]
         values = self.messages.pop(sender)
@@ -310,7 +310,7 @@ class _Replay:
             )
         return [value._replace(piece=piece) for piece, value in zip(pieces, values, strict=True)]
 
-    def _arrive(self, number: int, rank: int, values: list[tuple[_Value, int, _Path]]) -> None:
+    def _arrive(self, number: int, rank: int, values: list[tuple[_UnitValue, int, _Path]]) -> None:
         held, item = self.held[rank], self.item
         last: tuple[_Path, int, bool] | None = None  # what would go on with the row
         for (unit, ranks, _), piece, path in values:
@@ -326,7 +326,7 @@ class _Replay:
                 row = self.rows[-1]
                 self.rows[-1] = row._replace(units=row.units + 1)
             else:
-                self.rows.append(_Row(path, unit, 1, reduce))
+                self.rows.append(_TransferRow(path, unit, 1, reduce))
             last = path, unit + 1, reduce
             self.row_of[piece] = len(self.rows) - 1
             self._written(rank, unit, piece, copy=not reduce)

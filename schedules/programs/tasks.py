@@ -42,7 +42,7 @@ class Action(StrEnum):
     SUM = "sum"
 
 
-class Task(NamedTuple):
+class RankTask(NamedTuple):
     """One thing that a rank does.
 
     Parameters
@@ -70,7 +70,7 @@ class Task(NamedTuple):
 class Tasks(NamedTuple):
     """The tasks of each rank, each behind those that it waits for, and the units of M."""
 
-    ranks: list[list[Task]]
+    ranks: list[list[RankTask]]
     units: int
 
 
@@ -92,9 +92,9 @@ def tasks_of(schedule: Schedule, size: Fraction) -> Tasks:
     schedule = rounded(schedule)
     rules = SimulationOptions(store_and_forward=True, overlap_alpha=True)
     moves = moves_of(schedule, size, in_place=True, rules=rules)
-    sent = _Messages(moves)
+    sent = _MessageTasks(moves)
     sent.keep_order(schedule)
-    ranks: list[list[Task]] = [[] for _ in range(schedule.topology.num_ranks)]
+    ranks: list[list[RankTask]] = [[] for _ in range(schedule.topology.num_ranks)]
     numbers: dict[_Key, int] = {}
     for key in sent.in_order():
         tasks = ranks[sent.rank(key)]
@@ -103,7 +103,7 @@ def tasks_of(schedule: Schedule, size: Fraction) -> Tasks:
     return Tasks(ranks, moves.units)
 
 
-class _Messages:
+class _MessageTasks:
     """The messages, the tasks of each, their dependencies and their times.
 
     Attributes
@@ -203,14 +203,14 @@ class _Messages:
         whose = self.moves.source if key[1] is Action.SEND else self.moves.target
         return int(whose[self.first[key[0]]])
 
-    def task(self, key: _Key, after: tuple[int, ...]) -> Task:
+    def task(self, key: _Key, after: tuple[int, ...]) -> RankTask:
         """Return it as a task."""
         one, action = key
         units, move = int(self.units[one]), self.first[one]
         if action is Action.SUM:
-            return Task(action, units, after)
+            return RankTask(action, units, after)
         peer = self.moves.target if action is Action.SEND else self.moves.source
-        return Task(action, units, after, int(peer[move]), int(self.moves.path[move]), one)
+        return RankTask(action, units, after, int(peer[move]), int(self.moves.path[move]), one)
 
 
 def unit_bytes(units: int, size: Fraction) -> tuple[int, dict[str, str]]:

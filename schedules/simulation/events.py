@@ -396,7 +396,7 @@ PAIRS_A_TRANSFER = 4
 last row of each chunk is kept; a few in all never matter."""
 
 
-class Pass(NamedTuple):
+class EventTimes(NamedTuple):
     """When each message starts and is complete, in ticks, and its rows; how long each link is held.
 
     Parameters
@@ -425,7 +425,7 @@ class _LinkState(NamedTuple):
 
 def in_order(
     schedule: Schedule, alpha: FloatArray, sending: FloatArray, *, overlap_alpha: bool = False
-) -> Pass | None:
+) -> EventTimes | None:
     """Return the times of a schedule whose messages go in the table's order; None if it is not such a one.
 
     Parameters
@@ -448,7 +448,7 @@ def in_order(
     rows, topology, chunks = len(schedule), schedule.topology, len(schedule.chunks)
     links, few = topology.num_links, max(FEW_PAIRS, PAIRS_A_TRANSFER * rows)
     places = topology.num_nodes if topology.num_nodes * chunks <= few else 1
-    times = Pass(np.empty(rows), np.empty(rows), np.zeros(links), np.empty(rows, dtype=np.int32))
+    times = EventTimes(np.empty(rows), np.empty(rows), np.zeros(links), np.empty(rows, dtype=np.int32))
     known = _run_in_order(
         schedule.order,
         schedule.columns,
@@ -476,7 +476,7 @@ def _run_in_order(
     sending: FloatArray,
     bringer: Int32Array,
     links: _LinkState,
-    times: Pass,
+    times: EventTimes,
     overlap_alpha: bool,
 ) -> int:
     """Fill in the times of the messages; return how many there are, -1 if `bringer` has too few places.

@@ -12,7 +12,7 @@ from tutti.schedules.schedule import Clock, Schedule
 from tutti.schedules.simulation.simulate import SimulationOptions, simulate
 
 
-class Tuning(NamedTuple):
+class SliceTuning(NamedTuple):
     """How the number of slices is searched for."""
 
     most_hops: int
@@ -23,7 +23,7 @@ class Tuning(NamedTuple):
     """Number of powers of two in a row without a gain after which the search ends."""
 
 
-TUNING = Tuning(most_hops=2**22, gain=1e-5, patience=2)
+TUNING = SliceTuning(most_hops=2**22, gain=1e-5, patience=2)
 
 _PLAIN = SimulationOptions()
 

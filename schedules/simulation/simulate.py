@@ -207,7 +207,7 @@ def watch(
     return simulation, Holding(on, begin / rate, end, len(links), message, load * unit)
 
 
-class _Links(NamedTuple):
+class _LinkTable(NamedTuple):
     """The table of links, its times in ticks, and how many ticks a second has."""
 
     table: Table
@@ -215,7 +215,7 @@ class _Links(NamedTuple):
 
 
 def _run(
-    schedule: Schedule, size: Fraction | int, options: SimulationOptions, timed: _Links
+    schedule: Schedule, size: Fraction | int, options: SimulationOptions, timed: _LinkTable
 ) -> tuple[Simulation, Table, Table]:
     """Return the simulation, and the tables of hops and messages as they then are."""
     links, rate = timed
@@ -252,7 +252,7 @@ def _check(schedule: Schedule, size: Fraction | int, options: SimulationOptions)
 
 
 def _in_order(
-    schedule: Schedule, size: Fraction | int, options: SimulationOptions, timed: _Links
+    schedule: Schedule, size: Fraction | int, options: SimulationOptions, timed: _LinkTable
 ) -> Simulation | None:
     """Return the simulation of a schedule that needs no event loop (`in_order`), or None."""
     links, rate = timed
@@ -278,7 +278,7 @@ def _bytes(schedule: Schedule, size: Fraction | int) -> FloatArray:
     return np.multiply(link_loads(schedule), float(Fraction(size) / schedule.chunks.denominator))
 
 
-def _links(schedule: Schedule, size: Fraction | int, options: SimulationOptions) -> _Links:
+def _links(schedule: Schedule, size: Fraction | int, options: SimulationOptions) -> _LinkTable:
     """Return the links for a slice of M = `size`; the tick divides every α and what a load of 1 takes."""
     _check(schedule, size, options)
     alpha, bandwidth = schedule.topology.alpha, schedule.topology.bandwidth
@@ -294,7 +294,7 @@ def _links(schedule: Schedule, size: Fraction | int, options: SimulationOptions)
     links["sending"] = np.array(ticks)[which]
     if common:
         links["alpha"] = alpha.numerators // common * ticks[-1]
-    return _Links(links, float(rate))
+    return _LinkTable(links, float(rate))
 
 
 def _hops_and_messages(

@@ -46,7 +46,7 @@ from tutti.schedules.verify.replay import (
     reduction_error,
 )
 from tutti.schedules.verify.table import VerificationError, check_table, chunk_name, wrong_transfer
-from tutti.schedules.verify.timing import Clash, Spans, first_clash, spans, timing
+from tutti.schedules.verify.timing import Clash, ReplaySpans, first_clash, spans, timing
 from tutti.topologies.errors import TuttiError, suggestion
 from tutti.topologies.exact import Int64Array
 
@@ -168,7 +168,7 @@ def _missing_error(schedule: Schedule | RoundTable, fault: Fault) -> Verificatio
     return VerificationError(f"{chunk_name(schedule, fault.chunk)} is missing at rank {label} at the end")
 
 
-def _fault_error(schedule: Schedule, turns: Spans, fault: Fault) -> VerificationError:
+def _fault_error(schedule: Schedule, turns: ReplaySpans, fault: Fault) -> VerificationError:
     label = schedule.topology.labels[fault.node]
     if fault.reason == NOT_HELD:
         return wrong_transfer(schedule, fault.row, fault.chunk, f"sent before {label} holds it")

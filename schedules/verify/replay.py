@@ -20,7 +20,7 @@ from tutti.schedules.files.rounds import RoundTable
 from tutti.schedules.fingerprints import EMPTY, UInt64Array, plus, word_of
 from tutti.schedules.schedule import NO_COPY, Clock, Schedule
 from tutti.schedules.verify.table import VerificationError, chunk_name, wrong_transfer
-from tutti.schedules.verify.timing import Spans, spans, timing, unit_at, units_of
+from tutti.schedules.verify.timing import ReplaySpans, spans, timing, unit_at, units_of
 from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, frozen
 from tutti.topologies.kernels import kernel
 
@@ -45,7 +45,7 @@ class Fault(NamedTuple):
     reason: int
 
 
-class _Table(NamedTuple):
+class _TransferTable(NamedTuple):
     """The transfers as kernels take them.
 
     `runs` is the column ``count`` and `units` numbers the chunks that rows carry; both are empty where
@@ -100,9 +100,9 @@ class Replay:
         begin = _initial_words if self.combining else _initial_bits
         self.held = begin(self.conditions, low, high, whole.topology.num_nodes)
 
-    def play(self, rows: Schedule, turns: Spans) -> Fault | None:
+    def play(self, rows: Schedule, turns: ReplaySpans) -> Fault | None:
         """Play the rows of a schedule, or of its next block; return the first thing that goes wrong."""
-        table = _Table(
+        table = _TransferTable(
             rows.chunk,
             rows.count_or_empty,
             rows.route,
@@ -140,7 +140,7 @@ def parts_of_state(whole: Schedule | RoundTable) -> list[tuple[int, int]]:
     return list(pairwise([*cuts.tolist(), chunks]))
 
 
-def first_fault(schedule: Schedule, turns: Spans) -> Fault | None:
+def first_fault(schedule: Schedule, turns: ReplaySpans) -> Fault | None:
     """Return the first thing that goes wrong in a replay, or None.
 
     What is wrong in the end comes after all transfers: the first of the lowest chunk's ranks.
@@ -182,7 +182,7 @@ def _initial_bits(conditions: _Conditions, low: int, high: int, nodes: int) -> B
 
 @kernel(light=True, nogil=True)
 def _play_bits(
-    turns: Spans, table: _Table, held: ByteArray, low: int, high: int
+    turns: ReplaySpans, table: _TransferTable, held: ByteArray, low: int, high: int
 ) -> tuple[int, int, int, int, int]:
     """Replay chunks low..high-1 of a collective that does not combine; bit (node, chunk): held."""
     width = high - low
@@ -204,7 +204,7 @@ def _play_bits(
 
 
 @kernel
-def _run(table: _Table, row: int, low: int, high: int) -> tuple[int, int]:
+def _run(table: _TransferTable, row: int, low: int, high: int) -> tuple[int, int]:
     """Return which chunks of low..high-1 a row carries: the first, counted from low, and how many."""
     begin: Any = np.int64(table.chunk[row])
     end = begin + (1 if len(table.runs) == 0 else table.runs[row])
@@ -255,7 +255,7 @@ def _set(bits: ByteArray, index: int) -> None:
 
 @kernel(light=True, nogil=True)
 def _play_words(
-    turns: Spans, table: _Table, held: UInt64Array, low: int, high: int
+    turns: ReplaySpans, table: _TransferTable, held: UInt64Array, low: int, high: int
 ) -> tuple[int, int, int, int, int]:
     """Replay chunks low..high-1 of a collective that combines; `held`: fingerprints of (node, chunk)."""
     ring = 1
@@ -282,7 +282,7 @@ def _play_words(
 
 @kernel
 def _read_singles(
-    rows: tuple[int, int], table: _Table, held: UInt64Array, read: UInt64Array, low: int
+    rows: tuple[int, int], table: _TransferTable, held: UInt64Array, read: UInt64Array, low: int
 ) -> tuple[int, int]:
     """Read the sources of rows of one chunk each; stop at one that is empty and return it with its chunk.
 
@@ -304,7 +304,7 @@ def _read_singles(
 
 @kernel
 def _deliver_singles(
-    rows: tuple[int, int], table: _Table, held: UInt64Array, read: UInt64Array, low: int
+    rows: tuple[int, int], table: _TransferTable, held: UInt64Array, read: UInt64Array, low: int
 ) -> tuple[int, int]:
     """Deliver rows of one chunk each; stop at one whose value is there already, as `_read_singles`."""
     chunks, routes, mask = table.chunk[rows[0] : rows[1]], table.route[rows[0] : rows[1]], len(read) - 1
@@ -328,7 +328,7 @@ def _deliver_singles(
 def _play_runs(
     rows: tuple[int, int],
     does: tuple[bool, bool],
-    table: _Table,
+    table: _TransferTable,
     held: UInt64Array,
     read: UInt64Array,
     low: int,
@@ -472,23 +472,23 @@ _MANY = 2
 
 
 @dataclass(frozen=True)
-class _Value:
+class _NodeValue:
     """What a node holds: how often each member of the group is in it, and when that was first too often."""
 
     times: npt.NDArray[np.int8]
     doubled: tuple[int, int] | None = None
     """The span and the row that put in something for a second time."""
 
-    def plus(self, other: _Value, place: tuple[int, int]) -> _Value:
+    def plus(self, other: _NodeValue, place: tuple[int, int]) -> _NodeValue:
         """Return the sum made by the row at this place."""
         times = np.minimum(self.times + other.times, _MANY)
         blames = [value.doubled for value in (self, other) if value.doubled is not None]
         if not blames and times.max() == _MANY:
             blames = [place]
-        return _Value(times, min(blames, default=None))
+        return _NodeValue(times, min(blames, default=None))
 
 
-def reduction_error(schedule: Schedule, turns: Spans, chunk: int) -> VerificationError:
+def reduction_error(schedule: Schedule, turns: ReplaySpans, chunk: int) -> VerificationError:
     """Return the error for a chunk whose required sums are wrong: no copy of it is whole at some rank.
 
     It names the first transfer that put a contribution a second time into a value that ends where the sum
@@ -503,7 +503,7 @@ def reduction_error(schedule: Schedule, turns: Spans, chunk: int) -> Verificatio
     end = int(schedule.collective.items.end[item])
     copies = np.flatnonzero(schedule.chunks.original == chunk).tolist()
     held = _replay(schedule, turns, copies, givers)
-    nobody = _Value(np.zeros(len(givers), dtype=np.int8))
+    nobody = _NodeValue(np.zeros(len(givers), dtype=np.int8))
     values = {
         rank: [held.get((rank, copy), nobody) for copy in copies] for rank in (members if end < 0 else (end,))
     }
@@ -522,8 +522,8 @@ def reduction_error(schedule: Schedule, turns: Spans, chunk: int) -> Verificatio
 
 
 def _replay(
-    schedule: Schedule, turns: Spans, copies: list[int], givers: tuple[int, ...]
-) -> dict[tuple[int, int], _Value]:
+    schedule: Schedule, turns: ReplaySpans, copies: list[int], givers: tuple[int, ...]
+) -> dict[tuple[int, int], _NodeValue]:
     """Return what each node holds at the end of a chunk that some ranks contribute to, and of its copies."""
     of = schedule.chunks.copy_of
     rows = _rows_of(schedule, copies)
@@ -535,10 +535,10 @@ def _replay(
     )
     reduces = np.zeros(len(rows), dtype=bool) if schedule.reduce is None else schedule.reduce[rows]
     own = np.eye(len(givers), dtype=np.int8)
-    held = {(rank, copies[0]): _Value(own[place]) for place, rank in enumerate(givers)}
-    read: dict[tuple[int, int], _Value] = {}
+    held = {(rank, copies[0]): _NodeValue(own[place]) for place, rank in enumerate(givers)}
+    read: dict[tuple[int, int], _NodeValue] = {}
 
-    def value_of(node: int, copy: int) -> _Value | None:
+    def value_of(node: int, copy: int) -> _NodeValue | None:
         while (node, copy) not in held and of is not None and of[copy] != NO_COPY:
             copy = int(of[copy])
         return held.get((node, copy))
@@ -563,7 +563,7 @@ def _rows_of(schedule: Schedule, copies: list[int]) -> Int64Array:
     return np.flatnonzero((schedule.chunk <= copies[-1]) & (copies[0] - schedule.chunk < count))
 
 
-def _spans_of(turns: Spans, rows: Int64Array) -> list[tuple[int, int, int, bool]]:
+def _spans_of(turns: ReplaySpans, rows: Int64Array) -> list[tuple[int, int, int, bool]]:
     """Return the spans as they are within `rows`: (span, first, last, whether it delivers)."""
     delivers = turns.first < 0
     first = np.searchsorted(rows, np.where(delivers, ~turns.first, turns.first))

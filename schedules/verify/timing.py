@@ -18,7 +18,7 @@ from tutti.topologies.exact import INT64_MAX, NONE, Int32Array, Int64Array, offs
 from tutti.topologies.kernels import kernel
 
 
-class Spans(NamedTuple):
+class ReplaySpans(NamedTuple):
     """What happens in turn: span i reads the sources of rows first[i] to last[i] - 1, or delivers them.
 
     Parameters
@@ -42,21 +42,21 @@ class Spans(NamedTuple):
         return int(spans[np.searchsorted(self.first[spans], row, side="right") - 1])
 
 
-def spans(schedule: Schedule, when: Timing | None) -> Spans:
+def spans(schedule: Schedule, when: Timing | None) -> ReplaySpans:
     """Return what happens in turn. In the time clock, `when` says when rows leave and arrive."""
     rows, units = len(schedule), units_of(schedule)
     widest = int(np.diff(units).max(initial=1))
     if when is not None:
         first, last = arrival_order(when.order, when.kind, when.arrival)
         under_way = _most_under_way(when.order, units, int(when.arrival.max(initial=1)))
-        return Spans(first, last, False, max(1, under_way))
+        return ReplaySpans(first, last, False, max(1, under_way))
     if schedule.clock is Clock.FLOW or schedule.order is None:
-        return Spans(np.zeros(1, np.int32), np.array([rows], np.int32), True, widest)
+        return ReplaySpans(np.zeros(1, np.int32), np.array([rows], np.int32), True, widest)
     changes = np.flatnonzero(schedule.order[1:] != schedule.order[:-1]) + 1
     bounds = np.concatenate([[0], changes, [rows]])
     in_turn = np.stack([bounds[:-1], ~bounds[:-1]], axis=1).ravel().astype(np.int32)
     most = np.diff(units[bounds] if len(units) else bounds).max(initial=1)
-    return Spans(in_turn, np.repeat(bounds[1:], 2).astype(np.int32), False, int(most))
+    return ReplaySpans(in_turn, np.repeat(bounds[1:], 2).astype(np.int32), False, int(most))
 
 
 def units_of(schedule: Schedule) -> Int64Array:

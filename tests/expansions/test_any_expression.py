@@ -18,7 +18,15 @@ from tutti.schedules import Problem, collective
 from tutti.schedules.cost import step_cost
 from tutti.schedules.verify import verify
 from tutti.topologies import InputError, Unsupported, parse_topology
-from tutti.topologies.families.expressions import Base, Both, Degree, Line, Power, Product, parse_notation
+from tutti.topologies.families.expressions import (
+    Base,
+    Both,
+    Degree,
+    LineGraph,
+    Power,
+    Product,
+    parse_notation,
+)
 from tutti.topologies.graphs.isomorphism import is_reverse_symmetric
 from tutti.topologies.graphs.shortest_paths import hop_distances
 
@@ -93,7 +101,7 @@ MOST_NODES, MOST_DEGREE = 48, 6
 def grown(parts):
     """Return ways to grow expressions."""
     return st.one_of(
-        st.builds(Line, parts, st.integers(1, 2)),
+        st.builds(LineGraph, parts, st.integers(1, 2)),
         st.builds(Degree, parts, st.integers(1, 3)),
         st.builds(Power, parts, st.integers(1, 3)),
         st.builds(Both, parts),
@@ -107,7 +115,7 @@ expressions = st.recursive(st.sampled_from(SMALL).map(parse_notation), grown, ma
 def size_of(expression):
     """Return N and d as Definitions 3 and 12 to 14 have them, with nothing of the project but the bases."""
     match expression:
-        case Line(of, times):
+        case LineGraph(of, times):
             nodes, degree = size_of(of)
             return nodes * degree**times, degree
         case Degree(of, factor):

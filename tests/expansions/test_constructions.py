@@ -13,7 +13,7 @@ from tutti.experiments.registry import METHODS
 from tutti.schedules import Problem, collective
 from tutti.schedules.cost import step_cost
 from tutti.topologies import parse_topology
-from tutti.topologies.families.expressions import Degree, Line, Power, parse_notation
+from tutti.topologies.families.expressions import Degree, LineGraph, Power, parse_notation
 
 
 def named_links(topology, turned):
@@ -38,7 +38,7 @@ def rows_of(table, name_link):
 @for_each("text", [text for text in REGULAR if text not in ("Pi_{2,5}", "DBJ(2,2)")])
 def test_the_line_graph_schedule_is_definition_1(text, turned):
     base = expanded(parse_notation(text), turned)
-    grown = expanded(Line(parse_notation(text)), turned)
+    grown = expanded(LineGraph(parse_notation(text)), turned)
     links = named_links(base.topology, turned)
     wanted = twins.line(links, rows_of(base, links.__getitem__), int(base.sizes.sum()))
     ends = named_links(grown.topology, turned)

@@ -9,7 +9,7 @@ from scipy.optimize import linprog
 
 from tutti.models.all_to_all import Demand, SourceFlow
 from tutti.topologies import Link, Topology, parse_topology
-from tutti.topologies.graphs.symmetry import Group
+from tutti.topologies.graphs.symmetry import AutomorphismGroup
 
 
 def random_network(seed, most_ranks=5):
@@ -41,7 +41,7 @@ def ring_flow():
 def no_symmetry(topology):
     """The group of the identity alone."""
     nodes, links = np.empty((0, topology.num_nodes), np.int32), np.empty((0, topology.num_links), np.int32)
-    return Group(topology, nodes, links)
+    return AutomorphismGroup(topology, nodes, links)
 
 
 def pairwise_time(demand):

@@ -14,7 +14,7 @@ import pytest
 
 from tutti.topologies.apart import Apart
 from tutti.topologies.kernels import COMPILATION
-from tutti.topologies.processes import End, resident_memory
+from tutti.topologies.processes import CallEnd, resident_memory
 from tutti.topologies.progress import listening, tell
 
 LIMIT = 0.2
@@ -49,7 +49,7 @@ def test_what_is_stuck_in_c_is_ended_and_the_next_call_has_another_process():
         first = apart.call(("pid",)).answer
         assert apart.call(("pid",), LIMIT).answer == first != os.getpid()
         began = time.monotonic()
-        assert apart.call(("sleep", 30.0), LIMIT).how is End.TIME
+        assert apart.call(("sleep", 30.0), LIMIT).how is CallEnd.TIME
         assert LIMIT <= time.monotonic() - began < 10
         second = apart.call(("pid",)).answer
         assert second not in (first, os.getpid())
@@ -61,13 +61,13 @@ def test_what_is_stuck_in_c_is_ended_and_the_next_call_has_another_process():
 def test_death_is_an_answer(number):
     with Apart(perform) as apart:
         ended = apart.call(("kill", number))
-        assert (ended.how, ended.cause) == (End.DEATH, number.name)
-        assert apart.call(("pid",)).how is End.ANSWER
+        assert (ended.how, ended.cause) == (CallEnd.DEATH, number.name)
+        assert apart.call(("pid",)).how is CallEnd.ANSWER
 
 
 def test_it_ignores_ctrl_c():
     with Apart(perform) as apart:
-        assert apart.call(("kill", signal.SIGINT)).how is End.ANSWER
+        assert apart.call(("kill", signal.SIGINT)).how is CallEnd.ANSWER
 
 
 def test_closures_need_not_be_pickled():
@@ -87,7 +87,7 @@ def test_compilation_does_not_count_and_stops_the_clock_here_as_well(monkeypatch
     seen, before = [], COMPILATION.seconds
     monkeypatch.setattr(COMPILATION, "watchers", [(lambda: seen.append("on"), lambda: seen.append("off"))])
     with Apart(perform) as apart:
-        assert apart.call(("compile", 2 * LIMIT), LIMIT).how is End.ANSWER
+        assert apart.call(("compile", 2 * LIMIT), LIMIT).how is CallEnd.ANSWER
     assert seen == ["on", "off"]
     assert 2 * LIMIT <= COMPILATION.seconds - before < 10 * LIMIT
     assert not COMPILATION.under_way
@@ -99,7 +99,7 @@ def test_it_works_in_threads_side_by_side():
     def work():
         with Apart(perform) as apart:
             pids.append(apart.call(("pid",)).answer)
-            assert apart.call(("sleep", 30.0), LIMIT).how is End.TIME
+            assert apart.call(("sleep", 30.0), LIMIT).how is CallEnd.TIME
             pids.append(apart.call(("pid",)).answer)
 
     threads = [threading.Thread(target=work) for _ in range(3)]

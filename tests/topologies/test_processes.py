@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from tutti.topologies.errors import InputError, TuttiError
-from tutti.topologies.processes import Caller, End, Worker
+from tutti.topologies.processes import CallEnd, Caller, Worker
 
 ENTRY = """
 import os, signal, time
@@ -99,7 +99,7 @@ def perform(worker, *call, **limits):
 def test_a_worker_performs_call_after_call(worker):
     assert perform(worker, "add", 1, 2).answer == 3
     ended = perform(worker, "add", 3, 4)
-    assert (ended.how, ended.answer, ended.exitcode) == (End.ANSWER, 7, None)
+    assert (ended.how, ended.answer, ended.exitcode) == (CallEnd.ANSWER, 7, None)
     assert not worker.busy
     assert worker.ready
 
@@ -128,19 +128,19 @@ def test_a_worker_that_nobody_wants_when_it_is_ready_leaves_quietly():
 @pytest.mark.parametrize(("call", "cause"), [("kill", "SIGKILL"), ("leave", "exit status 3")])
 def test_a_death_says_its_cause(worker, call, cause):
     ended = perform(worker, call)
-    assert (ended.how, ended.cause) == (End.DEATH, cause)
+    assert (ended.how, ended.cause) == (CallEnd.DEATH, cause)
 
 
 def test_each_lap_has_the_time_limit_and_the_one_that_exceeds_it_is_known(worker):
     ended = perform(worker, "sleep", 0.2, 0.2, 30, seconds=0.4)
-    assert (ended.how, ended.stops) == (End.TIME, 2)
+    assert (ended.how, ended.stops) == (CallEnd.TIME, 2)
     assert 0.4 <= ended.seconds < 5
     assert worker.process.exitcode is not None
 
 
 def test_compilation_is_not_counted(worker):
     begin = time.monotonic()
-    assert perform(worker, "compile", 0.5, seconds=0.3).how is End.TIME
+    assert perform(worker, "compile", 0.5, seconds=0.3).how is CallEnd.TIME
     assert 0.8 <= time.monotonic() - begin < 10
 
 
@@ -148,7 +148,7 @@ def test_a_memory_limit_holds(worker):
     perform(worker, "add", 1, 1)
     held = psutil.Process(worker.process.pid).memory_info().rss
     ended = perform(worker, "take", 10**9, memory=held + 10**8)
-    assert ended.how is End.MEMORY
+    assert ended.how is CallEnd.MEMORY
     assert ended.peak_mb * 1e6 > held + 10**8
 
 
@@ -220,7 +220,7 @@ def test_a_worker_killed_before_it_is_ready_is_a_death(start):
     worker = start("work_of_tests:hesitate")
     os.kill(worker.process.pid, signal.SIGKILL)
     ended = worker.finish()
-    assert (ended.how, ended.cause, worker.ready) == (End.DEATH, "SIGKILL", False)
+    assert (ended.how, ended.cause, worker.ready) == (CallEnd.DEATH, "SIGKILL", False)
 
 
 def server() -> int:
@@ -249,5 +249,5 @@ def test_a_worker_whose_server_was_killed_works_on_and_its_limits_hold():
     process = psutil.Process(worker.process.pid)
     os.kill(server(), signal.SIGKILL)
     assert perform(worker, "add", 1, 2).answer == 3
-    assert perform(worker, "sleep", 30, seconds=0.2).how is End.TIME
+    assert perform(worker, "sleep", 30, seconds=0.2).how is CallEnd.TIME
     process.wait(timeout=5)

@@ -64,7 +64,7 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import union_with_transpose
 
 
-class Limits(NamedTuple):
+class ExpressionLimits(NamedTuple):
     """What is read of an expression."""
 
     lines: int
@@ -80,7 +80,7 @@ class Limits(NamedTuple):
     """Characters that an error shows before and after its place."""
 
 
-LIMITS = Limits(lines=64, length=500, depth=40, digits=9, context=40)
+LIMITS = ExpressionLimits(lines=64, length=500, depth=40, digits=9, context=40)
 
 _MANY = 2**64
 
@@ -111,7 +111,7 @@ class Base:
 
 
 @dataclass(frozen=True)
-class Line:
+class LineGraph:
     """L^n(G), the line graph taken `times` times."""
 
     of: Expression
@@ -203,7 +203,7 @@ class Both:
         return f"Bi({self.of})"
 
 
-Expression: TypeAlias = Base | Line | Degree | Power | Product | Both
+Expression: TypeAlias = Base | LineGraph | Degree | Power | Product | Both
 """A network in the papers' notation: frozen, comparable, and ``str`` of it is read back as itself."""
 
 
@@ -239,7 +239,7 @@ def _least_size(expression: Expression) -> tuple[int, int]:
     sizes = [_least_size(part) for part in _parts(expression)]
     nodes, degree = sizes[0]
     match expression:
-        case Line(times=times):
+        case LineGraph(times=times):
             nodes *= degree ** min(times, HUGE)
         case Degree(factor=factor):
             nodes, degree = nodes * factor, degree * factor
@@ -330,13 +330,13 @@ def parse_notation(text: str) -> Expression:
     Examples
     --------
     >>> parse_notation("L^3(C(16,{3,4}))")
-    Line(of=Base(family='circulant', arguments=(16, 3, 4)), times=3)
+    LineGraph(of=Base(family='circulant', arguments=(16, 3, 4)), times=3)
     >>> print(parse_notation("BiRing(2;8) × UniRing(1;4)^2"))
     BiRing(2,8) x UniRing(1,4)^2
     """
     if len(text) > LIMITS.length:
         raise InputError(f"{len(text)} characters; at most {LIMITS.length} are read")
-    return _Reader(text).whole()
+    return _ExpressionReader(text).whole()
 
 
 class _Token(NamedTuple):
@@ -345,7 +345,7 @@ class _Token(NamedTuple):
     place: int
 
 
-class _Reader:
+class _ExpressionReader:
     """A recursive-descent reader: product, then degree expansion, then power, then base or parentheses."""
 
     def __init__(self, text: str) -> None:
@@ -432,7 +432,7 @@ class _Reader:
         times = self.positive() if self.taken("^") else 1
         if self.token.text != "(":
             raise self.error("'('")
-        return Line(self.parenthesized(), times)
+        return LineGraph(self.parenthesized(), times)
 
     def both(self) -> Both:
         """Read what follows Bi."""

@@ -12,11 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from tutti.topologies.exact import Int32Array
-from tutti.topologies.graphs.symmetry import Group, automorphisms
+from tutti.topologies.graphs.symmetry import AutomorphismGroup, automorphisms
 from tutti.topologies.topology import Topology
 
 
-class Tuning(NamedTuple):
+class FreeActionTuning(NamedTuple):
     """How long generators are tried."""
 
     attempts: int
@@ -25,7 +25,7 @@ class Tuning(NamedTuple):
     """Number of products of generators that are tried with them."""
 
 
-TUNING = Tuning(attempts=8, products=40)
+TUNING = FreeActionTuning(attempts=8, products=40)
 
 
 def free_group(topology: Topology) -> tuple[Int32Array, Int32Array]:
@@ -49,10 +49,12 @@ def free_group(topology: Topology) -> tuple[Int32Array, Int32Array]:
     identity = np.arange(topology.num_nodes, dtype=np.int32), np.arange(topology.num_links, dtype=np.int32)
     best = identity[0][None], identity[1][None]
     for attempt in range(TUNING.attempts if len(group.nodes) else 0):
-        kept = Group(topology, group.nodes[:0], group.links[:0])
+        kept = AutomorphismGroup(topology, group.nodes[:0], group.links[:0])
         elements = identity[0][None], identity[1][None]
         for nodes, links in _candidates(group, attempt, rng):
-            larger = Group(topology, np.vstack([kept.nodes, nodes]), np.vstack([kept.links, links]))
+            larger = AutomorphismGroup(
+                topology, np.vstack([kept.nodes, nodes]), np.vstack([kept.links, links])
+            )
             found = larger.elements(topology.num_ranks)
             if (
                 found is not None
@@ -68,7 +70,7 @@ def free_group(topology: Topology) -> tuple[Int32Array, Int32Array]:
 
 
 def _candidates(
-    group: Group, attempt: int, rng: np.random.Generator
+    group: AutomorphismGroup, attempt: int, rng: np.random.Generator
 ) -> Iterator[tuple[Int32Array, Int32Array]]:
     """Yield automorphisms that keep no rank: the generators, and later products of them, by chance."""
     pairs = list(zip(group.nodes, group.links, strict=True))

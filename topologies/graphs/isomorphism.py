@@ -73,7 +73,7 @@ def isomorphism(one: Topology, other: Topology, effort: int = DEFAULT_EFFORT) ->
     for guess in likely:
         if link_bijection(one, other, guess) is not None:
             return frozen(guess, np.int32)
-    return _Search(one, other, effort).found()
+    return _IsomorphismSearch(one, other, effort).found()
 
 
 def is_reverse_symmetric(topology: Topology, effort: int = DEFAULT_EFFORT) -> bool:
@@ -149,7 +149,7 @@ class _Side:
         return np.array([mixed(np.uint64(kind)) for kind in node_kinds(self.topology)], np.uint64)
 
 
-class _Search:
+class _IsomorphismSearch:
     """A depth-first search for the images of the nodes that are individualized in the first network."""
 
     def __init__(self, one: Topology, other: Topology, effort: int) -> None:

@@ -171,7 +171,7 @@ class DinicNetwork:
         return self._level < 0
 
 
-class Slots(NamedTuple):
+class ResidualArcs(NamedTuple):
     """Arcs and their reverses by tail: first slot of each node, other end, twin slot, arc's slot."""
 
     first: Int64Array
@@ -180,7 +180,7 @@ class Slots(NamedTuple):
     forward: Int32Array
 
 
-def slots_of(num_nodes: int, tails: npt.ArrayLike, heads: npt.ArrayLike) -> Slots:
+def slots_of(num_nodes: int, tails: npt.ArrayLike, heads: npt.ArrayLike) -> ResidualArcs:
     """Lay arcs and their reverses out, as `arc_slots` does inside kernels."""
     ends = np.stack([tails, heads], axis=1).astype(np.int32)  # an arc's slots leave its tail and its head
     by_tail = np.argsort(ends, axis=None, kind="stable")
@@ -188,7 +188,7 @@ def slots_of(num_nodes: int, tails: npt.ArrayLike, heads: npt.ArrayLike) -> Slot
     place.ravel()[by_tail] = np.arange(ends.size, dtype=np.int32)
     first = np.searchsorted(ends.ravel()[by_tail], np.arange(num_nodes + 1))
     other, twin = (each[:, ::-1].ravel()[by_tail] for each in (ends, place))
-    return Slots(first, other, twin, place[:, 0].copy())
+    return ResidualArcs(first, other, twin, place[:, 0].copy())
 
 
 def exact_capacities(values: npt.ArrayLike) -> Int64Array:

@@ -398,12 +398,12 @@ def shortest_routes(
         Incidence(leaving, by_source),
         topology.target,
         _slowness(topology),
-        _Pairs(starts, ends, by_target, offsets),
+        _RouteEnds(starts, ends, by_target, offsets),
     )
     return offsets, links
 
 
-class _Pairs(NamedTuple):
+class _RouteEnds(NamedTuple):
     """The ends of each route, the pairs sorted by their ends, and where each route's links begin."""
 
     starts: Int64Array
@@ -441,7 +441,7 @@ def _route_links(
     leaving: Incidence,
     heads: Int32Array,
     slowness: Int64Array,
-    pairs: _Pairs,
+    pairs: _RouteEnds,
 ) -> Int32Array:
     """Walk each route after the choices of `_cheapest_routes`, then add it to the prices of its links."""
     starts, ends, by_target, offsets = pairs

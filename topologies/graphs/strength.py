@@ -41,7 +41,7 @@ import numpy.typing as npt
 
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, frozen
-from tutti.topologies.graphs.max_flow import Slots, push_flow, slots_of
+from tutti.topologies.graphs.max_flow import ResidualArcs, push_flow, slots_of
 from tutti.topologies.kernels import kernel
 
 _MOST_CAPACITY = INT64_MAX >> 2
@@ -247,7 +247,7 @@ class _Entries(NamedTuple):
 
 @kernel
 def _play(
-    network: Slots,
+    network: ResidualArcs,
     residual: Int64Array,
     sources: BoolArray,
     level: Int32Array,

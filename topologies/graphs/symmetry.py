@@ -388,7 +388,7 @@ DEFAULT_EFFORT = 10**9
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class AutomorphismGroup:
     """A group of automorphisms by generators.
 
     Parameters
@@ -447,17 +447,17 @@ class Group:
         found = self.elements(most)
         return self.limited(most).some_elements(most) if found is None else found
 
-    def limited(self, most: int) -> Group:
+    def limited(self, most: int) -> AutomorphismGroup:
         """Return a subgroup of at most `most` elements, by the first generators that keep it so."""
-        group = Group(self.topology, self.nodes[:0], self.links[:0])
+        group = AutomorphismGroup(self.topology, self.nodes[:0], self.links[:0])
         for index in range(len(self.nodes)):
             nodes = np.vstack([group.nodes, self.nodes[index : index + 1]])
             links = np.vstack([group.links, self.links[index : index + 1]])
-            larger = Group(self.topology, frozen(nodes, np.int32), frozen(links, np.int32))
+            larger = AutomorphismGroup(self.topology, frozen(nodes, np.int32), frozen(links, np.int32))
             group = larger if larger.elements(most) else group
         return group
 
-    def preserving(self, matrix: npt.NDArray[Any]) -> Group:
+    def preserving(self, matrix: npt.NDArray[Any]) -> AutomorphismGroup:
         """Return the generators under which a matrix over the ranks stays as it is, shape (N, N)."""
         ranks = self.topology.num_ranks
         kept = [
@@ -465,7 +465,9 @@ class Group:
             for index, nodes in enumerate(self.nodes)
             if np.array_equal(matrix[np.ix_(nodes[:ranks], nodes[:ranks])], matrix)
         ]
-        return Group(self.topology, frozen(self.nodes[kept], np.int32), frozen(self.links[kept], np.int32))
+        return AutomorphismGroup(
+            self.topology, frozen(self.nodes[kept], np.int32), frozen(self.links[kept], np.int32)
+        )
 
 
 def drawn_subgroup(
@@ -473,11 +475,13 @@ def drawn_subgroup(
 ) -> tuple[Int32Array, Int32Array]:
     """Return those elements of a group, the identity first, that one or two of them by chance lead to."""
     few = rng.integers(len(elements[0]), size=rng.integers(1, 3))
-    found = Group(topology, elements[0][few], elements[1][few]).elements(len(elements[0]))
+    found = AutomorphismGroup(topology, elements[0][few], elements[1][few]).elements(len(elements[0]))
     return elements if found is None else found
 
 
-def automorphisms(topology: Topology, effort: int = DEFAULT_EFFORT, *, whole: bool = False) -> Group:
+def automorphisms(
+    topology: Topology, effort: int = DEFAULT_EFFORT, *, whole: bool = False
+) -> AutomorphismGroup:
     """Return a group of automorphisms with all orbits of nodes and of links, as far as `effort` goes.
 
     The symmetries that the families are known for (shifts, reflections, exchanged dimensions, multipliers)
@@ -503,4 +507,4 @@ def automorphisms(topology: Topology, effort: int = DEFAULT_EFFORT, *, whole: bo
     search.run()
     nodes = np.array(search.nodes, dtype=np.int32).reshape(-1, topology.num_nodes)
     links = np.array(search.links, dtype=np.int32).reshape(-1, topology.num_links)
-    return Group(topology, frozen(nodes, np.int32), frozen(links, np.int32))
+    return AutomorphismGroup(topology, frozen(nodes, np.int32), frozen(links, np.int32))

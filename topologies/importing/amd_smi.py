@@ -24,12 +24,12 @@ from tutti.topologies.importing.machine import (
     MOST_TEXT,
     Cable,
     Device,
+    DeviceKind,
     Joining,
-    Kind,
     Machine,
     network,
 )
-from tutti.topologies.logs import Line, plain_lines, streams
+from tutti.topologies.logs import LogLine, plain_lines, streams
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import GIGA, MEGA, format_bandwidth
 
@@ -97,7 +97,7 @@ def read_amd_smi(
             f"{name}: no network adapter in the file; hosts={joining.hosts} needs one to join them; "
             "a dump of RCCL (nccl:FILE) has them"
         )
-    machine = Machine([Device(Kind.GPU, "") for _ in tables.names], [], [], "NCCL's number for AMD's")
+    machine = Machine([Device(DeviceKind.GPU, "") for _ in tables.names], [], [], "NCCL's number for AMD's")
     _add_fabric(tables, machine, xgmi, given=bandwidth is not None)
     _add_cpus(tables, machine, pcie)
     if bandwidth is None:
@@ -162,7 +162,7 @@ def _add_cpus(tables: _Tables, machine: Machine, pcie: Fraction) -> None:
         )
     cpus = []
     for node in dict.fromkeys(nodes.values()):
-        machine.devices.append(Device(Kind.CPU, f"cpu{node}"))
+        machine.devices.append(Device(DeviceKind.CPU, f"cpu{node}"))
         cpus.append(len(machine.devices) - 1)
         machine.cables.extend(Cable(cpus[-1], gpu, pcie) for gpu in gpus if nodes[gpu] == node)
     machine.cables.extend(Cable(*pair, _CPUS) for pair in combinations(cpus, 2))
@@ -206,9 +206,9 @@ def _of_types(line: str) -> bool:
     return found is not None and found[1] == "type"
 
 
-def _blocks(lines: list[Line]) -> Iterator[tuple[str, list[Line]]]:
+def _blocks(lines: list[LogLine]) -> Iterator[tuple[str, list[LogLine]]]:
     """Yield the lines between two titles, with what the first is of."""
-    table, block = "", list[Line]()
+    table, block = "", list[LogLine]()
     for line in lines:
         title = _title(line.text)
         if title is None:
@@ -219,7 +219,7 @@ def _blocks(lines: list[Line]) -> Iterator[tuple[str, list[Line]]]:
     yield table, block
 
 
-def _add_table(tables: _Tables, table: str, block: list[Line], where: str) -> None:
+def _add_table(tables: _Tables, table: str, block: list[LogLine], where: str) -> None:
     """Add a table: a row of names, and then a row for each of them."""
     names: list[str] = []
     rows: dict[str, list[str]] = {}

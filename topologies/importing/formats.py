@@ -13,7 +13,7 @@ Rates = list[Fraction] | None
 
 
 @dataclass(frozen=True)
-class Format:
+class TopologyFormat:
     """A kind of file, as the text grammar and ``tutti list topologies`` know it.
 
     Parameters
@@ -60,27 +60,27 @@ def _amd_smi(path: str, name: str, joining: Joining, bandwidth: Rates) -> Topolo
 FORMATS = {
     one.name: one
     for one in (
-        Format(
+        TopologyFormat(
             "nccl",
             "nccl:topo.xml?hosts=2",
             "hosts by NCCL's or RCCL's topology XML (NCCL_TOPO_DUMP_FILE)",
             _nccl,
         ),
-        Format(
+        TopologyFormat(
             "nvidia-smi",
             "nvidia-smi:topo.txt?hosts=2",
             "hosts by the matrix of nvidia-smi topo -m",
             _nvidia_smi,
             bandwidths=True,
         ),
-        Format(
+        TopologyFormat(
             "rocm-smi",
             "rocm-smi:topo.txt",
             "a host by the tables of rocm-smi --showtopo",
             _amd_smi,
             bandwidths=True,
         ),
-        Format(
+        TopologyFormat(
             "amd-smi",
             "amd-smi:topo.txt",
             "a host by the tables of amd-smi topology",

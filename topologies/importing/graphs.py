@@ -23,7 +23,7 @@ from tutti.topologies.xml_files import Element, parse_xml
 Document = dict[str, Any]
 
 
-class Limits(NamedTuple):
+class GraphLimits(NamedTuple):
     """What is read of a file."""
 
     elements: int
@@ -34,7 +34,7 @@ class Limits(NamedTuple):
     """Characters of the attributes of an edge."""
 
 
-LIMITS = Limits(elements=2**21, depth=16, length=2**16)
+LIMITS = GraphLimits(elements=2**21, depth=16, length=2**16)
 
 _TRUE, _FALSE = ("true", "1"), ("false", "0")
 _GML = re.compile(r'#[^\n]*|"([^"]*)"|([][])|([^\s"\[\]#]+)|(")')

@@ -78,7 +78,7 @@ _US = Fraction(1, 10**6)
 FABRIC_ALPHA, PCIE_ALPHA, NETWORK_ALPHA = Fraction(7, 10) * _US, Fraction(1, 2) * _US, Fraction(85, 100) * _US
 
 
-class Kind(StrEnum):
+class DeviceKind(StrEnum):
     """What a device is."""
 
     GPU = "GPU"
@@ -88,10 +88,10 @@ class Kind(StrEnum):
     NIC = "adapter"
 
 
-OTHERS = tuple(kind for kind in Kind if kind is not Kind.GPU)
+OTHERS = tuple(kind for kind in DeviceKind if kind is not DeviceKind.GPU)
 
 
-class Port(NamedTuple):
+class AdapterPort(NamedTuple):
     """Where an adapter meets the network: bytes/s, seconds one way if the file tells them, and whose it is.
 
     One that is a GPU's own has the PCIe link to it in its bandwidth and α.
@@ -106,10 +106,10 @@ class Port(NamedTuple):
 class Device:
     """A node of a host; GPUs are in the order of their ranks."""
 
-    kind: Kind
+    kind: DeviceKind
     label: str
     host: int = 0
-    ports: tuple[Port, ...] = ()
+    ports: tuple[AdapterPort, ...] = ()
     sharp: bool = False
     """Whether it multicasts and aggregates."""
 
@@ -132,7 +132,7 @@ class Machine:
     notes: list[str]
     cpus_by: str = "NCCL's number for their model"
 
-    def of(self, *kinds: Kind) -> list[int]:
+    def of(self, *kinds: DeviceKind) -> list[int]:
         """Return the numbers of the devices of these kinds."""
         return [number for number, device in enumerate(self.devices) if device.kind in kinds]
 
@@ -153,7 +153,7 @@ class Machine:
 
     def in_a_rack(self, hosts: int) -> Machine:
         """Return this number of copies of the host, whose GPUs share one NVSwitch."""
-        (hub,) = self.of(Kind.NVSWITCH)
+        (hub,) = self.of(DeviceKind.NVSWITCH)
         devices = [replace(self.devices[hub], host=NONE)]
         cables = []
         for host in range(hosts):
@@ -164,7 +164,7 @@ class Machine:
                     devices.append(replace(device, host=host))
             cables += [cable._replace(one=at[cable.one], other=at[cable.other]) for cable in self.cables]
         rack = replace(self, devices=devices, cables=cables)
-        return rack.taking([*rack.of(Kind.GPU), *rack.of(*OTHERS)])
+        return rack.taking([*rack.of(DeviceKind.GPU), *rack.of(*OTHERS)])
 
     def pcie_at(self) -> list[set[int]]:
         """Return the numbers of the PCIe cables at each device."""
@@ -187,16 +187,16 @@ def network(machine: Machine, name: str, joining: Joining) -> Topology:
     if joining.nvlink == "all":
         machine = _rack(machine, name, joining.hosts)
         joining = joining._replace(hosts=1)
-    adapters = machine.of(Kind.NIC)
+    adapters = machine.of(DeviceKind.NIC)
     if joining.hosts == 1:
         machine = machine.without(adapters)
     elif not adapters:
         rack = "; nvlink=all joins them by NVLink, as the family gb200_nvl72 is"
-        rack *= bool(machine.of(Kind.NVSWITCH))
+        rack *= bool(machine.of(DeviceKind.NVSWITCH))
         raise InputError(
             f"{name}: no network adapter in the file; hosts={joining.hosts} needs one to join them{rack}"
         )
-    elif machine.of(Kind.NVSWITCH):
+    elif machine.of(DeviceKind.NVSWITCH):
         machine.notes.append(
             "each host has an NVSwitch of its own; if NVLink joins the hosts, as in a rack of GB200, "
             "nvlink=all says so"
@@ -209,7 +209,7 @@ def network(machine: Machine, name: str, joining: Joining) -> Topology:
     if bridges:
         slowest = "a link is as fast as its slowest part"
         machine.notes.append(f"PCIe bridges with nothing to share ({bridges}) are left out; {slowest}")
-    between = {cable.bandwidth for cable in machine.cables if _kinds(machine, cable) == {Kind.CPU}}
+    between = {cable.bandwidth for cable in machine.cables if _kinds(machine, cable) == {DeviceKind.CPU}}
     if between:
         speeds = " or ".join(map(format_bandwidth, sorted(between)))
         machine.notes.append(f"any two CPUs of a host are joined at {speeds}, {machine.cpus_by}")
@@ -218,14 +218,14 @@ def network(machine: Machine, name: str, joining: Joining) -> Topology:
 
 def _rack(machine: Machine, name: str, hosts: int) -> Machine:
     """Return hosts whose GPUs one NVSwitch joins."""
-    if len(machine.of(Kind.NVSWITCH)) != 1 or {device.host for device in machine.devices} - {0, NONE}:
+    if len(machine.of(DeviceKind.NVSWITCH)) != 1 or {device.host for device in machine.devices} - {0, NONE}:
         raise InputError(f"{name}: nvlink=all needs a file of one host with one NVSwitch")
     check_size(name, hosts * len(machine.devices), 2 * hosts * len(machine.cables))
     machine.notes.append(f"one NVSwitch joins the GPUs of all {hosts} hosts (nvlink=all)")
     return machine.in_a_rack(hosts)
 
 
-def _kinds(machine: Machine, cable: Cable) -> set[Kind]:
+def _kinds(machine: Machine, cable: Cable) -> set[DeviceKind]:
     return {machine.devices[cable.one].kind, machine.devices[cable.other].kind}
 
 
@@ -236,7 +236,7 @@ def _labelled(machine: Machine) -> Machine:
     devices = []
     for device in machine.devices:
         key = device.host, device.label
-        many = names[key] > 1 or device.kind is Kind.PCIE
+        many = names[key] > 1 or device.kind is DeviceKind.PCIE
         devices.append(replace(device, label=f"{device.label}{used[key]}") if many else device)
         used[key] += 1
     return replace(machine, devices=devices)
@@ -246,7 +246,7 @@ def _collapsed(machine: Machine) -> tuple[Machine, int]:
     """Return the machine without bridges and switches that lead nowhere, and how many bridges it had."""
     cables, at = dict(enumerate(machine.cables)), machine.pcie_at()
     gone: set[int] = set()
-    bridges, left = 0, machine.of(Kind.PCIE, Kind.CPU)
+    bridges, left = 0, machine.of(DeviceKind.PCIE, DeviceKind.CPU)
     while left:
         device = left.pop()
         if device in gone:
@@ -254,8 +254,8 @@ def _collapsed(machine: Machine) -> tuple[Machine, int]:
         numbers = sorted(at[device])
         ends = [cables[number].one + cables[number].other - device for number in numbers]
         kinds = {machine.devices[end].kind for end in (device, *ends)}
-        bridge = len(numbers) == 2 and machine.devices[device].kind is Kind.PCIE
-        if not bridge and len(numbers) > 1 and kinds != {Kind.CPU}:
+        bridge = len(numbers) == 2 and machine.devices[device].kind is DeviceKind.PCIE
+        if not bridge and len(numbers) > 1 and kinds != {DeviceKind.CPU}:
             continue
         gone.add(device)
         bridges += bridge
@@ -267,7 +267,7 @@ def _collapsed(machine: Machine) -> tuple[Machine, int]:
             for end in ends:
                 at[end].add(numbers[0])
         else:
-            left += [end for end in ends if machine.devices[end].kind in (Kind.PCIE, Kind.CPU)]
+            left += [end for end in ends if machine.devices[end].kind in (DeviceKind.PCIE, DeviceKind.CPU)]
         for number in numbers[bridge:]:
             del cables[number]
     kept = [cables[number] for number in sorted(cables)]
@@ -276,13 +276,13 @@ def _collapsed(machine: Machine) -> tuple[Machine, int]:
 
 def _needed(machine: Machine, hosts: int) -> Machine:
     """Return the machine without PCIe, or without the CPUs above it, where schedules have no use for them."""
-    gpus = machine.of(Kind.GPU)
+    gpus = machine.of(DeviceKind.GPU)
     fabric = _reached(machine, gpus[:1], [cable for cable in machine.cables if cable.fabric])
     if not fabric.issuperset(gpus):
         return machine
-    above = machine.of(Kind.CPU)
+    above = machine.of(DeviceKind.CPU)
     if hosts == 1:
-        above += machine.of(Kind.PCIE)
+        above += machine.of(DeviceKind.PCIE)
         if above:
             machine.notes.append(
                 "links between GPUs join them all, so PCIe and CPUs are left out; pcie=all keeps them"
@@ -290,9 +290,9 @@ def _needed(machine: Machine, hosts: int) -> Machine:
         return replace(machine, cables=[cable for cable in machine.cables if cable.fabric]).without(above)
     below = machine.without(above)
     pcie = [cable for cable in below.cables if not cable.fabric]
-    reached = _reached(below, below.of(Kind.GPU), pcie)
-    lost = [device for device in below.of(Kind.NIC) if device not in reached]
-    if not above or not _reached(below, below.of(Kind.NIC), pcie).issuperset(below.of(Kind.GPU)):
+    reached = _reached(below, below.of(DeviceKind.GPU), pcie)
+    lost = [device for device in below.of(DeviceKind.NIC) if device not in reached]
+    if not above or not _reached(below, below.of(DeviceKind.NIC), pcie).issuperset(below.of(DeviceKind.GPU)):
         return machine
     named = _named([below.devices[device] for device in lost])
     machine.notes.append(
@@ -307,14 +307,14 @@ def _with_own_adapters(machine: Machine) -> Machine:
     """Return the machine where an adapter of one port that one GPU alone reaches is that GPU's link out."""
     at = machine.pcie_at()
     devices, gone = list(machine.devices), []
-    for number in machine.of(Kind.NIC):
+    for number in machine.of(DeviceKind.NIC):
         if len(at[number]) != 1 or len(devices[number].ports) != 1:
             continue
         cable = machine.cables[min(at[number])]
         gpu = cable.one + cable.other - number
-        if devices[gpu].kind is Kind.GPU:
+        if devices[gpu].kind is DeviceKind.GPU:
             (port,) = devices[number].ports
-            own = Port(min(port.bandwidth, cable.bandwidth), port.alpha, own=True)
+            own = AdapterPort(min(port.bandwidth, cable.bandwidth), port.alpha, own=True)
             devices[gpu] = replace(devices[gpu], ports=(*devices[gpu].ports, own))
             gone.append(number)
     if gone:
@@ -352,7 +352,7 @@ def _reached(machine: Machine, start: list[int], cables: list[Cable]) -> set[int
 def _joined(machine: Machine, name: str, joining: Joining) -> Topology:
     """Return so many copies of a machine, joined by a switch, or by one for each port of a machine."""
     devices, copies = machine.devices, joining.hosts
-    gpus, switches = machine.of(Kind.GPU), machine.of(*OTHERS)
+    gpus, switches = machine.of(DeviceKind.GPU), machine.of(*OTHERS)
     ports = [(number, port) for number, device in enumerate(devices) for port in device.ports]
     ports *= copies > 1
     rails = min(len(ports), len(ports) if joining.fabric == "rails" else 1)
@@ -398,22 +398,22 @@ def _prefix(copy: int, device: Device, copies: int, hosts: int) -> str:
 
 
 def _alphas(
-    machine: Machine, name: str, joining: Joining, ports: list[Port]
-) -> Callable[[Cable | Port], Fraction]:
+    machine: Machine, name: str, joining: Joining, ports: list[AdapterPort]
+) -> Callable[[Cable | AdapterPort], Fraction]:
     """Return the function that gives a link its α, and note what it takes where none is given."""
     defaults = [FABRIC_ALPHA, PCIE_ALPHA, NETWORK_ALPHA]
     given = per_class(f"topology {name}: alpha", joining.alpha, defaults)
 
-    def alpha(link: Cable | Port) -> Fraction:
-        if isinstance(link, Port):
+    def alpha(link: Cable | AdapterPort) -> Fraction:
+        if isinstance(link, AdapterPort):
             out = link.alpha if link.alpha is not None and joining.alpha is None else given[2]
             return out + given[1] * link.own
         ends = _kinds(machine, link)
         if joining.alpha is not None:
             return given[0 if link.fabric else 1]
         if link.fabric:
-            return FABRIC_ALPHA / (1 + (Kind.NVSWITCH in ends))
-        return PCIE_ALPHA * (Kind.GPU in ends)
+            return FABRIC_ALPHA / (1 + (DeviceKind.NVSWITCH in ends))
+        return PCIE_ALPHA * (DeviceKind.GPU in ends)
 
     if joining.alpha is None:
         pcie = any(port.own for port in ports) or not all(cable.fabric for cable in machine.cables)

@@ -25,12 +25,12 @@ from tutti.topologies.exact import INT32_MAX, NONE
 from tutti.topologies.importing.machine import (
     MOST_TEXT,
     OTHERS,
+    AdapterPort,
     Cable,
     Device,
+    DeviceKind,
     Joining,
-    Kind,
     Machine,
-    Port,
     network,
 )
 from tutti.topologies.topology import Topology
@@ -119,7 +119,7 @@ def _integer(text: str) -> int:
     return int(text) if re.fullmatch("[0-9]{1,9}", text) else 0
 
 
-class Limits(NamedTuple):
+class NcclFileLimits(NamedTuple):
     """What is read of a file."""
 
     elements: int
@@ -132,7 +132,7 @@ class Limits(NamedTuple):
     """Digits of a latency. NCCL writes six decimals."""
 
 
-LIMITS = Limits(elements=2**14, cpus=64, links=64, digits=40)
+LIMITS = NcclFileLimits(elements=2**14, cpus=64, links=64, digits=40)
 
 _GPU_CLASSES, _NIC_CLASSES = ("0x03", "0x12"), ("0x02",)
 _NVSWITCH_CLASS, _NVSWITCH_TARGET = "0x068000", "fffffff:ff:ff.0"
@@ -170,7 +170,7 @@ class _Gpu:
 
 
 @dataclass
-class _System:
+class _TopologyReading:
     """What is read so far: `static` where no ``gpu`` is in the file, so that classes say what is one."""
 
     static_gpus: bool
@@ -209,12 +209,14 @@ def read_nccl(path: Path | str, name: str, joining: Joining) -> Topology:
     if root.tag != "system":
         raise root.error("is no topology of NCCL, whose outermost element is <system>")
     tags = _tags(root)
-    system = _System(static_gpus="gpu" not in tags, static_nics="net" not in tags)
+    system = _TopologyReading(static_gpus="gpu" not in tags, static_nics="net" not in tags)
     hosts: dict[str, int] = {}
     cpus: dict[int, list[tuple[int, Element]]] = {}
     for cpu in root.each("cpu"):
         host = hosts.setdefault(cpu.attributes.get("host_hash", ""), len(hosts))
-        number = system.add(Device(Kind.CPU, f"cpu{_plain(cpu.attributes.get('numaid', ''), '')}", host))
+        number = system.add(
+            Device(DeviceKind.CPU, f"cpu{_plain(cpu.attributes.get('numaid', ''), '')}", host)
+        )
         cpus.setdefault(host, []).append((number, cpu))
         _read_children(system, cpu, number, number, host)
     if not system.gpus:
@@ -240,7 +242,7 @@ def _plain(text: str, otherwise: str) -> str:
     return text if _PLAIN_LABEL.fullmatch(text) else otherwise
 
 
-def _read_children(system: _System, element: Element, parent: int, cpu: int, host: int) -> None:
+def _read_children(system: _TopologyReading, element: Element, parent: int, cpu: int, host: int) -> None:
     """Read what is below a CPU or a PCIe switch."""
     for nic in element.each("nic"):  # of a CPU: sockets, virtual interfaces; perhaps listed under each CPU
         _add_adapter(system, nic, parent, host, None)
@@ -248,7 +250,7 @@ def _read_children(system: _System, element: Element, parent: int, cpu: int, hos
         _read_pci(system, pci, parent, cpu, host)
 
 
-def _read_pci(system: _System, pci: Element, parent: int, cpu: int, host: int) -> None:
+def _read_pci(system: _TopologyReading, pci: Element, parent: int, cpu: int, host: int) -> None:
     speed, width = pci.attributes.get("link_speed", ""), pci.integer("link_width", -1, 64, 0)
     link = pcie_bandwidth(speed, max(width, 0))
     code = pci.attributes.get("class", "").lower()
@@ -256,23 +258,25 @@ def _read_pci(system: _System, pci: Element, parent: int, cpu: int, host: int) -
     if not nested and system.static_gpus and code.startswith(_GPU_CLASSES):
         gpus = [pci]
     if len(gpus) + len(nics) > 1 or nested:
-        switch = system.add(Device(Kind.PCIE, "pcie", host))
+        switch = system.add(Device(DeviceKind.PCIE, "pcie", host))
         system.cables.append(Cable(parent, switch, link))
         parent = switch
     for gpu in gpus:
-        device = system.add(Device(Kind.GPU, "", host))
+        device = system.add(Device(DeviceKind.GPU, "", host))
         system.cables.append(Cable(parent, device, link))
         system.gpus.append(_Gpu(gpu, device, host, pci.attributes.get("busid", "").lower(), cpu))
     for nic in nics:
         _add_adapter(system, nic, parent, host, link)
     if not nested and not nics and system.static_nics and code.startswith(_NIC_CLASSES):
-        device = system.add(Device(Kind.NIC, "nic", host, (Port(link),)))
+        device = system.add(Device(DeviceKind.NIC, "nic", host, (AdapterPort(link),)))
         system.cables.append(Cable(parent, device, link))
     for child in nested:
         _read_pci(system, child, parent, cpu, host)
 
 
-def _add_adapter(system: _System, nic: Element, parent: int, host: int, link: Fraction | None) -> None:
+def _add_adapter(
+    system: _TopologyReading, nic: Element, parent: int, host: int, link: Fraction | None
+) -> None:
     """Add an adapter with its ports; one that is listed again is linked to that place too."""
     nets = list(nic.each("net"))
     if not nets:
@@ -281,12 +285,12 @@ def _add_adapter(system: _System, nic: Element, parent: int, host: int, link: Fr
     key = (host, nets[0].attributes.get("name", ""), nets[0].attributes.get("dev", ""))
     if key not in system.adapters:
         label = _plain(key[1], f"nic{_plain(key[2], '')}")
-        system.adapters[key] = system.add(Device(Kind.NIC, label, host, ports))
+        system.adapters[key] = system.add(Device(DeviceKind.NIC, label, host, ports))
     total = sum((port.bandwidth for port in ports), Fraction(0))
     system.cables.append(Cable(parent, system.adapters[key], link or total))
 
 
-def _port(net: Element) -> Port:
+def _port(net: Element) -> AdapterPort:
     bandwidth = nic_bandwidth(net.integer("speed", -1, 10**9, 0))
     try:
         latency = exact_number(net.attributes.get("latency", "0")[: LIMITS.digits])
@@ -294,10 +298,10 @@ def _port(net: Element) -> Port:
         raise net.error(f"has a latency that is no number: {error}") from None
     if not 0 <= latency <= 10**6:
         raise net.error("has a latency out of range: from 0 to 10^6 us")
-    return Port(bandwidth, latency / (2 * 10**6) if latency else None)
+    return AdapterPort(bandwidth, latency / (2 * 10**6) if latency else None)
 
 
-def _join_cpus(system: _System, cpus: dict[int, list[tuple[int, Element]]]) -> None:
+def _join_cpus(system: _TopologyReading, cpus: dict[int, list[tuple[int, Element]]]) -> None:
     """Join the CPUs of each host pairwise, as NCCL does."""
     unknown = False
     for members in cpus.values():
@@ -314,7 +318,7 @@ def _join_cpus(system: _System, cpus: dict[int, list[tuple[int, Element]]]) -> N
         system.notes.append(f"CPUs of an unknown model: {format_bandwidth(_UNKNOWN_CPU)} between two of them")
 
 
-def _ranked(system: _System, root: Element) -> list[_Gpu]:
+def _ranked(system: _TopologyReading, root: Element) -> list[_Gpu]:
     """Return the GPUs in the order of their ranks, else of their numbers on their host, else of the file."""
     if system.static_gpus:
         return system.gpus
@@ -332,7 +336,7 @@ def _ranked(system: _System, root: Element) -> list[_Gpu]:
     return ranked
 
 
-def _check_one_rank_each(system: _System, gpus: list[_Gpu]) -> None:
+def _check_one_rank_each(system: _TopologyReading, gpus: list[_Gpu]) -> None:
     """Refuse a GPU of several ranks, which share its links: partitions (MIG, MLOPart) or two processes.
 
     Two GPUs of a host with the same ``dev`` get a note: processes that see one GPU each may number it 0.
@@ -354,7 +358,7 @@ def _check_one_rank_each(system: _System, gpus: list[_Gpu]) -> None:
             )
 
 
-def _add_fabric(system: _System, gpus: list[_Gpu], *, one_host: bool) -> None:
+def _add_fabric(system: _TopologyReading, gpus: list[_Gpu], *, one_host: bool) -> None:
     """Add the links between GPUs, and those to the NVSwitch and to CPUs that are none of PCIe."""
     place = {(gpu.host, gpu.busid): index for index, gpu in reversed(list(enumerate(gpus)))}
     speeds: dict[str, Fraction] = {}
@@ -402,11 +406,13 @@ def _check_count(gpu: _Gpu) -> None:
         raise gpu.element.error(f"has {count} NVLinks; a GPU of sm {capability} has at most {most}")
 
 
-def _to_nvswitch(system: _System, gpus: list[_Gpu], gpu: _Gpu, bandwidth: Fraction, one_host: bool) -> None:
+def _to_nvswitch(
+    system: _TopologyReading, gpus: list[_Gpu], gpu: _Gpu, bandwidth: Fraction, one_host: bool
+) -> None:
     if system.nvswitch is None:
         sharp = all(other.element.integer("sm", 0, 10**4, 0) >= _SHARP_CAPABILITY for other in gpus)
         host = 0 if one_host else NONE
-        system.nvswitch = system.add(Device(Kind.NVSWITCH, "nvswitch", host, sharp=sharp))
+        system.nvswitch = system.add(Device(DeviceKind.NVSWITCH, "nvswitch", host, sharp=sharp))
         able = "; it multicasts and aggregates (NVLink SHARP), as from Hopper on" * sharp
         system.notes.append(f"all NVSwitches are one switch{able}")
     for ends in ((gpu.device, system.nvswitch), (system.nvswitch, gpu.device)):
@@ -427,7 +433,7 @@ def _link_speed(gpu: _Gpu, tag: str, speeds: dict[str, Fraction]) -> Fraction:
     return speed or _UNKNOWN_LINK
 
 
-def _note_fabric(system: _System, speeds: dict[str, Fraction], lost: int, bare: list[int]) -> None:
+def _note_fabric(system: _TopologyReading, speeds: dict[str, Fraction], lost: int, bare: list[int]) -> None:
     for what, speed in speeds.items():
         by = "RCCL's number" if "gcn" in what else "NCCL's number"
         by = "a guess" if what.endswith(_UNKNOWN) else by
@@ -441,19 +447,19 @@ def _note_fabric(system: _System, speeds: dict[str, Fraction], lost: int, bare: 
         )
 
 
-def _note_static(system: _System) -> None:
+def _note_static(system: _TopologyReading) -> None:
     if system.static_gpus:
         system.notes.append(
             "no <gpu> in the file: GPUs are its PCI devices of class 0x03 or 0x12, in its order, and nothing "
             "says whether NVLink joins them; a dump of the machine (NCCL_TOPO_DUMP_FILE) does"
         )
-    if system.static_nics and any(device.kind is Kind.NIC for device in system.devices):
+    if system.static_nics and any(device.kind is DeviceKind.NIC for device in system.devices):
         system.notes.append(
             "no <net> in the file: adapters are its PCI devices of class 0x02, each as fast as its PCIe link"
         )
 
 
-def _in_order(system: _System, gpus: list[_Gpu]) -> Machine:
+def _in_order(system: _TopologyReading, gpus: list[_Gpu]) -> Machine:
     """Return the machine with these GPUs in order, and then all else but GPUs in the order of the file."""
     whole = Machine(system.devices, system.cables, system.notes)
     return whole.taking([*(gpu.device for gpu in gpus), *whole.of(*OTHERS)])

@@ -26,15 +26,15 @@ from tutti.topologies.files import read_text
 from tutti.topologies.importing.machine import (
     MOST_DEVICES,
     MOST_TEXT,
+    AdapterPort,
     Cable,
     Device,
+    DeviceKind,
     Joining,
-    Kind,
     Machine,
-    Port,
     network,
 )
-from tutti.topologies.logs import Line, plain_lines, streams
+from tutti.topologies.logs import LogLine, plain_lines, streams
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import GIGA, format_bandwidth
 
@@ -148,9 +148,9 @@ def read_nvidia_smi(
         notes.append(f"{matrix.others} more matrices in the file, of other processes or hosts, are left out")
     notes += _numa_notes(matrix, gpus)
     devices = [
-        Device(Kind.GPU, "")
+        Device(DeviceKind.GPU, "")
         if index in gpus
-        else Device(Kind.NIC, matrix.legend.get(label, label), ports=(Port(nic),))
+        else Device(DeviceKind.NIC, matrix.legend.get(label, label), ports=(AdapterPort(nic),))
         for index, label in enumerate(matrix.names)
     ]
     machine = Machine(devices, [], notes, "a guess")
@@ -232,7 +232,7 @@ def _add_nvswitch(machine: Machine, links: dict[int, int], nvlink: Fraction, *, 
             f"GPUs of an NVSwitch with fewer than {most} NVLinks, by the largest entry of their row: "
             + listed(fewer)
         )
-    hub = _add(machine, Device(Kind.NVSWITCH, "nvswitch", sharp=sharp))
+    hub = _add(machine, Device(DeviceKind.NVSWITCH, "nvswitch", sharp=sharp))
     for gpu, count in links.items():
         machine.cables.extend(Cable(*way, count * nvlink, fabric=True) for way in ((gpu, hub), (hub, gpu)))
 
@@ -257,16 +257,16 @@ def _add_pcie(matrix: _Matrix, machine: Machine, bandwidth: Fraction) -> None:
         numa = next(
             (matrix.numa[name] for name in (matrix.names[i] for i in members) if name in matrix.numa), ""
         )
-        cpus.append(_add(machine, Device(Kind.CPU, f"cpu{numa}")))
+        cpus.append(_add(machine, Device(DeviceKind.CPU, f"cpu{numa}")))
         for group in (group for group in far if group[0] in members):
             switches = list(dict.fromkeys(near[member][0] for member in group))
             above = cpus[-1]
             if len(switches) > 1:
-                above = _add(machine, Device(Kind.PCIE, "pcie"), above, bandwidth)
+                above = _add(machine, Device(DeviceKind.PCIE, "pcie"), above, bandwidth)
             for first in switches:
                 below = above
                 if len(near[first]) > 1:
-                    below = _add(machine, Device(Kind.PCIE, "pcie"), above, bandwidth)
+                    below = _add(machine, Device(DeviceKind.PCIE, "pcie"), above, bandwidth)
                 machine.cables.extend(Cable(below, member, bandwidth) for member in near[first])
     machine.cables.extend(Cable(*pair, _CPUS) for pair in combinations(cpus, 2))
 
@@ -308,7 +308,7 @@ def _read(text: str, where: str) -> _Matrix:
     return matrix
 
 
-def _matrix(lines: list[Line], where: str) -> _Matrix | None:
+def _matrix(lines: list[LogLine], where: str) -> _Matrix | None:
     """Return the matrix that begins with the first header, or None."""
     matrix: _Matrix | None = None
     for line in lines:

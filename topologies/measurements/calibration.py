@@ -19,7 +19,7 @@ import numpy as np
 from tutti.topologies.errors import InputError, suggestion, visible
 from tutti.topologies.exact import Int64Array, Rationals
 from tutti.topologies.graphs.shortest_paths import shortest_routes
-from tutti.topologies.measurements.regression import Line
+from tutti.topologies.measurements.regression import AlphaBetaLine
 from tutti.topologies.topology import Link, Topology
 
 
@@ -39,7 +39,7 @@ PRECISION = Precision(digits=4, finest=10**10, fastest=1e15)
 Pair = tuple[str, str]
 
 
-def measured_network(lines: Mapping[Pair, Line], name: str, source: Path | str) -> Topology:
+def measured_network(lines: Mapping[Pair, AlphaBetaLine], name: str, source: Path | str) -> Topology:
     """Return the network whose links are the measured pairs.
 
     Ranks are in order if they are called by numbers, otherwise in the order in which pairs name them. The
@@ -63,7 +63,7 @@ def measured_network(lines: Mapping[Pair, Line], name: str, source: Path | str) 
 
 
 def calibrated(
-    topology: Topology, lines: Mapping[Pair, Line], source: Path | str, *, alike: bool
+    topology: Topology, lines: Mapping[Pair, AlphaBetaLine], source: Path | str, *, alike: bool
 ) -> Topology:
     """Return the network with what was measured on the links of its pairs' routes.
 
@@ -152,7 +152,7 @@ def _exact(given: Rationals, values: Sequence[Fraction | None]) -> Rationals:
     return Rationals.of([given[index] if value is None else value for index, value in enumerate(values)])
 
 
-def _bandwidth(line: Line, pair: Pair) -> Fraction:
+def _bandwidth(line: AlphaBetaLine, pair: Pair) -> Fraction:
     where = f"{pair[0]} -> {pair[1]}"
     if line.bandwidth is None:
         raise InputError(

@@ -19,8 +19,8 @@ import numpy as np
 from tutti.topologies.errors import SHOWN, InputError
 from tutti.topologies.exact import BoolArray
 from tutti.topologies.files import exact_json
-from tutti.topologies.logs import Line
-from tutti.topologies.measurements.series import Rows, Series, is_number, number
+from tutti.topologies.logs import LogLine
+from tutti.topologies.measurements.series import MeasuredTimes, Samples, is_number, number
 from tutti.topologies.units import GIGA, MICROSECOND
 
 
@@ -48,7 +48,7 @@ _ONE_HOP = ("broadcast", "reduce")
 
 
 @dataclass
-class _Table:
+class _ResultTable:
     """A table that is being read. `values` has each row's size (bytes), time (us), algbw, busbw (GB/s)."""
 
     where: str
@@ -59,7 +59,7 @@ class _Table:
     roots: set[str] = field(default_factory=set)
     values: list[tuple[float, float, float, float]] = field(default_factory=list)
     places: list[str] = field(default_factory=list)
-    rows: Rows = field(default_factory=Rows)
+    rows: Samples = field(default_factory=Samples)
     notes: list[str] = field(default_factory=list)
     ended: bool = False
 
@@ -72,11 +72,11 @@ class _Table:
             If its time or size is out of range.
         """
         if row[0]:
-            Rows().add(row[0], row[1] * MICROSECOND, place)
+            Samples().add(row[0], row[1] * MICROSECOND, place)
             self.values.append(row)
             self.places.append(place)
 
-    def series(self) -> Series:
+    def series(self) -> MeasuredTimes:
         """Return the times.
 
         Raises
@@ -139,7 +139,7 @@ def starts(line: str) -> bool:
     return _START.match(line.lstrip()) is not None
 
 
-def read_tables(lines: list[Line], where: str, *, in_place: bool, last: int) -> list[Series]:
+def read_tables(lines: list[LogLine], where: str, *, in_place: bool, last: int) -> list[MeasuredTimes]:
     """Return the times of each table in the lines of one run or several.
 
     Parameters
@@ -158,7 +158,7 @@ def read_tables(lines: list[Line], where: str, *, in_place: bool, last: int) -> 
     InputError
         If no table has a row, the last row is cut off, or the time is that of the CPU.
     """
-    reader = _Reader(where, in_place)
+    reader = _NcclTestsReader(where, in_place)
     for line in lines:
         try:
             reader.read(line.text.strip(), f"{where}, line {line.number}")
@@ -173,12 +173,12 @@ class _Torn(InputError):
     """A row of a table that is torn."""
 
 
-class _Reader:
+class _NcclTestsReader:
     """The tables read so far, and what the lines since the last one say: the test, and its ranks."""
 
     def __init__(self, where: str, in_place: bool) -> None:
         self.where, self.in_place = where, in_place
-        self.tables: list[_Table] = []
+        self.tables: list[_ResultTable] = []
         self.lost: list[str] = []
         self.test, self.named, self.inside, self.begun = "", False, False, ""
         self.ranks: list[int] = []
@@ -195,7 +195,7 @@ class _Reader:
         if head_at(text) is not None:
             self.head = [word for word in text.split() if word != "#"]
             _time_column(self.head, place, in_place=self.in_place)
-            self.tables.append(_Table(self.where, self.in_place, self.test, self.ranks))
+            self.tables.append(_ResultTable(self.where, self.in_place, self.test, self.ranks))
             self.named, self.ranks, self.inside, self.begun = False, [], True, ""
         elif text.startswith("#") or not self.inside:
             self._between(text, place)
@@ -221,7 +221,7 @@ class _Reader:
         elif not text.startswith("#") and _is_row(text.split()):
             self.lost.append(place)
 
-    def series(self) -> list[Series]:
+    def series(self) -> list[MeasuredTimes]:
         """Return the times of each table that has some."""
         full = [table for table in self.tables if table.values] or self.tables[:1]
         if self.lost and full:
@@ -252,7 +252,7 @@ def _is_row(words: list[str]) -> bool:
     return len(tail) == TORN.tail and all(map(is_number, tail))
 
 
-def _add_row(table: _Table, head: list[str], words: list[str], place: str) -> None:
+def _add_row(table: _ResultTable, head: list[str], words: list[str], place: str) -> None:
     """Add a row of a table. A line that is neither a row nor the rest of one is skipped.
 
     Raises
@@ -279,7 +279,7 @@ def is_json(text: str) -> bool:
     return text.lstrip("\ufeff \t\r\n").startswith("{")
 
 
-def read_json(text: str, where: str, *, in_place: bool) -> list[Series]:
+def read_json(text: str, where: str, *, in_place: bool) -> list[MeasuredTimes]:
     """Return the times in a file that ``-J`` wrote.
 
     Raises
@@ -295,7 +295,7 @@ def read_json(text: str, where: str, *, in_place: bool) -> list[Series]:
     match = _TEST.search(str(command[0])) if isinstance(command, list) and command else None
     config = document.get("config")
     devices = config.get("devices") if isinstance(config, Mapping) else None
-    table = _Table(where, in_place, match[1] if match else "", ended=True)
+    table = _ResultTable(where, in_place, match[1] if match else "", ended=True)
     table.ranks = list(range(len(devices))) if isinstance(devices, list) else []
     for index, result in enumerate(results):
         try:
@@ -305,7 +305,7 @@ def read_json(text: str, where: str, *, in_place: bool) -> list[Series]:
     return [table.series()]
 
 
-def _add_result(table: _Table, result: Any, place: str) -> None:
+def _add_result(table: _ResultTable, result: Any, place: str) -> None:
     key = "in_place" if table.in_place else "out_of_place"
     body = result.get(key) if isinstance(result, Mapping) else None
     if not isinstance(body, Mapping):

@@ -23,7 +23,7 @@ Interval = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Line:
+class AlphaBetaLine:
     """α and β of measured times.
 
     Parameters
@@ -66,7 +66,7 @@ class Line:
         return 1 / high, 1 / low
 
 
-def fit(size: FloatArray, seconds: FloatArray, tolerance: float = TOLERANCE) -> Line:
+def fit(size: FloatArray, seconds: FloatArray, tolerance: float = TOLERANCE) -> AlphaBetaLine:
     """Return the line through measured times.
 
     Neither α nor β is negative: one that would be is 0, and the other is fitted alone.
@@ -103,7 +103,9 @@ def fit(size: FloatArray, seconds: FloatArray, tolerance: float = TOLERANCE) -> 
         note = ("the times do not grow with size", "alpha would be negative, so it is 0")[free]
     off, worst = _errors(size, seconds, values[0] + values[1] * size / scale, tolerance)
     beta = intervals[1] and (intervals[1][0] / scale, intervals[1][1] / scale)
-    return Line(float(values[0]), float(values[1] / scale), intervals[0], beta, len(size), off, worst, note)
+    return AlphaBetaLine(
+        float(values[0]), float(values[1] / scale), intervals[0], beta, len(size), off, worst, note
+    )
 
 
 def _solve(design: FloatArray) -> tuple[FloatArray, list[Interval | None]]:

@@ -15,7 +15,7 @@ _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
 
 
 @dataclass(frozen=True, eq=False)
-class Series:
+class MeasuredTimes:
     """Times of one pair of devices, or of all together.
 
     Parameters
@@ -41,7 +41,7 @@ class Series:
 
 
 @dataclass
-class Rows:
+class Samples:
     """Samples that are being read."""
 
     size: list[float] = field(default_factory=list)
@@ -75,10 +75,10 @@ class Rows:
 
     def series(
         self, pair: tuple[str, str] | None, what: str, *, link: bool, notes: tuple[str, ...] = ()
-    ) -> Series:
+    ) -> MeasuredTimes:
         """Return the samples as arrays."""
         all_notes = (*notes, *self.left_out())
-        return Series(pair, what, np.array(self.size), np.array(self.seconds), link, all_notes)
+        return MeasuredTimes(pair, what, np.array(self.size), np.array(self.seconds), link, all_notes)
 
 
 def number(word: str, place: str) -> float:

@@ -17,13 +17,13 @@ from typing import NamedTuple
 
 from tutti.topologies.errors import SHOWN, InputError, visible
 from tutti.topologies.files import read_text
-from tutti.topologies.logs import Line, plain_lines, streams
+from tutti.topologies.logs import LogLine, plain_lines, streams
 from tutti.topologies.measurements import nccl_tests
-from tutti.topologies.measurements.series import Rows, Series, is_number, number
+from tutti.topologies.measurements.series import MeasuredTimes, Samples, is_number, number
 from tutti.topologies.units import MEGA, MICROSECOND
 
 
-class Limits(NamedTuple):
+class MeasurementLimits(NamedTuple):
     """What is read of a file."""
 
     text: int
@@ -34,7 +34,7 @@ class Limits(NamedTuple):
     """Characters of a name."""
 
 
-LIMITS = Limits(text=2**28, pairs=2**17, name=64)
+LIMITS = MeasurementLimits(text=2**28, pairs=2**17, name=64)
 
 COLUMNS = ("source", "destination", "bytes", "seconds")
 OSU_WINDOW = 64
@@ -45,7 +45,7 @@ _WINDOW = re.compile(r"window size:\s*([0-9]{1,6})")
 _LATENCY, _BANDWIDTH = "Latency", "Bandwidth"
 
 
-def read_measurements(path: Path | str, *, in_place: bool = False) -> list[Series]:
+def read_measurements(path: Path | str, *, in_place: bool = False) -> list[MeasuredTimes]:
     """Return the measured times in a file, a series for each pair or table.
 
     Parameters
@@ -91,13 +91,13 @@ def _head_at(line: str) -> int | None:
     return nccl_tests.head_at(line) if title is None else title.start()
 
 
-def _is_osu(run: list[Line]) -> bool:
+def _is_osu(run: list[LogLine]) -> bool:
     return _OSU_TITLE.match(run[0].text.lstrip()) is not None
 
 
-def _runs(stream: list[Line]) -> list[list[Line]]:
+def _runs(stream: list[LogLine]) -> list[list[LogLine]]:
     """Return the lines of each OSU table, and those of nccl-tests between two of them."""
-    runs: list[list[Line]] = [[]]
+    runs: list[list[LogLine]] = [[]]
     for line in stream:
         text = line.text.lstrip()
         if _OSU_TITLE.match(text) or (nccl_tests.starts(text) and runs[-1] and _is_osu(runs[-1])):
@@ -113,10 +113,10 @@ class _OsuTable:
     """A table of the OSU micro-benchmarks."""
 
     title: str
-    rows: Rows = field(default_factory=Rows)
+    rows: Samples = field(default_factory=Samples)
 
 
-def _osu_table(run: list[Line], where: str) -> _OsuTable:
+def _osu_table(run: list[LogLine], where: str) -> _OsuTable:
     """Return the rows of a table, the first line of which is its title."""
     match = _OSU_TITLE.match(run[0].text.strip())
     title = match[1] if match else ""
@@ -147,7 +147,7 @@ def _add_osu_row(table: _OsuTable, words: list[str], window: int, place: str) ->
         table.rows.bad.append(error)
 
 
-def _osu(tables: list[_OsuTable], where: str) -> list[Series]:
+def _osu(tables: list[_OsuTable], where: str) -> list[MeasuredTimes]:
     """Return the series of the tables. The n-th latencies and the n-th bandwidths of messages form one."""
     together: dict[tuple[str, int], list[_OsuTable]] = {}
     count: dict[str, int] = {}
@@ -158,8 +158,8 @@ def _osu(tables: list[_OsuTable], where: str) -> list[Series]:
     return [_osu_series(title, turn, group, where) for (title, turn), group in together.items()]
 
 
-def _osu_series(title: str, turn: int, group: list[_OsuTable], where: str) -> Series:
-    rows = Rows(
+def _osu_series(title: str, turn: int, group: list[_OsuTable], where: str) -> MeasuredTimes:
+    rows = Samples(
         *(
             [value for table in group for value in getattr(table.rows, key)]
             for key in ("size", "seconds", "bad")
@@ -172,9 +172,9 @@ def _osu_series(title: str, turn: int, group: list[_OsuTable], where: str) -> Se
     return rows.series(None, f"OSU, {what}{again}", link=title == _LATENCY)
 
 
-def _csv(lines: list[str], where: str) -> list[Series]:
+def _csv(lines: list[str], where: str) -> list[MeasuredTimes]:
     """Return the series of each pair in a CSV file."""
-    pairs: dict[tuple[str, str], Rows] = {}
+    pairs: dict[tuple[str, str], Samples] = {}
     reader = csv.reader(lines, strict=True)
     try:
         head = [word.strip() for word in next(reader)]
@@ -199,7 +199,7 @@ def _csv(lines: list[str], where: str) -> list[Series]:
                 )
             if len(pairs) > LIMITS.pairs:
                 raise InputError(f"{place}: too many pairs; at most {LIMITS.pairs}")
-            rows = pairs.setdefault((source, destination), Rows())
+            rows = pairs.setdefault((source, destination), Samples())
             rows.add(number(size, place), number(seconds, place), place)
     except csv.Error as error:
         raise InputError(f"{where}, line {reader.line_num}: not CSV: {error}") from None

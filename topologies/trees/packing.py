@@ -108,7 +108,7 @@ def pair_capacities(network: LogicalNetwork) -> tuple[Int32Array, Int32Array, In
 
 
 @dataclass(eq=False)
-class _Row:
+class _PackingRow:
     """Alike trees that grow together: a row of Algorithm 4, whose R are the ranks with a height."""
 
     root: int
@@ -127,8 +127,8 @@ class _Packing:
         self.num_ranks = num_ranks
         self.tails, self.heads, self.capacity = tails, heads, capacity
         self.fresh = counts  # m of the roots not yet begun, whose R is the root alone
-        self.waiting: list[_Row] = []
-        self.rows: list[_Row] = []
+        self.waiting: list[_PackingRow] = []
+        self.rows: list[_PackingRow] = []
 
     def complete(self, root: int) -> None:
         """Grow all trees of a root, the row that split off last first."""
@@ -138,15 +138,17 @@ class _Packing:
             self._grow(row)
             self.rows.append(row)
 
-    def _begin(self, root: int) -> _Row:
+    def _begin(self, root: int) -> _PackingRow:
         parent = np.full(self.num_ranks, -1, dtype=np.int32)
         height = np.full(self.num_ranks, -1, dtype=np.int32)
         height[root] = 0
-        row = _Row(root, int(self.fresh[root]), parent, height, np.zeros(len(self.tails), dtype=np.bool_))
+        row = _PackingRow(
+            root, int(self.fresh[root]), parent, height, np.zeros(len(self.tails), dtype=np.bool_)
+        )
         self.fresh[root] = 0
         return row
 
-    def _grow(self, row: _Row) -> None:
+    def _grow(self, row: _PackingRow) -> None:
         """Let a row reach all ranks; what splits off waits."""
         while (row.height < 0).any():
             arrays = (self.tails, self.heads, self.capacity, *self._others())
@@ -156,7 +158,7 @@ class _Packing:
             # Algorithm 4: where μ < m, the m - μ trees that cannot take the arc become a row of their own.
             if amount < row.weight:
                 state = (row.parent.copy(), row.height.copy(), row.dead.copy())
-                self.waiting.append(_Row(row.root, row.weight - int(amount), *state))
+                self.waiting.append(_PackingRow(row.root, row.weight - int(amount), *state))
                 row.weight = int(amount)
             _take(self.tails, self.heads, self.capacity, row.weight, row.parent, row.height, arc)
 

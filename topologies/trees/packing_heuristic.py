@@ -31,10 +31,10 @@ from tutti.topologies.kernels import kernel
 from tutti.topologies.trees.forest import Forest, LogicalNetwork, heights
 from tutti.topologies.trees.packing import pair_capacities
 from tutti.topologies.trees.tree_counts import sustains, trees_by_root
-from tutti.topologies.trees.tree_local_search import Arcs, GrowingTrees, grow_widest, relieve
+from tutti.topologies.trees.tree_local_search import CapacitatedArcs, GrowingTrees, grow_widest, relieve
 
 
-class Tuning(NamedTuple):
+class PackingTuning(NamedTuple):
     """Limits of the search for trees."""
 
     levels: int
@@ -67,7 +67,7 @@ class Tuning(NamedTuple):
     """How far above the least height a search goes on before it gives up."""
 
 
-TUNING = Tuning(
+TUNING = PackingTuning(
     levels=12,
     most_entries=1 << 25,
     small=1 << 18,
@@ -86,7 +86,7 @@ TUNING = Tuning(
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class CapacityPairs:
     """Nodes and the capacities between them, each pair once, sorted by head and tail."""
 
     nodes: int
@@ -95,17 +95,17 @@ class Pairs:
     capacity: Int64Array
 
     @classmethod
-    def of(cls, nodes: int, tails: Int32Array, heads: Int32Array, capacity: Int64Array) -> Pairs:
+    def of(cls, nodes: int, tails: Int32Array, heads: Int32Array, capacity: Int64Array) -> CapacityPairs:
         """Return the pairs with capacity, sorted."""
         kept = np.flatnonzero(capacity > 0)
         kept = kept[np.lexsort((tails[kept], heads[kept]))]
         return cls(nodes, tails[kept], heads[kept], capacity[kept])
 
-    def divided(self, quantum: int) -> Pairs:
+    def divided(self, quantum: int) -> CapacityPairs:
         """Return how many batches of `quantum` trees each pair carries."""
-        return Pairs.of(self.nodes, self.tails, self.heads, self.capacity // quantum)
+        return CapacityPairs.of(self.nodes, self.tails, self.heads, self.capacity // quantum)
 
-    def arcs(self) -> Arcs:
+    def arcs(self) -> CapacitatedArcs:
         """Return the pairs with the indices that kernels need."""
         key = self.heads.astype(np.int64) * self.nodes + self.tails
         turned = self.tails.astype(np.int64) * self.nodes + self.heads
@@ -113,7 +113,7 @@ class Pairs:
         found = np.append(key, -1)[place] == turned
         out = np.argsort(turned, kind="stable")
         ends = np.arange(self.nodes + 1)
-        return Arcs(
+        return CapacitatedArcs(
             self.tails.astype(np.int32),
             self.heads.astype(np.int32),
             self.capacity.astype(np.int64),
@@ -142,7 +142,7 @@ class Between(NamedTuple):
     first: Int64Array
 
 
-def groupings(pairs: Pairs) -> Iterator[Int64Array]:
+def groupings(pairs: CapacityPairs) -> Iterator[Int64Array]:
     """Yield labels of groups that arcs of at least some capacity join, the coarsest first."""
     seen: set[bytes] = set()
     widths = np.unique(pairs.capacity)
@@ -156,7 +156,7 @@ def groupings(pairs: Pairs) -> Iterator[Int64Array]:
             yield label.astype(np.int64)
 
 
-def contracted(pairs: Pairs, label: Int64Array) -> Pairs:
+def contracted(pairs: CapacityPairs, label: Int64Array) -> CapacityPairs:
     """Return the network of the groups."""
     groups = int(label.max()) + 1
     key = label[pairs.tails] * groups + label[pairs.heads]
@@ -165,19 +165,19 @@ def contracted(pairs: Pairs, label: Int64Array) -> Pairs:
     capacity[:: groups + 1] = 0
     used = np.flatnonzero(capacity)
     tails, heads = np.divmod(used, groups)
-    return Pairs.of(groups, tails.astype(np.int32), heads.astype(np.int32), capacity[used])
+    return CapacityPairs.of(groups, tails.astype(np.int32), heads.astype(np.int32), capacity[used])
 
 
-def part(pairs: Pairs, nodes: Int64Array) -> Pairs:
+def part(pairs: CapacityPairs, nodes: Int64Array) -> CapacityPairs:
     """Return the network inside a group, its nodes numbered from 0."""
     local = np.full(pairs.nodes, -1, dtype=np.int32)
     local[nodes] = np.arange(len(nodes))
     tails, heads = local[pairs.tails], local[pairs.heads]
     kept = (tails >= 0) & (heads >= 0)
-    return Pairs.of(len(nodes), tails[kept], heads[kept], pairs.capacity[kept])
+    return CapacityPairs.of(len(nodes), tails[kept], heads[kept], pairs.capacity[kept])
 
 
-def between(pairs: Pairs, label: Int64Array) -> Between:
+def between(pairs: CapacityPairs, label: Int64Array) -> Between:
     """Return the pairs that join groups."""
     groups = int(label.max()) + 1
     key = label[pairs.tails] * groups + label[pairs.heads]
@@ -286,7 +286,7 @@ def grow_trees(
     """
     trees = trees_by_root(network.num_ranks, k, weights)
     tails, heads, capacity = pair_capacities(network)
-    units = _Grower().grow(Pairs.of(network.num_ranks, tails, heads, capacity), trees)
+    units = _Grower().grow(CapacityPairs.of(network.num_ranks, tails, heads, capacity), trees)
     return None if units is None else _merged(units)
 
 
@@ -334,7 +334,7 @@ class _Grower:
 
     found: dict[bytes, _Units | None] = field(default_factory=dict)
 
-    def grow(self, pairs: Pairs, trees: Int64Array) -> _Units | None:
+    def grow(self, pairs: CapacityPairs, trees: Int64Array) -> _Units | None:
         """Return this many trees of each root, or None."""
         if pairs.nodes == 1:
             alone = np.full((1, 1), -1, dtype=np.int32)
@@ -350,7 +350,7 @@ class _Grower:
             self.found[key] = best
         return self.found[key]
 
-    def _grouped(self, pairs: Pairs, trees: Int64Array) -> _Units | None:
+    def _grouped(self, pairs: CapacityPairs, trees: Int64Array) -> _Units | None:
         """Try quanta, the largest first; where it is cheap all of them, until the least height is met."""
         best: _Units | None = None
         least = pairs.least_height(trees) if pairs.nodes * int(trees.sum()) <= TUNING.small else 0
@@ -367,7 +367,7 @@ class _Grower:
                 break
         return best
 
-    def _composed(self, pairs: Pairs, trees: Int64Array, label: Int64Array) -> _Units | None:
+    def _composed(self, pairs: CapacityPairs, trees: Int64Array, label: Int64Array) -> _Units | None:
         """Make trees over groups, then in each group, and put them together."""
         groups = int(label.max()) + 1
         root = np.repeat(np.arange(pairs.nodes), trees)
@@ -387,7 +387,7 @@ class _Grower:
         return _Units.of(root, parent, np.ones(len(root), dtype=np.int64))
 
 
-def _searched(pairs: Pairs, trees: Int64Array, most: int) -> _Units | None:
+def _searched(pairs: CapacityPairs, trees: Int64Array, most: int) -> _Units | None:
     """Search for trees at most `most` high, the least height first."""
     entries = int(np.count_nonzero(trees) + min(len(pairs.tails), _most_rows(pairs))) * pairs.nodes
     if entries > TUNING.most_searched:
@@ -403,12 +403,12 @@ def _searched(pairs: Pairs, trees: Int64Array, most: int) -> _Units | None:
     return None
 
 
-def _most_rows(pairs: Pairs) -> int:
+def _most_rows(pairs: CapacityPairs) -> int:
     """Return how many rows there may be beside one a root, for the memory that they take."""
     return TUNING.most_entries // pairs.nodes
 
 
-def _search(pairs: Pairs, trees: Int64Array, limit: int, moves: int) -> tuple[_Units | None, int]:
+def _search(pairs: CapacityPairs, trees: Int64Array, limit: int, moves: int) -> tuple[_Units | None, int]:
     """Search for trees at most `limit` high; where little is left to mend, begin again, with another room.
 
     Returns them, and how many moves are left.
@@ -430,14 +430,14 @@ def _search(pairs: Pairs, trees: Int64Array, limit: int, moves: int) -> tuple[_U
     return None, moves
 
 
-def _found(pairs: Pairs, rows: GrowingTrees) -> _Units:
+def _found(pairs: CapacityPairs, rows: GrowingTrees) -> _Units:
     count = int(rows.used[0])
     via = rows.via[:, :count].T
     parent = np.where(via >= 0, pairs.tails[via], -1).astype(np.int32)
     return _Units.of(rows.root[:count].astype(np.int64), parent, rows.weight[:count].copy())
 
 
-def _begin(pairs: Pairs, trees: Int64Array, limit: int, more: int) -> GrowingTrees:
+def _begin(pairs: CapacityPairs, trees: Int64Array, limit: int, more: int) -> GrowingTrees:
     """Return a row for each root, and room for so many more."""
     root = np.flatnonzero(trees)
     spare = np.zeros(more, dtype=np.int64)

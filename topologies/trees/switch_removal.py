@@ -147,7 +147,7 @@ class _Splitting:
 
         Any order is valid; this one makes arcs that keep trees low, see `_shares`.
         """
-        network = _Network.of(self, switch)
+        network = _SplittingNetwork.of(self, switch)
         shares = _shares(network, switch)
         one_more = {pair: int(share >= 0) for pair, share in shares.items()}
         for limits in (shares, one_more, dict.fromkeys(shares, INT64_MAX)):
@@ -225,7 +225,7 @@ class _Splitting:
 
 
 @dataclass
-class _Network:
+class _SplittingNetwork:
     """Capacities by pair as arrays, with the arcs of the auxiliary networks at the front.
 
     Nodes: those of the topology, s, and a sink that every node can be joined to. Arcs: node -> sink for every
@@ -242,7 +242,7 @@ class _Network:
     used: int
 
     @classmethod
-    def of(cls, splitting: _Splitting, switch: int) -> _Network:
+    def of(cls, splitting: _Splitting, switch: int) -> _SplittingNetwork:
         topology, trees = splitting.topology, splitting.trees
         nodes, roots = topology.num_nodes, np.flatnonzero(trees)
         pairs = sorted(splitting.parts)
@@ -289,7 +289,7 @@ class _Network:
         return amount
 
 
-def _shares(network: _Network, switch: int) -> dict[tuple[int, int], int]:
+def _shares(network: _SplittingNetwork, switch: int) -> dict[tuple[int, int], int]:
     """Return the pairs (tail, head) around a switch in the order to split them off, and an even share each.
 
     What the switch alone joins are parts (hosts, where it is InfiniBand); arcs between parts are what it is

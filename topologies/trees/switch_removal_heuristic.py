@@ -34,7 +34,7 @@ from tutti.topologies.graphs.shortest_paths import UNREACHABLE, Neighbours, brea
 from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Topology
 from tutti.topologies.trees.forest import LogicalNetwork
-from tutti.topologies.trees.switch_shares import Bundles, Shares, Side, pair_up, shares
+from tutti.topologies.trees.switch_shares import Bundles, Side, SwitchShares, pair_up, shares
 from tutti.topologies.trees.tree_counts import sustains, trees_by_root
 
 _MOST_CLASSES = 4
@@ -115,7 +115,7 @@ class JoinedArcs:
         row: Int64Array,
         outs: Int64Array,
         column: Int64Array,
-        shares: Shares,
+        shares: SwitchShares,
     ) -> None:
         """Replace arcs by joined ones: `shares` are units from tail (by row) to head (by column)."""
         by_row, by_column = np.argsort(row, kind="stable"), np.argsort(column, kind="stable")

@@ -23,7 +23,7 @@ class Side(NamedTuple):
     block: Int64Array
 
 
-class Shares(NamedTuple):
+class SwitchShares(NamedTuple):
     """Units from a row to a column, shape (shares,)."""
 
     row: Int64Array
@@ -39,11 +39,11 @@ class Bundles(NamedTuple):
 
 
 @kernel
-def _columns(table: list[_Share]) -> Shares:
+def _columns(table: list[_Share]) -> SwitchShares:
     result = np.empty((3, len(table)), dtype=np.int64)
     for i, (row, column, units) in enumerate(table):
         result[0, i], result[1, i], result[2, i] = row, column, units
-    return Shares(result[0], result[1], result[2])
+    return SwitchShares(result[0], result[1], result[2])
 
 
 @kernel
@@ -117,7 +117,7 @@ def _mend(result: Int64Array, row: Int64Array, column: Int64Array) -> None:
 
 
 @kernel
-def shares(ins: Side, outs: Side, blocks: int, evenly: bool) -> Shares:
+def shares(ins: Side, outs: Side, blocks: int, evenly: bool) -> SwitchShares:
     """Spread a switch over its blocks: each gets an even share, and each node its even part of it.
 
     Unless asked to pair all nodes of two blocks, blocks of one size are spread place by place: the first
@@ -207,7 +207,7 @@ def _in_order(rows: Int64Array, columns: Int64Array) -> Int64Array:
 
 
 @kernel
-def pair_up(shares: Shares, ins: Bundles, outs: Bundles) -> Shares:
+def pair_up(shares: SwitchShares, ins: Bundles, outs: Bundles) -> SwitchShares:
     """Lay units over arcs of the tail and of the head, in order; rows and columns become those arcs."""
     one, two = ins.first[:-1].copy(), outs.first[:-1].copy()
     left, right = ins.left, outs.left

@@ -26,7 +26,7 @@ from tutti.topologies.kernels import kernel
 UInt64Array = npt.NDArray[np.uint64]
 
 
-class Arcs(NamedTuple):
+class CapacitatedArcs(NamedTuple):
     """Pairs of nodes with capacity, sorted by head then tail, each pair once.
 
     Parameters
@@ -82,7 +82,7 @@ class GrowingTrees(NamedTuple):
 
 
 @kernel
-def grow_widest(arcs: Arcs, rows: GrowingTrees, state: UInt64Array, sharp: float) -> None:
+def grow_widest(arcs: CapacitatedArcs, rows: GrowingTrees, state: UInt64Array, sharp: float) -> None:
     """Grow every tree anew in turn, by the arcs that it fills up least; lower ones first.
 
     An arc costs the part of its capacity then in use, and `sharp` times what part of the tree is too much.
@@ -127,7 +127,9 @@ def _clear(rows: GrowingTrees, t: int) -> None:
 
 
 @kernel
-def _grow_by_cost(arcs: Arcs, rows: GrowingTrees, t: int, cost: FloatArray, key: FloatArray) -> bool:
+def _grow_by_cost(
+    arcs: CapacitatedArcs, rows: GrowingTrees, t: int, cost: FloatArray, key: FloatArray
+) -> bool:
     """Grow a tree by the cheapest arc that leaves it, within its limit (Prim); False if a node is left."""
     nodes = len(key)
     _clear(rows, t)
@@ -153,7 +155,7 @@ def _grow_by_cost(arcs: Arcs, rows: GrowingTrees, t: int, cost: FloatArray, key:
 
 
 @kernel
-def _grow_by_depth(arcs: Arcs, rows: GrowingTrees, t: int, cost: FloatArray) -> None:
+def _grow_by_depth(arcs: CapacitatedArcs, rows: GrowingTrees, t: int, cost: FloatArray) -> None:
     """Breadth first, each node by its cheapest arc from the level before."""
     _clear(rows, t)
     for level in range(1, len(rows.depth)):
@@ -189,7 +191,9 @@ class Excess(NamedTuple):
 
 
 @kernel
-def relieve(arcs: Arcs, rows: GrowingTrees, state: UInt64Array, moves: int, patience: int) -> tuple[int, int]:
+def relieve(
+    arcs: CapacitatedArcs, rows: GrowingTrees, state: UInt64Array, moves: int, patience: int
+) -> tuple[int, int]:
     """Move weight off overloaded arcs, at most `moves` times; return the excess and the moves left.
 
     It stops when the least excess so far was met neither within `patience` moves nor in half of all moves.
@@ -219,7 +223,7 @@ def relieve(arcs: Arcs, rows: GrowingTrees, state: UInt64Array, moves: int, pati
 
 
 @kernel
-def _excess(arcs: Arcs, rows: GrowingTrees) -> Excess:
+def _excess(arcs: CapacitatedArcs, rows: GrowingTrees) -> Excess:
     size = len(arcs.tail)
     found = Excess(np.empty(size, np.int64), np.full(size, -1, np.int64), np.zeros(2, np.int64))
     for a in range(size):
@@ -232,7 +236,7 @@ def _excess(arcs: Arcs, rows: GrowingTrees) -> Excess:
 
 
 @kernel
-def _shift_load(arcs: Arcs, rows: GrowingTrees, excess: Excess, a: int, change: int) -> None:
+def _shift_load(arcs: CapacitatedArcs, rows: GrowingTrees, excess: Excess, a: int, change: int) -> None:
     """Change an arc's load, and the list of overloaded arcs with it."""
     before = rows.load[a] - arcs.capacity[a]
     rows.load[a] += change
@@ -251,7 +255,7 @@ def _shift_load(arcs: Arcs, rows: GrowingTrees, excess: Excess, a: int, change: 
 
 
 @kernel
-def _user(arcs: Arcs, rows: GrowingTrees, arc: int, start: int, light: bool) -> int:
+def _user(arcs: CapacitatedArcs, rows: GrowingTrees, arc: int, start: int, light: bool) -> int:
     """Return the first row from `start` on, around, that uses an overloaded arc (some row does).
 
     If asked, it is one whose whole weight is too much, where there is one.
@@ -270,7 +274,7 @@ def _user(arcs: Arcs, rows: GrowingTrees, arc: int, start: int, light: bool) -> 
 
 @kernel
 def _subtree(
-    arcs: Arcs, rows: GrowingTrees, t: int, top: int, without: int, stack: Int64Array
+    arcs: CapacitatedArcs, rows: GrowingTrees, t: int, top: int, without: int, stack: Int64Array
 ) -> tuple[int, int]:
     """List `top` and the nodes under it, but for a child's part; return how many, and how high they reach."""
     stack[0] = top
@@ -288,7 +292,7 @@ def _subtree(
 
 
 @kernel
-def _under(arcs: Arcs, rows: GrowingTrees, t: int, node: int, top: int) -> bool:
+def _under(arcs: CapacitatedArcs, rows: GrowingTrees, t: int, node: int, top: int) -> bool:
     """Whether `node` is in the subtree of `top`."""
     level = rows.depth[top, t]
     while rows.depth[node, t] > level:
@@ -297,7 +301,7 @@ def _under(arcs: Arcs, rows: GrowingTrees, t: int, node: int, top: int) -> bool:
 
 
 @kernel
-def _change(arcs: Arcs, rows: GrowingTrees, gain: int, loss: int, weight: int) -> int:
+def _change(arcs: CapacitatedArcs, rows: GrowingTrees, gain: int, loss: int, weight: int) -> int:
     """Return the change of excess when `weight` moves from arc `loss` to arc `gain`."""
     room = max(arcs.capacity[gain] - rows.load[gain], 0)
     over = max(rows.load[loss] - arcs.capacity[loss], 0)
@@ -306,7 +310,13 @@ def _change(arcs: Arcs, rows: GrowingTrees, gain: int, loss: int, weight: int) -
 
 @kernel
 def _best_move(
-    arcs: Arcs, rows: GrowingTrees, age: Int64Array, stacks: Int64Array, t: int, arc: int, fresh: int
+    arcs: CapacitatedArcs,
+    rows: GrowingTrees,
+    age: Int64Array,
+    stacks: Int64Array,
+    t: int,
+    arc: int,
+    fresh: int,
 ) -> _Move:
     """Return the best move of the arc's head in row t.
 
@@ -331,7 +341,7 @@ def _best_move(
 
 @kernel
 def _offer(
-    arcs: Arcs,
+    arcs: CapacitatedArcs,
     rows: GrowingTrees,
     age: Int64Array,
     best: _Move,
@@ -414,7 +424,13 @@ def _merge(rows: GrowingTrees, t: int) -> None:
 
 @kernel
 def _apply(
-    arcs: Arcs, rows: GrowingTrees, excess: Excess, stacks: Int64Array, t: int, arc: int, best: _Move
+    arcs: CapacitatedArcs,
+    rows: GrowingTrees,
+    excess: Excess,
+    stacks: Int64Array,
+    t: int,
+    arc: int,
+    best: _Move,
 ) -> None:
     """Make a move of `_best_move`."""
     v, new, child, weight = np.int64(arcs.head[arc]), best[2], best[3], best[4]

@@ -16,7 +16,7 @@ from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
-from tutti.models.all_to_all.message_flow.program import FlowProgram, Order, Timed
+from tutti.models.all_to_all.message_flow.program import MessageFlowProgram, MessageOrder, TimedFlow
 from tutti.models.all_to_all.message_flow.search import searched
 from tutti.models.all_to_all.rounding import rounded_shares
 from tutti.models.solvers.outcome import SAME, TOLERANCE
@@ -117,14 +117,14 @@ def improve(
     return min([start, *([made] if made else [])], key=lambda schedule: simulate(schedule, size).time)
 
 
-def _program(problem: Problem, options: MessageFlowOptions, rng: np.random.Generator) -> FlowProgram:
+def _program(problem: Problem, options: MessageFlowOptions, rng: np.random.Generator) -> MessageFlowProgram:
     """Return the program under a free group that takes each rank to each, or else under a large one."""
     topology, shard = problem.topology, float((problem.size or 1) * problem.collective.items.share[0])
     alike = free_group(topology)
     if len(alike[0]) < topology.num_ranks:
         most = max(1, MOST_PAIRS // (topology.num_ranks * topology.num_links))
         alike = max(alike, automorphisms(topology).some_elements(most), key=lambda group: len(group[0]))
-    return FlowProgram(topology, *_fewer(topology, alike, options.index, rng), shard)
+    return MessageFlowProgram(topology, *_fewer(topology, alike, options.index, rng), shard)
 
 
 def _fewer(
@@ -140,14 +140,14 @@ def _fewer(
     raise InputError(f"windowed_mcf: index {index}; none was found of the {len(alike[0])} symmetries")
 
 
-def _steps(program: FlowProgram) -> Iterator[list[int]]:
+def _steps(program: MessageFlowProgram) -> Iterator[list[int]]:
     """Yield orders in steps: up to 2 more than the network is wide, and in first and last messages."""
     ways = product((0, 1, 2), (0, None, 1, 2))
     orders = (tuple(program.in_steps(program.width + longer, more)) for longer, more in ways)
     yield from map(list, dict.fromkeys(orders))
 
 
-def _order_of(program: FlowProgram, schedule: Schedule, size: Fraction) -> list[int]:
+def _order_of(program: MessageFlowProgram, schedule: Schedule, size: Fraction) -> list[int]:
     """Return in what order links of all classes begin and end to send; of what is at once the ends first."""
     _, holding = watch(schedule, size)
     events = list[tuple[int, int, int]]()
@@ -160,7 +160,7 @@ def _order_of(program: FlowProgram, schedule: Schedule, size: Fraction) -> list[
 
 def _fastest(
     problem: Problem,
-    program: FlowProgram,
+    program: MessageFlowProgram,
     orders: list[list[int]],
     options: MessageFlowOptions,
     rng: np.random.Generator,
@@ -169,9 +169,11 @@ def _fastest(
     return None if found is None else _schedule(problem, program, *found)
 
 
-def _schedule(problem: Problem, program: FlowProgram, events: list[int], timed: Timed) -> Schedule | None:
+def _schedule(
+    problem: Problem, program: MessageFlowProgram, events: list[int], timed: TimedFlow
+) -> Schedule | None:
     """Return the schedule of a solution: the paths of one rank of each orbit, and their images."""
-    ranks, order = problem.topology.num_ranks, Order.of(events)
+    ranks, order = problem.topology.num_ranks, MessageOrder.of(events)
     found = [path for source in program.sources for path in _paths(program, order, timed, source)]
     source, target, share = (np.array(column) for column in list(zip(*found, strict=True))[:3])
     pairs, pair = np.unique(source * ranks + target, return_inverse=True)
@@ -201,7 +203,7 @@ def _schedule(problem: Problem, program: FlowProgram, events: list[int], timed: 
     )
 
 
-def _paths(program: FlowProgram, order: Order, timed: Timed, source: int) -> Iterator[Path]:
+def _paths(program: MessageFlowProgram, order: MessageOrder, timed: TimedFlow, source: int) -> Iterator[Path]:
     """Yield paths of all data of a rank.
 
     They are found from their ends, at each node over what came last of what is left: so what leaves it

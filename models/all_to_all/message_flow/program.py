@@ -32,7 +32,7 @@ from tutti.topologies.graphs.symmetry import orbits_of
 from tutti.topologies.topology import Topology
 
 
-class Order(NamedTuple):
+class MessageOrder(NamedTuple):
     """Messages in the order of their starts.
 
     Parameters
@@ -48,12 +48,12 @@ class Order(NamedTuple):
     end: Int64Array
 
     @classmethod
-    def of(cls, events: Sequence[int]) -> Order:
+    def of(cls, events: Sequence[int]) -> MessageOrder:
         """Return that of events, given as classes: as a class occurs, its messages start and end in turn.
 
         Examples
         --------
-        >>> Order.of([0, 1, 0, 1]).end.tolist()
+        >>> MessageOrder.of([0, 1, 0, 1]).end.tolist()
         [2, 3]
         """
         kinds = np.asarray(events, dtype=np.int64)
@@ -68,7 +68,7 @@ class Order(NamedTuple):
         return np.searchsorted(self.start, self.end)
 
 
-class Timed(NamedTuple):
+class TimedFlow(NamedTuple):
     """A solution: the seconds of all events; and of each message the parts of shards in it, for each pair."""
 
     time: FloatArray
@@ -95,7 +95,7 @@ class Ends(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class FlowProgram:
+class MessageFlowProgram:
     """What the programs of all orders have in common.
 
     Parameters
@@ -228,19 +228,19 @@ class FlowProgram:
         """Return how many columns a program of so many steps has, but for times."""
         return steps * (int(self.leaves.sum()) + sum(len(ends.pairs) for ends in self.ends))
 
-    def solved(self, events: Sequence[int], seconds: float, *, few: bool = True) -> Timed | None:
+    def solved(self, events: Sequence[int], seconds: float, *, few: bool = True) -> TimedFlow | None:
         """Return a solution for an order of events that ends soonest; None where none is found in time.
 
         Parameters
         ----------
         events
-            As `Order.of` takes them.
+            As `MessageOrder.of` takes them.
         seconds
             Of the solver.
         few
             Whether data should take few paths; if not, large programs are solved sooner.
         """
-        order = Order.of(events)
+        order = MessageOrder.of(events)
         model = self._model(order)
         limit = max(seconds, LEAST_SECONDS)
         options = HighsOptions(method="simplex", time_limit=limit)
@@ -251,14 +251,14 @@ class FlowProgram:
             return None
         upto = np.cumsum([len(self.ends[kind].pairs) for kind in order.kind.tolist()])
         flow = np.split(result.values[len(result.values) - upto[-1] :], upto[:-1])
-        return Timed(result.values[: len(events)] * self._unit, flow)
+        return TimedFlow(result.values[: len(events)] * self._unit, flow)
 
     @property
     def _unit(self) -> float:
         """Of time in the programs, in seconds."""
         return float(self.alpha.max() + self.lasts.max())
 
-    def _model(self, order: Order) -> CompiledModel:
+    def _model(self, order: MessageOrder) -> CompiledModel:
         """Return the program: columns are times, what waits, and the flows of one message after the other."""
         from scipy.sparse import coo_array
 

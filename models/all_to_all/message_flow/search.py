@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.models.all_to_all.message_flow.program import FlowProgram, Order, Timed
+from tutti.models.all_to_all.message_flow.program import MessageFlowProgram, MessageOrder, TimedFlow
 from tutti.models.solvers.outcome import SAME
 from tutti.topologies.exact import Int64Array
 from tutti.topologies.kernels import now
@@ -31,20 +31,20 @@ class Chances(NamedTuple):
     added: float
     """That this happens or a message is added; else a class copies another."""
     anywhere: float
-    """That the order changes anywhere, at most: one in as many as links are of kinds by `FlowProgram.apart`.
-    Otherwise first or last messages are joined or cut."""
+    """That the order changes anywhere, at most: one in as many as links are of kinds by
+    `MessageFlowProgram.apart`. Otherwise first or last messages are joined or cut."""
 
 
 CHANCES = Chances(heat=2e-4, moved=0.75, dropped=0.85, added=0.93, anywhere=0.7)
 MANY, FAR = (1, 1, 2, 3, 5), (1, 1, 2, 3, 4, 6, 8, 12)
 """Of events that move, how many, and how far."""
 
-Found = tuple[list[int], Timed]
+Found = tuple[list[int], TimedFlow]
 """An order of events and its solution."""
 
 
 def searched(
-    program: FlowProgram, starts: Sequence[list[int]], until: float, rng: np.random.Generator
+    program: MessageFlowProgram, starts: Sequence[list[int]], until: float, rng: np.random.Generator
 ) -> Found | None:
     """Return the order that ends soonest, of those found until a moment; None if no start has a solution.
 
@@ -53,7 +53,7 @@ def searched(
     program
         The network.
     starts
-        Orders, as `FlowProgram.solved` takes them.
+        Orders, as `MessageFlowProgram.solved` takes them.
     until
         By `topologies.kernels.now`.
     rng
@@ -71,7 +71,7 @@ def searched(
 
 
 def _solutions(
-    program: FlowProgram, orders: Iterator[list[int]], until: float, *, few: bool = True
+    program: MessageFlowProgram, orders: Iterator[list[int]], until: float, *, few: bool = True
 ) -> Iterator[Found]:
     """Yield those orders that have a solution, until a moment."""
     for order in orders:
@@ -85,7 +85,7 @@ def _end(found: Found) -> float:
     return float(found[1].time[-1])
 
 
-def _annealed(program: FlowProgram, start: Found, until: float, rng: np.random.Generator) -> Found:
+def _annealed(program: MessageFlowProgram, start: Found, until: float, rng: np.random.Generator) -> Found:
     """Return the best of a start and all that is found until a moment."""
     best, current, began = start, (_sorted(*start), start[1]), now()
     while (left := until - now()) > 0:
@@ -102,10 +102,10 @@ def _annealed(program: FlowProgram, start: Found, until: float, rng: np.random.G
     return best
 
 
-def _sorted(events: list[int], solved: Timed) -> list[int]:
+def _sorted(events: list[int], solved: TimedFlow) -> list[int]:
     """Return the events in order of time, of those at one time ends first: so data may go on at once."""
     starts = np.ones(len(events), dtype=np.bool_)
-    starts[Order.of(events).end] = False
+    starts[MessageOrder.of(events).end] = False
     time = np.round(solved.time / solved.time[-1], 6)
     return [events[place] for place in np.lexsort((starts, time))]
 

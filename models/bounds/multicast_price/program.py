@@ -38,7 +38,7 @@ FLOAT_SLACK = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
-class Prices:
+class MulticastPrices:
     """Whole numbers: of an end by class; by bin of what passes by class, and of what leaves by way.
 
     What leaves has two prices, shape (2, ways, bins): for the link's end, and going on.
@@ -128,7 +128,7 @@ class DeliveryProgram:
             table[:] = np.take_along_axis(table, np.broadcast_to(late, table.shape), axis=-1)
         return columns
 
-    def solved(self, seconds: float) -> tuple[float, Prices | None]:
+    def solved(self, seconds: float) -> tuple[float, MulticastPrices | None]:
         """Return the reciprocal of the program's maximum, 0 if none is found in time, and its prices."""
         seen, columns = self.seen, self.columns
         value = np.zeros(int(columns.earned[-1, -1]) + 1)
@@ -141,7 +141,7 @@ class DeliveryProgram:
         asked = found[: columns.held[0, 0]]
         whole = np.rint(asked * (GREATEST_PRICE / (asked.max() or 1))).astype(np.int64)
         falling = (np.minimum.accumulate(whole[part], axis=-1) for part in (columns.passing, columns.leaving))
-        return reciprocal, Prices(whole[columns.end], *falling)
+        return reciprocal, MulticastPrices(whole[columns.end], *falling)
 
     def _rows(self) -> Rows:
         seen, columns, rows = self.seen, self.columns, Rows()
@@ -213,14 +213,14 @@ class DeliveryProgram:
         denominator = self.seen.topology.alpha.denominator
         return float(Fraction(int(self.alpha[number]), denominator) / self.moments.tick)
 
-    def refuted(self, prices: Prices) -> bool:
+    def refuted(self, prices: MulticastPrices) -> bool:
         """Return whether links earn less by then than what is moved costs."""
         seen, held, cost = self.seen, self._held(prices), 0.0
         for item, node in zip(seen.items, seen.node, strict=True):
             cost += float(item.share) * int(prices.end[node[item.ends]].sum() - held[node[item.start], 0])
         return cost > self._earned(prices, held) * (1 + FLOAT_SLACK)
 
-    def _held(self, prices: Prices) -> Int64Array:
+    def _held(self, prices: MulticastPrices) -> Int64Array:
         """Return the price of a byte at a node that holds it, by class and bin."""
         seen, bins = self.seen, self.moments.bins
         held = np.repeat((prices.end * seen.end)[:, None], bins, axis=1)
@@ -231,7 +231,7 @@ class DeliveryProgram:
                         held[number, : len(leave)] += count * leaving[leave]
         return held
 
-    def _earned(self, prices: Prices, held: Int64Array) -> float:
+    def _earned(self, prices: MulticastPrices, held: Int64Array) -> float:
         """Return what all links earn at most."""
         seen, bins, total = self.seen, self.moments.bins, 0.0
         for ways, links, rate in zip(seen.uses, seen.links, self.rate, strict=True):
@@ -243,7 +243,7 @@ class DeliveryProgram:
             total += len(links) * rate * self.moments.most(worth, self._length(ways[0]))
         return total
 
-    def _worth(self, number: int, prices: Prices, held: Int64Array) -> Int64Array:
+    def _worth(self, number: int, prices: MulticastPrices, held: Int64Array) -> Int64Array:
         """Return what a byte earns on a link at most, by the bins in which it leaves and arrives."""
         seen, bins, way = self.seen, self.moments.bins, self.seen.ways[number]
         passing, holds = prices.passing[way.head, :bins], seen.holder[way.head]

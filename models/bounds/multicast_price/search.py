@@ -8,7 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from tutti.models.bounds.bound import ASKED_SECONDS
-from tutti.models.bounds.multicast_price.program import FLOAT_SLACK, DeliveryProgram, Prices
+from tutti.models.bounds.multicast_price.program import FLOAT_SLACK, DeliveryProgram, MulticastPrices
 from tutti.models.bounds.multicast_price.time_bins import Moments
 from tutti.models.solvers.secant import STEP, secant
 from tutti.topologies.kernels import now
@@ -25,7 +25,7 @@ def largest_time(
     moments: Callable[[Fraction], Moments],
     least: Fraction,
     seconds: float = ASKED_SECONDS,
-) -> tuple[Prices, Moments] | None:
+) -> tuple[MulticastPrices, Moments] | None:
     """Return the prices of the largest time that is proven, and this; None if it is no more than the least.
 
     Prices of a program whose maximum is less than 1 prove nothing, often not even of less time: programs are
@@ -45,7 +45,7 @@ def largest_time(
     end = now() + seconds
     times, reciprocals = [1.0], list[float]()
     low, high = 1.0, math.inf
-    best: tuple[Prices, Moments] | None = None
+    best: tuple[MulticastPrices, Moments] | None = None
     while len(reciprocals) < MOST_PROGRAMS and (not reciprocals or times[-1] > low * (1 + CLOSE)):
         if (left := end - now()) <= 0:
             break
@@ -67,7 +67,7 @@ def largest_time(
 
 
 def _proven(
-    program: Callable[[Moments], DeliveryProgram], prices: Prices, moments: Moments, least: Fraction
+    program: Callable[[Moments], DeliveryProgram], prices: MulticastPrices, moments: Moments, least: Fraction
 ) -> Moments:
     """Return the largest time that prices prove to be too little, about; at most as long as they are for."""
     low, high = 1.0, float(int(moments.at[-1]) * moments.tick / least) * (1 - FLOAT_SLACK)

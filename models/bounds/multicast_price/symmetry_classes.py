@@ -23,7 +23,7 @@ MOST_WORK = 2**20
 """Items times nodes, and times links, of the networks that are looked at."""
 
 
-class Item(NamedTuple):
+class ViewedItem(NamedTuple):
     """What starts at one rank, and where it must end; in an allreduce, what one rank adds."""
 
     start: int
@@ -31,7 +31,7 @@ class Item(NamedTuple):
     share: Fraction
 
 
-class Way(NamedTuple):
+class LinkView(NamedTuple):
     """How items see links alike: classes of their ends and theirs, and how far the tail is from the start."""
 
     tail: int
@@ -64,7 +64,7 @@ class Views:
 
     topology: Topology
     backwards: bool
-    items: list[Item]
+    items: list[ViewedItem]
     node: Int64Array
     kinds: Int64Array
     apart: Int64Array
@@ -79,14 +79,14 @@ class Views:
         ways = transpose(topology) if backwards else topology
         if len(rows) * (topology.num_nodes + topology.num_links) > MOST_WORK:
             return None
-        items, farthest = list[Item](), [_farthest(ways, members) for members in collective.members]
+        items, farthest = list[ViewedItem](), [_farthest(ways, members) for members in collective.members]
         for row in rows.tolist():
             there = np.zeros(ways.num_nodes, dtype=np.bool_)
             there[list(collective.members[table.group[row]])] = True
             start = farthest[table.group[row]] if starts[row] == EVERYONE else int(starts[row])
             there[start] = False
             if there.any():
-                items.append(Item(start, there, table.share[row]))
+                items.append(ViewedItem(start, there, table.share[row]))
         if not items:
             return None
         kinds = np.unique(link_kinds(ways), return_inverse=True)[1]
@@ -94,17 +94,17 @@ class Views:
         return cls(ways, backwards, items, _classes(ways, items, kinds), kinds, apart)
 
     @cached_property
-    def _seen(self) -> tuple[list[Way], Int64Array]:
+    def _seen(self) -> tuple[list[LinkView], Int64Array]:
         source, target = self.topology.source, self.topology.target
         kinds = np.broadcast_to(self.kinds, (len(self.items), len(source)))
         come = self.apart[:, source]
         useless = (target == np.array([[item.start] for item in self.items])) | (come < 0)
         sides = np.stack([self.node[:, source], self.node[:, target], kinds, come, useless])
         ways, which = np.unique(sides.reshape(5, -1), axis=1, return_inverse=True)
-        return [Way(*way) for way in ways.T.tolist()], which.reshape(sides.shape[1:])
+        return [LinkView(*way) for way in ways.T.tolist()], which.reshape(sides.shape[1:])
 
     @property
-    def ways(self) -> list[Way]:
+    def ways(self) -> list[LinkView]:
         """How items see links."""
         return self._seen[0]
 
@@ -174,7 +174,7 @@ def _farthest(topology: Topology, ranks: Sequence[int]) -> int:
     return max(ranks, key=lambda rank: (apart[ranks.index(rank)], -out[rank]))
 
 
-def _classes(topology: Topology, items: Sequence[Item], kinds: Int64Array) -> Int64Array:
+def _classes(topology: Topology, items: Sequence[ViewedItem], kinds: Int64Array) -> Int64Array:
     """Return classes of nodes, shape (items, nodes): equal where items see nodes, and all links, alike."""
     links = np.array([mixed(np.uint64(kind)) for kind in kinds], np.uint64)
     shares = sorted({item.share for item in items})

@@ -8,8 +8,14 @@ from fractions import Fraction
 import numpy as np
 
 from tutti.models.bounds.bound import ASKED_SECONDS, SECONDS, Bound
-from tutti.models.bounds.path_price.commodities import Pairs
-from tutti.models.bounds.path_price.program import UNIT, Messages, Prices, Program, Start
+from tutti.models.bounds.path_price.commodities import RankPairs
+from tutti.models.bounds.path_price.program import (
+    UNIT,
+    ItineraryProgram,
+    MessageTerms,
+    PathPrices,
+    StartPrices,
+)
 from tutti.models.solvers.secant import secant
 from tutti.schedules.collective import Collective
 from tutti.topologies.exact import json_number
@@ -62,13 +68,13 @@ def path_price_bound(
     if not topology.alpha.numerators.any():
         return None
     unit = Fraction(int(topology.alpha.numerators.max()), topology.alpha.denominator)
-    best: tuple[Fraction, Prices, Pairs] | None = None
+    best: tuple[Fraction, PathPrices, RankPairs] | None = None
     until = now() + ASKED_SECONDS
     for near in NEAR:
         time = best[0] if best else least
         if near > 1 and time > LATE * unit:
             break
-        pairs = Pairs.of(topology, collective, near)
+        pairs = RankPairs.of(topology, collective, near)
         if pairs is None or (near > 1 and len(pairs.start) * topology.num_nodes > MANY):
             break
         found = _finest(pairs, size, time, until)
@@ -92,13 +98,15 @@ def path_price_bound(
     return Bound("path_price", time, SECONDS, certificate)
 
 
-def _finest(pairs: Pairs, size: Fraction, least: Fraction, until: float) -> tuple[Fraction, Prices] | None:
+def _finest(
+    pairs: RankPairs, size: Fraction, least: Fraction, until: float
+) -> tuple[Fraction, PathPrices] | None:
     """Return the largest time that is proven, more than the least, and its prices; None for none."""
     alpha = pairs.topology.alpha
     unit = Fraction(int(alpha.numerators[alpha.numerators > 0].min()), alpha.denominator)
     most = min(MOST_TICKS, round((MOST_WORK / len(pairs.spots[1])) ** (1 / 3)))
-    best: tuple[Fraction, Prices] | None = None
-    start: Start | None = None
+    best: tuple[Fraction, PathPrices] | None = None
+    start: StartPrices | None = None
     for finer, step in STAGES:
         time = best[0] if best else least
         parts = min(int(most * unit / time * finer), MOST_PARTS)
@@ -111,15 +119,15 @@ def _finest(pairs: Pairs, size: Fraction, least: Fraction, until: float) -> tupl
 
 
 def _longest(
-    pairs: Pairs,
+    pairs: RankPairs,
     size: Fraction,
     tick: Fraction,
     least: Fraction,
     step: Fraction,
     columns: int,
     until: float,
-    start: Start | None,
-) -> tuple[Fraction, Start] | None:
+    start: StartPrices | None,
+) -> tuple[Fraction, StartPrices] | None:
     """Return the largest time that is proven, with ticks of a length at most, and its prices."""
     topology = pairs.topology
     denominator = topology.alpha.denominator * tick
@@ -128,16 +136,16 @@ def _longest(
     ticks, low, high = max(2, int(least / tick)), 0, 0
     shortest = tick * (1 - Fraction(1, ticks))  # that data are counted for
     most = np.array([math.ceil(share * moved / shortest * UNIT) / UNIT for share in pairs.data.values()])
-    program, pool = Program(pairs, alpha, most, columns, until), list[Messages]()
+    program, pool = ItineraryProgram(pairs, alpha, most, columns, until), list[MessageTerms]()
     tried, reciprocals = list[float](), list[float]()
-    best: tuple[Fraction, Start] | None = None
+    best: tuple[Fraction, StartPrices] | None = None
     while len(tried) < MOST_PROGRAMS and now() < until:
         tell(f"path_price: {ticks} ticks; ends within {math.ceil(until - now())} s")
         found = program.solved(ticks, pool, tick / moved, start)
         if found is None:
             break
         most_value, value, prices = found
-        proven, start = min(tick, value * moved * BELOW), Start(tick / moved, prices)
+        proven, start = min(tick, value * moved * BELOW), StartPrices(tick / moved, prices)
         if proven >= shortest and (best is None or ticks * proven > best[0]):
             best = ticks * proven, start
         tried.append(float(ticks))

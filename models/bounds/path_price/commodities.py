@@ -16,7 +16,7 @@ from tutti.models.solvers.rows import NONE
 from tutti.schedules.collective import EVERYONE, Collective
 from tutti.topologies.exact import Int32Array, Int64Array, offsets_of
 from tutti.topologies.graphs.shortest_paths import alpha_distances
-from tutti.topologies.graphs.symmetry import Group, automorphisms, orbits_of
+from tutti.topologies.graphs.symmetry import AutomorphismGroup, automorphisms, orbits_of
 from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import transpose
 
@@ -50,7 +50,7 @@ class Sorts(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class RankPairs:
     """Pairs of ranks of which the one must hear from the other, datum by datum.
 
     Parameters
@@ -75,14 +75,14 @@ class Pairs:
     topology: Topology
     backwards: bool
     data: dict[Datum, Fraction]
-    group: Group
+    group: AutomorphismGroup
     start: Int64Array
     end: Int64Array
     first: Int64Array
     transfers: Int64Array
 
     @classmethod
-    def of(cls, topology: Topology, collective: Collective, near: int) -> Pairs | None:
+    def of(cls, topology: Topology, collective: Collective, near: int) -> RankPairs | None:
         """Return them; None for none, and too many.
 
         Of a sum that all need who add to it, those whose distance is one of the `near` largest.
@@ -144,7 +144,7 @@ class Pairs:
 
     @cached_property
     def spots(self) -> tuple[Int64Array, Int64Array, Int64Array]:
-        """`node`, `arc` and `first` of `message_pricing.Network`; nodes equivalent for a sender are one."""
+        """`node`, `arc` and `first` of `TickNetwork`; nodes that are equivalent for a sender are one."""
         topology = self.topology
         node = np.full((len(self.senders), topology.num_nodes), NONE)
         arcs = []
@@ -213,7 +213,7 @@ def _image(datum: Datum, nodes: Int32Array) -> Datum:
     return starts, ends
 
 
-def _keeping(topology: Topology, data: dict[Datum, Fraction]) -> Group:
+def _keeping(topology: Topology, data: dict[Datum, Fraction]) -> AutomorphismGroup:
     """Return symmetries that take each datum to one of the same share."""
     whole = automorphisms(topology, whole=True)
     nodes, links = whole.nodes, whole.links
@@ -223,7 +223,7 @@ def _keeping(topology: Topology, data: dict[Datum, Fraction]) -> Group:
         if elements:
             nodes, links = elements
             kept = _kept(nodes, data)
-    return Group(topology, nodes[kept], links[kept])
+    return AutomorphismGroup(topology, nodes[kept], links[kept])
 
 
 def _kept(nodes: Int32Array, data: dict[Datum, Fraction]) -> list[bool]:

@@ -45,7 +45,7 @@ class Most(NamedTuple):
     message: Int64Array
 
 
-class Network(NamedTuple):
+class TickNetwork(NamedTuple):
     """A network in ticks, as kernels take it.
 
     Parameters
@@ -182,7 +182,7 @@ def _worths(most: FloatArray, dearest: Int64Array, gains: FloatArray, each: floa
 
 
 @kernel
-def fares_of(network: Network, rent: FloatArray, long: int, speed: int) -> Fares:
+def fares_of(network: TickNetwork, rent: FloatArray, long: int, speed: int) -> Fares:
     """Return the rents of messages of so many ticks whose slowest link has a speed.
 
     That is held for all of these, from the moment it is reached. A faster one after it may be entered later,
@@ -213,7 +213,9 @@ def fares_of(network: Network, rent: FloatArray, long: int, speed: int) -> Fares
 
 
 @kernel
-def travelled(network: Network, fares: Fares, message: Message, cost: FloatArray, way: Int64Array) -> None:
+def travelled(
+    network: TickNetwork, fares: Fares, message: Message, cost: FloatArray, way: Int64Array
+) -> None:
     """Write the least rent of each place (ticks + 1, 2, spots), and the last arc on the way to it.
 
     `way` has shape (ticks + 1, 2, spots, 3), or no rows, and then it is not written: the arc, and the place
@@ -258,7 +260,7 @@ def _wait(cost: FloatArray, way: Int64Array, now: int) -> None:
 
 @kernel
 def violated(
-    network: Network, asked: Asked, price: FloatArray, transfer: float, rent: FloatArray
+    network: TickNetwork, asked: Asked, price: FloatArray, transfer: float, rent: FloatArray
 ) -> tuple[float, Most, Most]:
     """Return by how much messages are worth more than rent, over L and the least α, at most; and which.
 
@@ -307,7 +309,7 @@ def _lower(cost: FloatArray, message: Message, bytes_: float, least: FloatArray)
 
 @kernel
 def _compare(
-    network: Network,
+    network: TickNetwork,
     bytes_: FloatArray,
     place: tuple[int, int, int],
     gains: FloatArray,
@@ -343,7 +345,7 @@ def _compare(
 
 @kernel
 def coefficients(
-    network: Network,
+    network: TickNetwork,
     asked: Asked,
     messages: Int64Array,
     rent: FloatArray,

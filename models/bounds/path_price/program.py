@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tutti.models.bounds.path_price.commodities import Pairs
-from tutti.models.bounds.path_price.message_pricing import Asked, Most, Network, coefficients, violated
+from tutti.models.bounds.path_price.commodities import RankPairs
+from tutti.models.bounds.path_price.message_pricing import Asked, Most, TickNetwork, coefficients, violated
 from tutti.models.solvers import HighsOptions, solve
 from tutti.models.solvers.rows import NONE, Rows, normalized
 from tutti.topologies.exact import BoolArray, FloatArray, Int64Array, offsets_of
@@ -58,7 +58,7 @@ GREATEST, COUNTED = 2**30, 2**60
 """Of whole numbers; and of what a message is worth, or pays, in `UNIT`: the check adds in 64 bits."""
 
 
-class Prices(NamedTuple):
+class PathPrices(NamedTuple):
     """Whole numbers: φ by class and tick, π, and V by class and moment."""
 
     price: Int64Array
@@ -74,14 +74,14 @@ class Point(NamedTuple):
     rent: FloatArray
 
 
-class Start(NamedTuple):
+class StartPrices(NamedTuple):
     """Prices that are proven, and what the fastest link moves in one of their ticks, in M."""
 
     tick: Fraction
-    prices: Prices
+    prices: PathPrices
 
 
-class Messages(NamedTuple):
+class MessageTerms(NamedTuple):
     """What `coefficients` returns of messages, and for each its last moment and the bytes sent at a price."""
 
     rents: FloatArray
@@ -89,7 +89,7 @@ class Messages(NamedTuple):
     last: Int64Array
     sent: FloatArray
 
-    def only(self, kept: BoolArray) -> Messages:
+    def only(self, kept: BoolArray) -> MessageTerms:
         """Return some of them."""
         number, tables = np.cumsum(kept) - 1, []
         for table in (self.rents, self.prices):
@@ -97,11 +97,11 @@ class Messages(NamedTuple):
             some = table[kept[message]]
             some[:, 0] = number[message[kept[message]]]
             tables.append(some)
-        return Messages(tables[0], tables[1], self.last[kept], self.sent[kept])
+        return MessageTerms(tables[0], tables[1], self.last[kept], self.sent[kept])
 
 
 @dataclass(frozen=True, eq=False)
-class Program:
+class ItineraryProgram:
     """The linear programs of all numbers of ticks of one length.
 
     Parameters
@@ -118,19 +118,19 @@ class Program:
         When it ends, in the seconds of `topologies.kernels.now`.
     """
 
-    pairs: Pairs
+    pairs: RankPairs
     alpha: Int64Array
     most: FloatArray
     columns: int
     until: float
 
     @cached_property
-    def network(self) -> Network:
+    def network(self) -> TickNetwork:
         """For kernels."""
         topology, first = self.pairs.topology, np.unique(self.pairs.kind, return_index=True)[1]
         rates = [topology.bandwidth[link] for link in first.tolist()]
         speeds = sorted(set(rates))
-        return Network(
+        return TickNetwork(
             *self.pairs.spots,
             alpha=self.alpha[first],
             speed=np.array([math.ceil(speed / speeds[-1] * UNIT) / UNIT for speed in speeds]),
@@ -194,7 +194,7 @@ class Program:
         shares = [float(share) for share in self.pairs.data.values()]
         return float(np.dot(shares, self.pairs.transfers))
 
-    def value(self, prices: Prices) -> Fraction:
+    def value(self, prices: PathPrices) -> Fraction:
         """Return what moving all costs over all rents: what the fastest link moves in a tick, over M."""
         pairs, cost = self.pairs, Fraction(0)
         for share, first, last, transfers in zip(
@@ -208,15 +208,15 @@ class Program:
         return cost / rents if rents else Fraction(0)
 
     def solved(
-        self, ticks: int, pool: list[Messages], asked: Fraction, start: Start | None
-    ) -> tuple[float, Fraction, Prices] | None:
+        self, ticks: int, pool: list[MessageTerms], asked: Fraction, start: StartPrices | None
+    ) -> tuple[float, Fraction, PathPrices] | None:
         """Return the last program's maximum, the largest proven value, and its prices; None for none.
 
         It ends where one of them tells whether the value asked for is reached, but for what a tick is of all.
         It starts from prices for another number of ticks, if there are some. Messages are added to the pool.
         """
         pool[:] = [one.only(one.last <= ticks) for one in pool]
-        best: tuple[Fraction, Prices] | None = None
+        best: tuple[Fraction, PathPrices] | None = None
         inner: Point | None = None
         if start is not None:
             point = self._whole(_stretched(self._point(start.prices), ticks, float(asked / start.tick)))
@@ -241,7 +241,9 @@ class Program:
             pool.append(self._rows(messages, point))
         return best and (most, *best)
 
-    def _tested(self, inner: Point | None, outer: Point) -> tuple[Point, tuple[Fraction, Prices], Int64Array]:
+    def _tested(
+        self, inner: Point | None, outer: Point
+    ) -> tuple[Point, tuple[Fraction, PathPrices], Int64Array]:
         """Return prices between, what they prove, and messages that are worth more than their rent.
 
         Where there are none, the outer prices and theirs.
@@ -258,18 +260,18 @@ class Program:
     def _broken(self, point: Point) -> tuple[float, Most, Most]:
         return violated(self.network, self.asked, point.price, float(point.transfer[0]), point.rent)
 
-    def _raised(self, point: Point, over: float) -> tuple[Fraction, Prices]:
+    def _raised(self, point: Point, over: float) -> tuple[Fraction, PathPrices]:
         """Return prices whose rents are raised until no message earns more than its rents, and their value.
 
         The value is 0 if the raised rents are too large for the checker, which adds in 64 bits.
         """
         price, transfer, rent = (one.astype(np.int64) for one in point)
         raised = rent + (int(np.ceil(over)) + 1) * np.arange(rent.shape[1])
-        prices = Prices(price, int(transfer[0]), raised)
+        prices = PathPrices(price, int(transfer[0]), raised)
         sums = int(raised.max()) * UNIT * self.pairs.topology.num_nodes * raised.shape[1]
         return self.value(prices) if sums <= COUNTED else Fraction(0), prices
 
-    def _optimum(self, ticks: int, pool: list[Messages], *, prune: bool) -> tuple[float, Point] | None:
+    def _optimum(self, ticks: int, pool: list[MessageTerms], *, prune: bool) -> tuple[float, Point] | None:
         """Return the maximum under these messages' rows, and where it is."""
         from scipy.sparse import vstack
 
@@ -312,16 +314,16 @@ class Program:
         unit = most / max(float(one.max()) for one in point)
         return Point(*(np.rint(one * unit) for one in point))
 
-    def _point(self, prices: Prices) -> Point:
+    def _point(self, prices: PathPrices) -> Point:
         """Return prices whose rents add up to 1."""
         rents = float(self.links @ prices.rent[:, -1])
         return Point(prices.price / rents, np.array([prices.transfer / rents]), prices.rent / rents)
 
-    def _rows(self, messages: Int64Array, point: Point) -> Messages:
+    def _rows(self, messages: Int64Array, point: Point) -> MessageTerms:
         prices = point.price, float(point.transfer[0])
         *tables, sent, last = coefficients(self.network, self.asked, messages, point.rent, *prices)
         rents, worth = (np.array(each, dtype=np.float64).reshape(-1, 4) for each in tables)
-        return Messages(rents, worth, last, sent)
+        return MessageTerms(rents, worth, last, sent)
 
 
 def _stretched(point: Point, ticks: int, longer: float) -> Point:
@@ -354,7 +356,7 @@ def _chosen(begun: Most, ended: Most, least: float) -> Int64Array:
     return np.unique(np.hstack([first, last]), axis=1).T
 
 
-def _matrix(messages: Messages, phi: Int64Array, V: Int64Array, transfer: int) -> csr_array:
+def _matrix(messages: MessageTerms, phi: Int64Array, V: Int64Array, transfer: int) -> csr_array:
     """Return the rows of messages."""
     from scipy.sparse import csr_array
 

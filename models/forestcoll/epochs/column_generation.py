@@ -33,7 +33,7 @@ from tutti.models.forestcoll.epochs.pricing import improve_all, new_trees
 from tutti.models.solvers import Start, solve
 from tutti.models.solvers.compiled import CompiledModel
 from tutti.models.solvers.highs import HighsOptions
-from tutti.models.solvers.outcome import Basis, Place
+from tutti.models.solvers.outcome import Basis, BasisStatus
 from tutti.topologies.errors import NoSchedule, Unsupported
 from tutti.topologies.exact import FloatArray, Int64Array
 from tutti.topologies.kernels import now
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 
-class Rounds(NamedTuple):
+class ColumnRounds(NamedTuple):
     """The numbers that steer the rounds of a search.
 
     Measured for allreduces on `mesh:3x3` and `mesh:3x4`: half or twice of any changes the time by 0.3 % at
@@ -75,7 +75,7 @@ class Rounds(NamedTuple):
     """Logarithm of the factor by which first trees' prices grow with each epoch, where they end too late."""
 
 
-ROUNDS = Rounds(
+ROUNDS = ColumnRounds(
     smoothing=0.9,
     improved=100,
     new=8,
@@ -152,7 +152,7 @@ class EpochOptimum(NamedTuple):
     basis: Basis | None
 
 
-class EpochProgram:
+class TreeMaster:
     """The program over the trees known so far.
 
     `rows` are as `EpochLinks.rows`, times and sizes in units near 1.
@@ -217,7 +217,7 @@ class EpochProgram:
         """The optimum over the trees known."""
         return self.solved or self.solve()
 
-    def extend(self, found: EpochTrees, rounds: Rounds) -> int:
+    def extend(self, found: EpochTrees, rounds: ColumnRounds) -> int:
         """Add those trees that lower the optimum, the cheapest first; return how many are new."""
         reduced = self.reduced(found, self.optimum.price, self.optimum.worth)
         order = np.argsort(reduced, kind="stable")
@@ -234,8 +234,8 @@ class EpochProgram:
         if solved.basis is None:
             return
         places = solved.basis.columns[self.epochs :]
-        order = np.argsort(np.where(places == Place.BASIC, -np.inf, solved.reduced), kind="stable")
-        basic = int((places == Place.BASIC).sum())
+        order = np.argsort(np.where(places == BasisStatus.BASIC, -np.inf, solved.reduced), kind="stable")
+        basic = int((places == BasisStatus.BASIC).sum())
         kept = np.sort(order[: max(most, basic)])
         self.trees, self.known = self.trees.take(kept), set(self.trees.take(kept).keys())
         columns = np.append(solved.basis.columns[: self.epochs], places[kept])
@@ -315,7 +315,7 @@ def planned(topology: Topology, size: Fraction, seconds: float, rng: np.random.G
 class EpochSearch:
     """Rounds in which trees are added that are cheap under the program's smoothed prices."""
 
-    program: EpochProgram
+    program: TreeMaster
     rounds = ROUNDS
 
     @property
@@ -380,7 +380,7 @@ class _ColumnGeneration(EpochSearch):
             found = self._first(rows, ROUNDS.early)
         if len(np.unique(found.root)) < len(self.roots):
             raise NoSchedule(f"trees in epochs: none spans {self.lines.topology.name} in {epochs} epochs")
-        self.program = EpochProgram(rows, self.bandwidth, self.alpha, found)
+        self.program = TreeMaster(rows, self.bandwidth, self.alpha, found)
         self.program.solve()
 
     def _first(self, rows: Int64Array, early: float) -> EpochTrees:
@@ -401,7 +401,7 @@ class _ColumnGeneration(EpochSearch):
         second = replace(used, epoch=np.where(used.epoch >= 0, 2 * used.epoch + 1, -1))
         self.matchings = [matching for matching in self.matchings for _ in range(2)]
         rows = self.lines.rows(self.matchings)
-        self.program = EpochProgram(rows, self.bandwidth, self.alpha, first.plus(second))
+        self.program = TreeMaster(rows, self.bandwidth, self.alpha, first.plus(second))
         self.program.solve()
 
     def plan(self) -> EpochPlan:

@@ -45,7 +45,7 @@ def improve_all(
     return cost
 
 
-class Near(NamedTuple):
+class CandidateSenders(NamedTuple):
     """Who may send to each rank, in order: to rank r those of sender[begin[r] : begin[r + 1]]."""
 
     begin: Int64Array
@@ -53,7 +53,7 @@ class Near(NamedTuple):
 
 
 @kernel
-def _neighbours(prices: FloatArray) -> Near:
+def _neighbours(prices: FloatArray) -> CandidateSenders:
     """Return who may send to each rank at some price."""
     ranks = len(prices)
     begin, sender = np.zeros(ranks + 1, np.int64), np.empty(ranks * ranks, np.int64)
@@ -63,12 +63,16 @@ def _neighbours(prices: FloatArray) -> Near:
             if prices[other, rank].min() < np.inf:
                 sender[begin[rank + 1]] = other
                 begin[rank + 1] += 1
-    return Near(begin, sender)
+    return CandidateSenders(begin, sender)
 
 
 @kernel
 def _improve(
-    prices: FloatArray, near: Near, parent: Int64Array, epoch: Int64Array, rng: np.random.Generator
+    prices: FloatArray,
+    near: CandidateSenders,
+    parent: Int64Array,
+    epoch: Int64Array,
+    rng: np.random.Generator,
 ) -> float:
     """Move branches as long as one gets cheaper; return the tree's price.
 
@@ -135,7 +139,7 @@ def _price_branch(
 def _move(
     rank: int,
     prices: FloatArray,
-    near: Near,
+    near: CandidateSenders,
     parent: Int64Array,
     epoch: Int64Array,
     below: FloatArray,
@@ -157,7 +161,9 @@ def _move(
 
 
 @kernel
-def _inserted(prices: FloatArray, near: Near, root: int, parent: Int64Array, epoch: Int64Array) -> bool:
+def _inserted(
+    prices: FloatArray, near: CandidateSenders, root: int, parent: Int64Array, epoch: Int64Array
+) -> bool:
     """Grow a tree by the nearest rank and all on the path to it; return whether it spans."""
     ranks = len(prices)
     parent[root] = -1
@@ -184,7 +190,7 @@ def _inserted(prices: FloatArray, near: Near, root: int, parent: Int64Array, epo
 @kernel
 def _distances(
     prices: FloatArray,
-    near: Near,
+    near: CandidateSenders,
     parent: Int64Array,
     epoch: Int64Array,
     far: FloatArray,

@@ -82,7 +82,7 @@ def _alike(one: Topology, other: Topology) -> bool:
     return kinds[0] == kinds[1]
 
 
-class Edges(NamedTuple):
+class EpochEdges(NamedTuple):
     """Edges of trees: epoch, ranks, and which units of M they move, `start` to `stop` - 1; int64 each.
 
     `turn` is negative where these are added up.
@@ -95,9 +95,9 @@ class Edges(NamedTuple):
     stop: Int64Array
     turn: Int64Array
 
-    def take(self, chosen: Int64Array) -> Edges:
+    def take(self, chosen: Int64Array) -> EpochEdges:
         """Return some of them."""
-        return Edges(*(column[chosen] for column in self))
+        return EpochEdges(*(column[chosen] for column in self))
 
 
 def schedule_of(plan: EpochPlan, what: Collective, size: Fraction) -> Schedule:
@@ -125,7 +125,7 @@ def schedule_of(plan: EpochPlan, what: Collective, size: Fraction) -> Schedule:
     return in_messages(flow, edges.epoch[order], size)
 
 
-def _images(plan: EpochPlan) -> tuple[Edges, Int64Array]:
+def _images(plan: EpochPlan) -> tuple[EpochEdges, Int64Array]:
     """Return the edges of all trees' images, and the first unit and the root of each image.
 
     The units of M are those of rank 0's shard, then those of rank 1's, and so on.
@@ -142,7 +142,7 @@ def _images(plan: EpochPlan) -> tuple[Edges, Int64Array]:
     start = offsets_of(units[tree])
     which, rank = np.nonzero(trees.parent[tree] >= 0)
     parent = trees.parent[tree[which], rank]
-    edges = Edges(
+    edges = EpochEdges(
         trees.epoch[tree[which], rank],
         images[image[which], parent],
         images[image[which], rank],
@@ -172,8 +172,8 @@ def whole_units(weight: FloatArray) -> Int64Array:
 
 
 def laid(
-    edges: Edges, routes_from: Callable[[int, int], list[list[int]]]
-) -> tuple[Edges, Int64Array, Routes]:
+    edges: EpochEdges, routes_from: Callable[[int, int], list[list[int]]]
+) -> tuple[EpochEdges, Int64Array, Routes]:
     """Return the edges in parts, the route of each part, and the routes, given those from rank to rank."""
     edges = edges.take(np.lexsort((edges.start, edges.head, edges.tail, edges.epoch)))
     pairs, line = np.unique(np.column_stack([edges.tail, edges.head]), axis=0, return_inverse=True)
@@ -195,5 +195,5 @@ def laid(
         start = edges.start[on] + (low - begin)[on]
         parts.append(edges.take(on)._replace(start=start, stop=start + (high - low)[on]))
         routes.append(base[line[on]] + place)
-    together = Edges(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    together = EpochEdges(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
     return together, np.concatenate(routes), Routes.of([route for each in routes_of for route in each])

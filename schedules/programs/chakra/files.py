@@ -29,7 +29,7 @@ import numpy as np
 from tutti.schedules.collective import Kind
 from tutti.schedules.files.schedule_file import write_whole
 from tutti.schedules.programs.chakra.protobuf import Int32, NodeType, metadata, node
-from tutti.schedules.programs.tasks import Action, Task, tasks_of, unit_bytes
+from tutti.schedules.programs.tasks import Action, RankTask, tasks_of, unit_bytes
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import INT64_MAX
@@ -127,13 +127,13 @@ def _write(path: Path, data: bytes) -> None:
     write_whole(path, lambda file: file.write(data))
 
 
-def _trace(tasks: list[Task], unit: int) -> bytes:
+def _trace(tasks: list[RankTask], unit: int) -> bytes:
     """Return what a rank does; one that does nothing computes nothing, as ASTRA-sim waits for its end."""
     nodes = [_node(number, task, unit) for number, task in enumerate(tasks)]
     return metadata() + b"".join(nodes or [node(0, "nothing", NodeType.COMP, {"is_cpu_op": False})])
 
 
-def _node(number: int, task: Task, unit: int) -> bytes:
+def _node(number: int, task: RankTask, unit: int) -> bytes:
     if task.action is Action.SUM:
         return node(number, f"sum {number}", NodeType.COMP, {"is_cpu_op": False}, task.after)
     end, kind = ("comm_dst", NodeType.SEND) if task.action is Action.SEND else ("comm_src", NodeType.RECV)

@@ -14,7 +14,7 @@ import numpy as np
 from tutti.schedules.files.schedule_file import write_text
 from tutti.schedules.programs.faults import ProgramError
 from tutti.schedules.programs.interpreter import Judgement, judge
-from tutti.schedules.programs.lowering import Limits, LoweringOptions, TooShallow, steps_of
+from tutti.schedules.programs.lowering import FormatLimits, LoweringOptions, TooShallow, steps_of
 from tutti.schedules.programs.msccl.flavours import DEPTHS, LIMITS, SIMPLE, find_flavour
 from tutti.schedules.programs.msccl.printer import XmlOptions, check_connections, check_fits, to_xml
 from tutti.schedules.programs.msccl.reader import parse_algo, places, program_of, read_msccl
@@ -52,7 +52,7 @@ def lowered(schedule: Schedule, options: MscclOptions) -> Program:
     flavour, depth = find_flavour(options.flavour), DEPTHS[options.proto]
     flavour.collective(schedule.collective.kind)
     check_fits(schedule.collective, len(schedule))  # before it is lowered: each transfer is a step at least
-    limits = Limits(flavour.blocks, flavour.steps, peers=LIMITS.peers)
+    limits = FormatLimits(flavour.blocks, flavour.steps, peers=LIMITS.peers)
     hanging: list[ProgramError] = []
     fitting: list[Program] = []
     for length, most in product(LENGTHS, (depth, None)):

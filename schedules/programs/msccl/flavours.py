@@ -35,7 +35,7 @@ PROTOCOLS = tuple(DEPTHS)
 SIMPLE = "Simple"
 
 
-class Limits(NamedTuple):
+class MscclLimits(NamedTuple):
     """What the runtimes take."""
 
     chunks: int
@@ -64,7 +64,7 @@ class Limits(NamedTuple):
     """Units of all steps together: those of 128 ranks with all the steps and chunks that runtimes read."""
 
 
-LIMITS = Limits(
+LIMITS = MscclLimits(
     chunks=71,
     channels=32,
     peers=32,

@@ -18,7 +18,7 @@ import numpy as np
 from tutti.schedules.collective import Collective
 from tutti.schedules.programs.faults import ProgramError
 from tutti.schedules.programs.interpreter import check_depth
-from tutti.schedules.programs.layout import Layout
+from tutti.schedules.programs.layout import BufferLayout
 from tutti.schedules.programs.msccl.flavours import (
     BUFFERS,
     DEPTHS,
@@ -70,7 +70,7 @@ _Place = tuple[int, int]
 """A block of a rank, and a step in it."""
 
 
-class _Block(NamedTuple):
+class _XmlBlock(NamedTuple):
     """A thread block: its peers and channel, and its instructions, none of them a nop."""
 
     send: int
@@ -137,7 +137,7 @@ def _lines(program: Program, options: XmlOptions, flavour: Flavour) -> Iterator[
     check_fits(what, elements)
     program = _with_both_ends(program)
     blocks = [_blocks(program, rank) for rank in range(program.num_ranks)]
-    sizes = Layout.of(program).sizes
+    sizes = BufferLayout.of(program).sizes
     head: dict[str, int | str] = {
         "name": re.sub(r"[^\w.:+-]", "_", program.name, flags=re.ASCII)[: flavour.characters],
         "proto": options.proto,
@@ -181,7 +181,7 @@ def _with_both_ends(program: Program) -> Program:
     return program.replace(code=code._replace(**changed))
 
 
-def _rank_lines(blocks: list[_Block]) -> Iterator[str]:
+def _rank_lines(blocks: list[_XmlBlock]) -> Iterator[str]:
     """Yield the lines of a rank's blocks."""
     place: dict[_Place, _Place] = {}  # where an instruction stands behind the nops that wait for it
     for number, block in enumerate(blocks):
@@ -228,7 +228,7 @@ def _element(tag: str, attributes: Mapping[str, int | str], indent: int = 0, end
     return f"{' ' * indent}<{tag} {listed}{end}"
 
 
-def _blocks(program: Program, rank: int) -> list[_Block]:
+def _blocks(program: Program, rank: int) -> list[_XmlBlock]:
     """Return the blocks of a rank, without what waits for its own block's past."""
     first, last = int(program.first_block[rank]), int(program.first_block[rank + 1])
     begin = program.begin
@@ -254,7 +254,7 @@ def _blocks(program: Program, rank: int) -> list[_Block]:
             i._replace(waits=tuple(wait for wait in i.waits if not (wait[0] == number and wait[1] < at)))
             for at, i in enumerate(instructions)
         ]
-        blocks.append(_Block(send, recv, chan, kept))
+        blocks.append(_XmlBlock(send, recv, chan, kept))
     return blocks
 
 
@@ -320,7 +320,7 @@ def _fusions_ended(instructions: list[Instruction]) -> Iterator[int]:
             fused += 1
 
 
-def _chunks(program: Program, sizes: list[int], blocks: list[_Block]) -> list[int]:
+def _chunks(program: Program, sizes: list[int], blocks: list[_XmlBlock]) -> list[int]:
     """Return the chunks of each buffer; in place, 0 of what no instruction names (but of a rooted one)."""
     if not program.in_place or program.collective.kind.rooted:
         return sizes

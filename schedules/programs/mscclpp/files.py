@@ -12,7 +12,7 @@ import numpy as np
 
 from tutti.schedules.files.schedule_file import write_text
 from tutti.schedules.programs.interpreter import judge
-from tutti.schedules.programs.lowering import Limits, LoweringOptions
+from tutti.schedules.programs.lowering import FormatLimits, LoweringOptions
 from tutti.schedules.programs.mscclpp.names import LIMITS, MEMORY, PACKETS, PORT, SIMPLE, check_plain
 from tutti.schedules.programs.mscclpp.printer import Misfit, to_plan
 from tutti.schedules.programs.mscclpp.reader import read_plan
@@ -133,7 +133,7 @@ def plan_of(schedule: Schedule, options: PlanOptions) -> tuple[Program, str]:
     proxied = _between_hosts(schedule.topology, options.channels)
     misfits = []
     for steps in STEPS:
-        two_sided = options.lower(schedule, Limits(LIMITS.blocks, steps))
+        two_sided = options.lower(schedule, FormatLimits(LIMITS.blocks, steps))
         program = one_sided(two_sided, packets=packets, proxied=proxied)
         try:
             text = to_plan(

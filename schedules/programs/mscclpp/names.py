@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tutti.schedules.collective import Collective, Kind
-from tutti.schedules.programs.layout import Layout
+from tutti.schedules.programs.layout import BufferLayout
 from tutti.schedules.programs.program import Buffer
 from tutti.topologies.errors import InputError
 
@@ -31,7 +31,7 @@ MEMORY, PORT = "memory", "port"
 SIMPLE, PACKETS = "Simple", "LL"
 
 
-class Limits(NamedTuple):
+class MscclppLimits(NamedTuple):
     """What the runtime takes."""
 
     ops: int
@@ -64,7 +64,7 @@ class Limits(NamedTuple):
     """Slices of a chunk, among the thread blocks of a group."""
 
 
-LIMITS = Limits(
+LIMITS = MscclppLimits(
     ops=64,
     channels=16,
     ids=16,
@@ -94,7 +94,7 @@ def chunks_of(what: Collective, units: int) -> tuple[int, int]:
     """
     check_plain(what)
     nothing = np.zeros(what.num_ranks, dtype=np.int32)
-    sizes = Layout.build(what, units, nothing, in_place=False).sizes.max(axis=0)
+    sizes = BufferLayout.build(what, units, nothing, in_place=False).sizes.max(axis=0)
     return int(sizes[Buffer.INPUT]), int(sizes[Buffer.OUTPUT])
 
 

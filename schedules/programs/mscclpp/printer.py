@@ -17,7 +17,7 @@ from zlib import crc32
 
 import numpy as np
 
-from tutti.schedules.programs.layout import Layout
+from tutti.schedules.programs.layout import BufferLayout
 from tutti.schedules.programs.mscclpp.names import (
     BUFFERS,
     COLLECTIVES,
@@ -46,7 +46,7 @@ class Misfit(InputError):
     """A program is too large for a limit of the runtime."""
 
 
-class _Step(NamedTuple):
+class _PlanOperation(NamedTuple):
     """An operation: its JSON, what it is made of, who does it."""
 
     json: _Json
@@ -100,7 +100,7 @@ def to_plan(
     most = min(max_bytes, LIMITS.bytes // largest // LIMITS.alignment * LIMITS.alignment * checked)
     if min_bytes > most:
         raise Misfit(f"{program.name} does not fit: {min_bytes} bytes, at most {most}")
-    printed = _Plan(program, packets, ports)
+    printed = _PlanPrinter(program, packets, ports)
     plan: _Json = {
         "name": _name(program, packets, min_bytes, most),
         "collective": COLLECTIVES.get(what.kind, CUSTOM),
@@ -137,12 +137,12 @@ def _name(program: Program, packets: bool, low: int, high: int) -> str:
     return f"{program.name}, {protocol}, {place}, {low} to {high} bytes, {mark:08x}"
 
 
-class _Plan:
+class _PlanPrinter:
     """What the GPUs of a plan have in common."""
 
     def __init__(self, program: Program, packets: bool, ports: BoolArray) -> None:
         self.program, self.packets, self.ports = program, packets, ports
-        self.cells = Cells(Layout.of(program))
+        self.cells = Cells(BufferLayout.of(program))
         self.blocks = without_needless_waits([blocks_of(program, rank) for rank in range(program.num_ranks)])
         self.links: list[set[_Link]] = [set() for _ in self.blocks]
         # Of packets, the place of each: by sender, receiver and connection.
@@ -185,7 +185,7 @@ class _Plan:
         )
         semaphores = {pair: number for number, pair in enumerate(pairs)}
         printed = [
-            _Block(self, rank, number, typed, buffers).json(blocks, semaphores)
+            _PlanBlock(self, rank, number, typed, buffers).json(blocks, semaphores)
             for number in range(len(blocks))
         ]
         idle: _Json = {"id": 0, "ops": [{"name": "nop"}], "channels": [], "remote_buffer_refs": []}
@@ -212,11 +212,11 @@ class _Plan:
         return Misfit(f"{self.program.name} does not fit: {count} {what} in {where}, at most {most}")
 
 
-class _Block:
+class _PlanBlock:
     """A thread block, which numbers the connections and remote buffers of its GPU that it uses."""
 
     def __init__(
-        self, plan: _Plan, rank: int, number: int, typed: dict[str, list[_Link]], buffers: list[_Link]
+        self, plan: _PlanPrinter, rank: int, number: int, typed: dict[str, list[_Link]], buffers: list[_Link]
     ) -> None:
         self.plan, self.rank, self.number = plan, rank, number
         self.typed, self.buffers = typed, buffers
@@ -246,7 +246,7 @@ class _Block:
             ],
         }
 
-    def _synced(self, steps: Iterator[_Step]) -> Iterator[_Json]:
+    def _synced(self, steps: Iterator[_PlanOperation]) -> Iterator[_Json]:
         """Yield the operations, with a nop wherever the threads must meet."""
         syncs = Syncs()
         for step in steps:
@@ -257,7 +257,7 @@ class _Block:
             syncs.done(step.role, accesses, step.threads)
             yield step.json
 
-    def _steps(self, blocks: Blocks, semaphores: dict[tuple[int, int], int]) -> Iterator[_Step]:
+    def _steps(self, blocks: Blocks, semaphores: dict[tuple[int, int], int]) -> Iterator[_PlanOperation]:
         block, mine = blocks[self.number], self.number
         awaited: dict[int, list[int]] = {}
         for other, of_other in enumerate(blocks):
@@ -307,27 +307,27 @@ class _Block:
             return False
         return len(places) <= 1 and len(peers) <= 1
 
-    def _operation(self, group: list[Instruction]) -> _Step:
+    def _operation(self, group: list[Instruction]) -> _PlanOperation:
         ops = {one.op for one in group}
         put = next((one for one in group if one.op is Op.COPY and one.to != NONE), None)
         if ops == {Op.WAIT} or ops == {Op.SIGNAL}:
             one, name = group[0], "wait" if Op.WAIT in ops else "signal"
             role = Role.WAIT if Op.WAIT in ops else Role.SIGNAL
             peer = max(one.to, one.origin)
-            return _Step({"name": name, **self._channel(peer, one.channel)}, group, role)
+            return _PlanOperation({"name": name, **self._channel(peer, one.channel)}, group, role)
         if Op.REDUCE in ops:
             return self._reduction(group, put)
         if put is not None:
             return self._put(group, put)
         packet, copy = Op.WAIT in ops, group[-1]
         name = "upkt" if packet else "copy"
-        return _Step(
+        return _PlanOperation(
             {"name": name, **self._buffers([self._here(copy.source, copy)], [self._here(copy.target, copy)])},
             group,
             Role.DATA,
         )
 
-    def _reduction(self, group: list[Instruction], put: Instruction | None) -> _Step:
+    def _reduction(self, group: list[Instruction], put: Instruction | None) -> _PlanOperation:
         adds = next(one for one in group if one.op is Op.REDUCE)
         first = next((one for one in group if one.op is Op.COPY and one.to == NONE), None)
         name = ("res" if put else "re") + "pkt" * (group[0].op is Op.WAIT)
@@ -339,19 +339,21 @@ class _Block:
             targets.append(self._there(put))
             more["channel_type"] = MEMORY
             self._channel(put.to, 0 if self.plan.packets else None)
-        return _Step(
+        return _PlanOperation(
             {"name": name, **self._buffers(sources, targets), **more, "reduce_op": "sum"}, group, Role.DATA
         )
 
-    def _put(self, group: list[Instruction], put: Instruction) -> _Step:
+    def _put(self, group: list[Instruction], put: Instruction) -> _PlanOperation:
         """Return a put; over a port its proxy signals too, and one thread tells it."""
         buffers = self._buffers([self._here(put.source, put)], [self._there(put)])
         if not self.plan.ports[self.rank, put.to]:
             self._channel(put.to, 0 if self.plan.packets else None)
             name = "ppkt" if self.plan.packets else "put"
-            return _Step({"name": name, **buffers, "channel_type": MEMORY}, group, Role.DATA)
+            return _PlanOperation({"name": name, **buffers, "channel_type": MEMORY}, group, Role.DATA)
         signal = group[-1]
-        return _Step({"name": "pws", **buffers, **self._channel(put.to, signal.channel)}, group, Role.SIGNAL)
+        return _PlanOperation(
+            {"name": "pws", **buffers, **self._channel(put.to, signal.channel)}, group, Role.SIGNAL
+        )
 
     def _buffers(self, sources: list[_Json], targets: list[_Json]) -> _Json:
         return {"src_buff": sources, "dst_buff": targets}
@@ -387,10 +389,10 @@ def _kind_of(one: Instruction) -> str:
     return {Op.REDUCE: "r" if one.to == NONE else "?", Op.SIGNAL: "s", Op.WAIT: "w"}.get(one.op, "?")
 
 
-def _semaphores(name: str, ids: Sequence[int], role: Role) -> Iterator[_Step]:
+def _semaphores(name: str, ids: Sequence[int], role: Role) -> Iterator[_PlanOperation]:
     for first in range(0, len(ids), LIMITS.ids):
         some = list(ids[first : first + LIMITS.ids])
-        yield _Step({"name": name, "semaphore_ids": some}, [], role, len(some))
+        yield _PlanOperation({"name": name, "semaphore_ids": some}, [], role, len(some))
 
 
 def _numbered(ids: list[int], one: int) -> int:

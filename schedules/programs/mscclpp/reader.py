@@ -2,7 +2,7 @@
 
 An operation becomes the copies, reductions, signals and waits that it is made of. A packet is a signal from
 who writes it to each who reads it. A block's ``nop`` is no instruction, since those of a program are done one
-after the other: where one is missing is said beside the program (`Plan.warnings`).
+after the other: where one is missing is said beside the program (`MscclppPlan.warnings`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from tutti.schedules.collective import Collective, collective
 from tutti.schedules.files.document import integer, mapping, shown
 from tutti.schedules.programs.faults import ProgramError
-from tutti.schedules.programs.layout import Layout
+from tutti.schedules.programs.layout import BufferLayout
 from tutti.schedules.programs.mscclpp.assembly import Assembly, Events, Flags, Steps
 from tutti.schedules.programs.mscclpp.names import (
     BUFFERS,
@@ -65,14 +65,14 @@ _SUMS: Mapping[str, tuple[str, str]] = {
 _PUTS_WITH_SIGNAL = ("pws", "pwsf")
 
 
-class Plan(NamedTuple):
+class MscclppPlan(NamedTuple):
     """A plan, and what the runtime would make of it that its program doesn't show."""
 
     program: Program
     warnings: list[str]
 
 
-class _Place(NamedTuple):
+class _MemoryRange(NamedTuple):
     """A place in the memory of a rank; packets have flags beside their data."""
 
     rank: int
@@ -86,7 +86,7 @@ def is_plan(data: bytes) -> bool:
     return b'"gpus"' in data and b'"format"' not in data
 
 
-def read_plan(path: Path | str) -> Plan:
+def read_plan(path: Path | str) -> MscclppPlan:
     """Return the plan in a file.
 
     Raises
@@ -99,7 +99,7 @@ def read_plan(path: Path | str) -> Plan:
     return from_plan(read_text(path, LIMITS.plan), str(path))
 
 
-def from_plan(text: str, where: str) -> Plan:
+def from_plan(text: str, where: str) -> MscclppPlan:
     """Return the plan in a text; `where` names it in errors.
 
     Raises
@@ -108,7 +108,7 @@ def from_plan(text: str, where: str) -> Plan:
         As `read_plan`.
     """
     try:
-        return _Reader(mapping(_loads(text, where), where)).plan()
+        return _PlanReader(mapping(_loads(text, where), where)).plan()
     except InputError as error:
         raise InputError(f"{where}: {error}".replace(f"{where}: {where}", where)) from None
 
@@ -167,7 +167,7 @@ def _choice(document: Mapping[str, Any], key: str, allowed: Any, where: str) -> 
     return value
 
 
-class _Reader:
+class _PlanReader:
     """What all GPUs of a plan have, as it is read."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
@@ -192,7 +192,7 @@ class _Reader:
             self.scale * _whole(gpu, "scratch_chunks", 0, LIMITS.units, f"rank {rank}")
             for rank, gpu in enumerate(self.gpus)
         ]
-        layout = Layout.build(
+        layout = BufferLayout.build(
             self.what, self.units, np.array(self.scratch, dtype=np.int32), in_place=in_place
         )
         self.cells = Cells(layout)
@@ -297,11 +297,11 @@ class _Reader:
             found.append((peer, BUFFERS[_choice(one, "type", BUFFERS, where)]))
         return found
 
-    def plan(self) -> Plan:
+    def plan(self) -> MscclppPlan:
         """Read all blocks, and return the program."""
         blocks = [
             [
-                _Block(self, rank, number, block)
+                _BlockReader(self, rank, number, block)
                 for number, block in enumerate(_objects(gpu, "threadblocks", f"rank {rank}"))
             ]
             for rank, gpu in enumerate(self.gpus)
@@ -328,7 +328,7 @@ class _Reader:
             self._check_halves(assembly)
         place, scratch = self.in_place, self.scratch
         program = Program.of(self.what, self.units, made, in_place=place, scratch=scratch, name=self.name)
-        return Plan(program, self.warnings)
+        return MscclppPlan(program, self.warnings)
 
     def _check_halves(self, assembly: Assembly) -> None:
         """Check that packets arrive in every call.
@@ -345,13 +345,13 @@ class _Reader:
                 )
 
 
-class _Block:
+class _BlockReader:
     """A thread block, as it is read.
 
     `steps` are instructions and, before or after these, flags of packets that are awaited or written.
     """
 
-    def __init__(self, plan: _Reader, rank: int, number: int, document: Mapping[str, Any]) -> None:
+    def __init__(self, plan: _PlanReader, rank: int, number: int, document: Mapping[str, Any]) -> None:
         self.plan, self.rank, self.number = plan, rank, number
         self.where = f"rank {rank}, thread block {number}"
         integer(_at(document, "id", self.where), number, number, f"{self.where}: 'id'")
@@ -503,7 +503,12 @@ class _Block:
         return 1
 
     def _pairs(
-        self, op: Mapping[str, Any], name: str, sources: list[_Place], targets: list[_Place], where: str
+        self,
+        op: Mapping[str, Any],
+        name: str,
+        sources: list[_MemoryRange],
+        targets: list[_MemoryRange],
+        where: str,
     ) -> int:
         if [s.length for s in sources] != [t.length for t in targets]:
             raise InputError(f"{where}: sources and targets of unequal number or sizes")
@@ -526,16 +531,16 @@ class _Block:
                 self._add(Instruction(Op.SIGNAL, to=links[number][0], channel=links[number][1]))
         return len(targets)
 
-    def _write(self, source: _Place, target: _Place) -> None:
+    def _write(self, source: _MemoryRange, target: _MemoryRange) -> None:
         self._add(self._copy(source, target))
         if target.packet:
             self._add(Flags(target.rank, *_span(target), written=True))
 
-    def _copy(self, source: _Place, target: _Place, op: Op = Op.COPY) -> Instruction:
+    def _copy(self, source: _MemoryRange, target: _MemoryRange, op: Op = Op.COPY) -> Instruction:
         to, origin = (NONE if place.rank == self.rank else place.rank for place in (target, source))
         return Instruction(op, source.address, target.address, target.length, to, origin)
 
-    def _places(self, op: Mapping[str, Any], side: str, form: str, where: str) -> list[_Place]:
+    def _places(self, op: Mapping[str, Any], side: str, form: str, where: str) -> list[_MemoryRange]:
         """Return the buffers of a side of an operation, which must be of a form (`_PAIRS`)."""
         buffers = _objects(op, side, where)
         integer(len(buffers), 1, LIMITS.buffers, f"{where}: the number of entries in '{side}'")
@@ -550,7 +555,9 @@ class _Block:
             for number, buffer in enumerate(buffers)
         ]
 
-    def _buffer(self, op: Mapping[str, Any], buffer: Mapping[str, Any], letter: str, where: str) -> _Place:
+    def _buffer(
+        self, op: Mapping[str, Any], buffer: Mapping[str, Any], letter: str, where: str
+    ) -> _MemoryRange:
         if letter in "Ll":
             rank, which = self.rank, BUFFERS[_choice(buffer, "type", BUFFERS, where)]
         else:
@@ -566,13 +573,13 @@ class _Block:
             size //= of
         if letter in "LR" and which is Buffer.SCRATCH:
             self.plan.plain[rank].add((index, index + size))
-        return _Place(rank, Address(which, index), size, letter in "lr")
+        return _MemoryRange(rank, Address(which, index), size, letter in "lr")
 
 
-def _is_idle(blocks: list[_Block]) -> bool:
+def _is_idle(blocks: list[_BlockReader]) -> bool:
     """Whether a GPU does nothing: it then has a block that does, since there must be one."""
     return len(blocks) == 1 and not blocks[0].steps
 
 
-def _span(place: _Place) -> tuple[int, int]:
+def _span(place: _MemoryRange) -> tuple[int, int]:
     return place.address.offset, place.address.offset + place.length

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from enum import Enum, auto
 from typing import NamedTuple
 
-from tutti.schedules.programs.layout import Layout
+from tutti.schedules.programs.layout import BufferLayout
 from tutti.schedules.programs.program import Address, Instruction, Op
 from tutti.topologies.exact import NONE, offsets_of
 
@@ -41,7 +41,7 @@ class _Access(NamedTuple):
 class Cells:
     """The cells of all ranks' memories, numbered through."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: BufferLayout) -> None:
         self.start, self.base = offsets_of(layout.memory).tolist(), layout.base.tolist()
 
     def accesses(self, rank: int, steps: Sequence[Instruction]) -> list[_Access]:

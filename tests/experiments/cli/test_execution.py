@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tutti.schedules.execution.session import Times
+from tutti.schedules.execution.session import RepeatTimes
 from tutti.schedules.execution.transport import Failure
 from tutti.topologies.files import read_topology
 
@@ -33,7 +33,7 @@ def test_a_profile_is_a_network(tutti, tmp_path, monkeypatch):
     def run(job, tasks, settings):
         answers = [8, 8, 1, 1] * 2
         seconds = [2 * n * 5e-6 + 8 * task.size / 1e9 for n, task in zip(answers, tasks, strict=True)]
-        return [[Times([one], []) for one in seconds]] * 2
+        return [[RepeatTimes([one], []) for one in seconds]] * 2
 
     monkeypatch.setattr("tutti.experiments.cli.ranks.run", run)
     path = tmp_path / "machine.json"

@@ -9,7 +9,7 @@ from tests.experiments.cli.commands import write_smoke
 from tests.experiments.report.test_page import row
 from tutti.experiments.cli.run import MOST_METHODS, _print_summary
 from tutti.experiments.runner import run as runner
-from tutti.experiments.runner.judge import GAPS, GapTable
+from tutti.experiments.runner.judge import GAPS, GapTableBuilder
 from tutti.experiments.runner.results import read_frame, write_csv
 from tutti.experiments.runner.run import Summary
 from tutti.experiments.runner.store import Store
@@ -20,7 +20,7 @@ def printed(count, folder, capsys):
     names = ["quick", *(f"slow{place}" for place in range(1, count))]
     rows = [row(method=name, time_us=10.0 if name == "quick" else 16.0) for name in names]
     rows = [line | {"gap": line["time_us"] / 8.0 - 1} for line in rows]
-    gaps = GapTable()
+    gaps = GapTableBuilder()
     gaps.add(rows)
     write_csv(gaps.frame(), folder / GAPS)
     _print_summary(Summary(folder, Counter(ok=count)))

@@ -11,7 +11,7 @@ import pytest
 import tutti
 from tutti.expansions.finder import Finder
 from tutti.experiments.cli import main
-from tutti.experiments.growth.baselines import Workload
+from tutti.experiments.growth.baselines import CostParameters
 from tutti.experiments.growth.bounds import all_to_all_bound, allreduce_bound
 from tutti.models.bounds import lower_bounds
 from tutti.models.bounds.check import proven
@@ -25,7 +25,7 @@ OF = {"allreduce": allreduce_bound, "all-to-all": all_to_all_bound}
 
 def workload(size, degree, alpha="10us"):
     """Links of 30 Gb/s."""
-    return Workload.parse(alpha, size, f"{30 * degree}Gb/s")
+    return CostParameters.parse(alpha, size, f"{30 * degree}Gb/s")
 
 
 def network(name, alpha="10us"):
@@ -44,13 +44,13 @@ def network(name, alpha="10us"):
     ],
 )
 def test_by_hand(kind, nodes, degree, size, microseconds):
-    given = Workload.parse("10us", size, "100Gb/s")
+    given = CostParameters.parse("10us", size, "100Gb/s")
     assert float(OF[kind](nodes, degree, given) * 10**6) == pytest.approx(microseconds)
 
 
 def test_large_allreduces_wait_for_each_other():
     """14/8 transfers a byte and rank, 140 us, of which all but 4/8 pay α twice."""
-    given = Workload.parse("10us", "1MB", "100Gb/s")
+    given = CostParameters.parse("10us", "1MB", "100Gb/s")
     least = float(allreduce_bound(8, 4, given) * 10**6)
     moved = [80 * count / 8 for count in (10, 4)]
     assert moved[0] / (least - 20) + moved[1] / (least - 10) == pytest.approx(1)

@@ -17,7 +17,7 @@ from rich.console import Console
 from tutti.expansions.finder import Finder
 from tutti.experiments.cli import main
 from tutti.experiments.growth.baselines import (
-    Workload,
+    CostParameters,
     double_tree_all_to_all,
     double_tree_allreduce_us,
     double_tree_links,
@@ -30,7 +30,7 @@ from tutti.experiments.growth.baselines import (
     tree_height,
 )
 from tutti.experiments.growth.frontiers import cheap_interval, family_of, kautz_graphs, read_frontiers
-from tutti.experiments.growth.study import Growth, perform, study_of
+from tutti.experiments.growth.study import GrowthSearch, perform, study_of
 from tutti.experiments.runner.run import RunOptions, carry_out
 from tutti.experiments.runner.store import Store
 from tutti.models.all_to_all.demand import Demand
@@ -40,7 +40,7 @@ from tutti.schedules.cost import step_cost
 from tutti.topologies import InputError, parse_topology
 from tutti.topologies.families.expressions import parse_notation
 
-TABLE_3_4 = Workload.parse("10us", "1MiB", "100Gb/s")
+TABLE_3_4 = CostParameters.parse("10us", "1MiB", "100Gb/s")
 
 
 @pytest.mark.parametrize("nodes", [5, 6, 12, 31, 32, 97])
@@ -82,7 +82,7 @@ def test_a_double_binary_tree_takes_the_best_number_of_slices():
     waits, move = 2 * tree_height(1024) - 1, 2 * 83.88608
     slow = min((waits + k) * (10 + move / k) for k in range(1, 200))
     assert double_tree_allreduce_us(1024, TABLE_3_4) == pytest.approx(slow)
-    free = Workload.parse("0us", "1MiB", "100Gb/s")
+    free = CostParameters.parse("0us", "1MiB", "100Gb/s")
     assert double_tree_allreduce_us(1024, free) == pytest.approx(move)
 
 
@@ -172,7 +172,7 @@ def test_a_network_is_called_by_how_it_is_built(text, family):
 def grow(up_to, directory, degree=4, **options):
     """Run the study without its page."""
     screen = Console(file=io.StringIO())
-    return carry_out(study_of(Growth(degree, up_to)), RunOptions(out=directory, **options), screen)
+    return carry_out(study_of(GrowthSearch(degree, up_to)), RunOptions(out=directory, **options), screen)
 
 
 @pytest.fixture(scope="module")
@@ -225,8 +225,8 @@ def test_a_study_that_was_stopped_continues_and_ends_the_same(grown, tmp_path, m
 
 
 def test_a_fault_is_the_row_of_its_size(monkeypatch):
-    (task,) = study_of(Growth(4, 2)).tasks
-    monkeypatch.setattr(Growth, "rows", lambda growth, nodes: 1 // 0)
+    (task,) = study_of(GrowthSearch(4, 2)).tasks
+    monkeypatch.setattr(GrowthSearch, "rows", lambda growth, nodes: 1 // 0)
     outcome = perform(task, None)
     assert outcome.status == "failed"
     (row,) = outcome.rows

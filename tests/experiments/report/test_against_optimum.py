@@ -12,7 +12,7 @@ import pytest
 
 from tests.experiments.report.test_page import fields, keep, one_way, report, ring, row
 from tutti.experiments.report.against_optimum import PUBLISHED, ideal_time
-from tutti.experiments.report.seeds import Interval
+from tutti.experiments.report.seeds import ConfidenceInterval
 from tutti.models.bounds import best_bound
 from tutti.schedules import collective
 from tutti.topologies.text import parse_topology
@@ -25,7 +25,7 @@ STUDENT = {3: 4.302653, 5: 2.776445, 10: 2.262157}
 @pytest.mark.parametrize("count", STUDENT)
 def test_an_interval_is_student_s(count):
     values = np.random.default_rng(count).normal(5.0, 2.0, count).tolist()
-    interval = Interval.of(values)
+    interval = ConfidenceInterval.of(values)
     half = STUDENT[count] * statistics.stdev(values) / count**0.5
     assert interval.mean == pytest.approx(statistics.mean(values))
     assert interval.half == pytest.approx(half, rel=1e-6)

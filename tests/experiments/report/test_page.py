@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from tutti.experiments.report import write_report
-from tutti.experiments.report.page import Usage, contents, write_page
+from tutti.experiments.report.page import UtilisationSection, contents, write_page
 from tutti.experiments.report.results import read_results
 from tutti.schedules import Chunks, Clock, Schedule, collective
 from tutti.schedules.files.schedule_file import content_hash, write_schedule
@@ -707,7 +707,7 @@ def test_a_schedule_that_cannot_be_read_is_said(tmp_path):
 
 @pytest.mark.parametrize(("count", "across"), [(1, 1), (6, 6), (7, 4), (13, 5)])
 def test_matrices_fill_their_rows_evenly(count, across):
-    assert Usage("allgather", 0, [None] * count, ()).across == across
+    assert UtilisationSection("allgather", 0, [None] * count, ()).across == across
 
 
 def test_the_programs_that_were_solved_have_a_table(tmp_path):

@@ -21,7 +21,7 @@ from tests import plugged
 from tests.experiments import zoo
 from tests.experiments.runner.test_run import HEAD, comparable, go, write_config
 from tutti.experiments.runner import cluster
-from tutti.experiments.runner.cluster import Cluster
+from tutti.experiments.runner.cluster import DaskCluster
 from tutti.experiments.runner.config import read_config
 from tutti.experiments.runner.plan import make_plan
 from tutti.experiments.runner.pool import Setting
@@ -43,7 +43,7 @@ def certified(one):
 @pytest.fixture(scope="module")
 def here():
     """A cluster of one worker; Dask's config has the certificate that its address asks for."""
-    with Cluster("local:1", SETTING) as one, certified(one):
+    with DaskCluster("local:1", SETTING) as one, certified(one):
         yield one
 
 
@@ -73,7 +73,7 @@ def test_who_has_no_certificate_of_a_cluster_here_is_refused(tmp_path, monkeypat
     """Dask's own client too, unencrypted or with a certificate of its own making, runs nothing."""
     monkeypatch.setattr(cluster, "ANSWER_SECONDS", 1.0)
     stranger = distributed.Security.temporary()
-    with Cluster("local:1", SETTING) as one:
+    with DaskCluster("local:1", SETTING) as one:
         plain = one.address.replace("tls://", "tcp://")
         assert plain != one.address
         for address, shown in ((plain, None), (one.address, stranger), (one.address, None)):
@@ -88,7 +88,7 @@ def test_who_has_no_certificate_of_a_cluster_here_is_refused(tmp_path, monkeypat
 def test_without_what_makes_certificates_no_cluster_is_started_here(monkeypatch):
     monkeypatch.setitem(sys.modules, "cryptography", None)
     with pytest.raises(InputError, match=r"needs Dask and cryptography: pip install -e '\.\[cluster\]' in"):
-        Cluster("local:1", SETTING).__enter__()
+        DaskCluster("local:1", SETTING).__enter__()
 
 
 def test_it_gives_what_the_pool_gives(here, tmp_path):
@@ -113,7 +113,7 @@ def tasks_of(folder, method, **more):
 def test_rows_of_a_lost_worker_run_again_elsewhere(tmp_path):
     tasks = tasks_of(tmp_path, 'name = "slow"\noptions = {sweep = {chunks = [1, 2, 3, 4]}, seconds = 0.2}')
     statuses = []
-    with Cluster("local:1", SETTING) as one:
+    with DaskCluster("local:1", SETTING) as one:
         for _, outcome in one.run(tasks, {}):
             statuses.append(outcome.status)
             if len(statuses) == 1:
@@ -132,7 +132,7 @@ def test_a_row_that_takes_too_much_memory_has_failed(here, tmp_path):
 
 def test_a_row_that_no_worker_has_the_memory_for_is_named(tmp_path):
     tasks = tasks_of(tmp_path, 'name = "good"', memory=5e9)
-    with Cluster("local:1", SETTING) as one:
+    with DaskCluster("local:1", SETTING) as one:
         one._client.scheduler_info = lambda **how: {"workers": {"tcp://x:1": {"resources": {"memory": 1e9}}}}
         assert one.lacks() == ""
         one._named = dict.fromkeys("a", tasks[0])
@@ -151,13 +151,13 @@ def test_a_worker_of_other_versions_is_refused(here, monkeypatch):
     own = cluster.versions()
     monkeypatch.setattr(cluster, "versions", lambda: own | {"numpy": "0.1"})
     with pytest.raises(InputError, match=r"worker tls://.* differs: numpy .* \(here 0\.1\)"):
-        Cluster(here.address, SETTING).__enter__()
+        DaskCluster(here.address, SETTING).__enter__()
 
 
 def test_a_worker_of_other_versions_that_comes_late_is_refused(here, tmp_path, monkeypatch):
     (task,) = tasks_of(tmp_path, 'name = "good"')
     own = cluster.versions()
-    with Cluster(here.address, SETTING) as late:
+    with DaskCluster(here.address, SETTING) as late:
         monkeypatch.setattr(cluster, "versions", lambda: own | {"numpy": "0.1"})
         with pytest.raises(
             TuttiError, match=r"worker tls://.* differs: numpy .* \(here 0\.1\); what is done"
@@ -178,7 +178,7 @@ def test_an_address_that_is_none_is_one_line(address, tmp_path):
 def test_nobody_answers(tmp_path, monkeypatch):
     monkeypatch.setattr(cluster, "ANSWER_SECONDS", 0.2)
     with pytest.raises(InputError, match=r"--scheduler tcp://127\.0\.0\.1:9: nobody answers within 0\.2 s"):
-        Cluster("tcp://127.0.0.1:9", SETTING).__enter__()
+        DaskCluster("tcp://127.0.0.1:9", SETTING).__enter__()
 
 
 def test_who_answers_without_being_a_scheduler(monkeypatch):
@@ -186,7 +186,7 @@ def test_who_answers_without_being_a_scheduler(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as mute:  # takes connections, as any server, and says nothing
         address = f"tcp://127.0.0.1:{mute.getsockname()[1]}"
         with pytest.raises(InputError, match=rf"^--scheduler {address}: nobody answers within 0\.2 s$"):
-            Cluster(address, SETTING).__enter__()
+            DaskCluster(address, SETTING).__enter__()
 
 
 def test_dask_writes_nothing_itself(here):
@@ -198,14 +198,14 @@ def test_a_worker_is_no_scheduler(here):
     with cluster._client(here.address) as client:
         (worker,) = client.nthreads()
     with pytest.raises(InputError, match=f"^--scheduler {worker}: that is a Worker, no Dask scheduler$"):
-        Cluster(worker, SETTING).__enter__()
+        DaskCluster(worker, SETTING).__enter__()
 
 
 @pytest.mark.parametrize("address", ["foo://a:1", "tls://127.0.0.1:1", "tcp://:::1"])
 def test_an_address_that_cannot_be_is_one_line(address):
     nothing = dask.config.set({"distributed.comm.tls.ca-file": None})  # no certificate
     with nothing, pytest.raises(InputError, match=f"^--scheduler {address}: .*(known|TLS|brackets)"):
-        Cluster(address, SETTING).__enter__()
+        DaskCluster(address, SETTING).__enter__()
 
 
 def test_a_cluster_here_takes_no_port_of_others_and_has_no_more_workers_than_rows(capfd):
@@ -213,7 +213,7 @@ def test_a_cluster_here_takes_no_port_of_others_and_has_no_more_workers_than_row
         with contextlib.suppress(OSError):
             taken.bind(("127.0.0.1", 8787))
             taken.listen()
-        with Cluster("local:3", SETTING, most=1) as one:
+        with DaskCluster("local:3", SETTING, most=1) as one:
             assert len(one.workers) == 1
     assert capfd.readouterr().err == ""
 
@@ -229,14 +229,14 @@ def test_a_cluster_has_workers_of_its_own(tmp_path):
 def test_a_worker_that_lacks_us_is_named(here, monkeypatch):
     monkeypatch.setattr(cluster, "unfit", float)  # which takes no such argument
     with pytest.raises(InputError, match=r"worker tls://.* lacks tutti, or has another version: TypeError: "):
-        Cluster(here.address, SETTING).__enter__()
+        DaskCluster(here.address, SETTING).__enter__()
 
 
 def test_a_scheduler_of_another_version_is_refused(here, monkeypatch):
     own = distributed.__version__
     monkeypatch.setattr(distributed, "__version__", "2019.1")
     with pytest.raises(InputError, match=f"has distributed {own}, not 2019.1 as here"):
-        Cluster(here.address, SETTING).__enter__()
+        DaskCluster(here.address, SETTING).__enter__()
 
 
 def test_a_row_is_wanted_while_its_worker_is_not_told_to_end():
@@ -247,7 +247,7 @@ def test_a_row_is_wanted_while_its_worker_is_not_told_to_end():
 
 def test_what_runs_is_what_a_worker_has_begun(here, tmp_path):
     quick, long = tasks_of(tmp_path, 'name = "slow"\noptions = {sweep = {seconds = [0.0, 100.0]}}')
-    with Cluster(here.address, SETTING) as one:
+    with DaskCluster(here.address, SETTING) as one:
         done, _ = next(one.run([quick, long], {}))
         assert done == quick
         while not (seen := [row for row in one.running() if row.task == str(long)]):

@@ -9,7 +9,7 @@ import pytest
 
 from tests.schedules.simulation.test_pipelining import broadcast
 from tutti.experiments.registry import METHODS
-from tutti.experiments.runner.judge import Cost, GapTable, ProvenBound, time_columns
+from tutti.experiments.runner.judge import Cost, GapTableBuilder, ProvenBound, time_columns
 from tutti.models.bounds import BoundError, own_bounds
 from tutti.schedules import Clock, Problem, collective
 from tutti.schedules.simulation.simulate import simulate
@@ -160,7 +160,7 @@ def row(method, gap, *, kind="heuristic", status="ok", options="", size=1000):
 
 
 def gap_table(rows):
-    table = GapTable()
+    table = GapTableBuilder()
     table.add(rows)
     return table.frame()
 

@@ -10,9 +10,9 @@ from tests.experiments.runner.test_cluster import SMALL, certified, tasks_of
 from tests.experiments.runner.test_run import comparable, entries, go, write_config
 from tutti.experiments.runner import parts
 from tutti.experiments.runner import run as running
-from tutti.experiments.runner.cluster import Cluster
+from tutti.experiments.runner.cluster import DaskCluster
 from tutti.experiments.runner.pool import Setting
-from tutti.experiments.runner.tasks import Outcome, synthesize_best
+from tutti.experiments.runner.tasks import TaskOutcome, synthesize_best
 from tutti.schedules.collective import collective
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Chunks, Clock, Schedule
@@ -53,7 +53,7 @@ def where(request):
     if request.param == "pool":
         yield {"workers": 1}
     else:
-        with Cluster("local:1", Setting("zoo:METHODS")) as one, certified(one):
+        with DaskCluster("local:1", Setting("zoo:METHODS")) as one, certified(one):
             yield {"scheduler": one.address}
 
 
@@ -129,7 +129,7 @@ def test_seconds_are_summed_memory_is_the_most_and_the_first_of_equals_is_kept(t
 
     def made(seed, time, seeds, took, memory):
         known = {"seed": seed, "seeds": seeds, "synth_s": took, "verify_s": took / 4, "peak_rss_mb": memory}
-        return Outcome(
+        return TaskOutcome(
             "ok",
             [row | known | {"time_us": at} for row, at in zip(task.rows("ok"), (0.5, time), strict=True)],
         )
@@ -144,7 +144,7 @@ def test_the_first_part_without_a_schedule_decides(tmp_path):
     task = the_task(tmp_path, 'name = "lucky"\nseeds = 75')
     pieces = parts.parts_of(task)
     lost = [
-        Outcome(status, piece.rows(status, status), trace=status)
+        TaskOutcome(status, piece.rows(status, status), trace=status)
         for piece, status in zip(pieces, ("ok", "timeout", "failed"), strict=True)
     ]
     outcome = parts.combined(task, lost)
@@ -168,7 +168,7 @@ def test_the_first_part_without_a_schedule_decides_whenever_it_ends(tmp_path):
     task = the_task(tmp_path, 'name = "lucky"\nseeds = 75')
     one, two, three = parts.parts_of(task)
     left = parts.Parts([task], lambda part: False)
-    lost, made = Outcome("infeasible", []), Outcome("ok", [])
+    lost, made = TaskOutcome("infeasible", []), TaskOutcome("ok", [])
     assert list(left) == [one, two, three]
     assert left.ended(two, lost) is None, "the first may be lost too"
     assert list(left) == [one]

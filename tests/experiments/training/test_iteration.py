@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tutti.experiments.training.iteration import BUCKETS, Iteration, Plan, iterate, stage_order
-from tutti.experiments.training.simulation import Operation, Program
+from tutti.experiments.training.simulation import Operation, OperationGraph
 from tutti.experiments.training.workload import (
     SEND,
     Communication,
@@ -190,7 +190,7 @@ def test_a_schedule_that_does_not_fit_is_refused(workload: Workload, schedule: s
 
 def test_operations_in_a_circle_are_refused() -> None:
     with pytest.raises(InputError, match=r"^operations wait for each other in a circle, at a$"):
-        Program([Operation("a", "x", 1.0, ("b",)), Operation("b", "y", 1.0, ("a",))])
+        OperationGraph([Operation("a", "x", 1.0, ("b",)), Operation("b", "y", 1.0, ("a",))])
 
 
 def test_parts_have_nearly_equal_compute() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tutti.experiments.training.calculon import Job, read_calculon
+from tutti.experiments.training.calculon import CalculonJob, read_calculon
 from tutti.experiments.training.iteration import Iteration, Plan, iterate
 from tutti.experiments.training.simai import FIRST, read_simai
 from tutti.experiments.training.workload import SEND, Communication, Parallelism, Pass
@@ -183,7 +183,7 @@ def calculon(folder: Path, **changes: dict[str, Any]) -> list[Path]:
     return paths
 
 
-def played(job: Job) -> Iteration:
+def played(job: CalculonJob) -> Iteration:
     return iterate(job.workload, lambda what: job.networks[what.group].time(what), str, job.plan)
 
 

@@ -10,7 +10,7 @@ from tests.sweep import for_each
 from tests.topologies.networks import ACROSS, IN_ORDER, cluster_document
 from tutti.experiments.registry import METHODS
 from tutti.heuristics.classic.by_dimension import (
-    Part,
+    ShardPart,
     balanced_orders,
     line_bandwidths,
     line_transfers,
@@ -64,7 +64,7 @@ def test_a_line_gathers_everything_and_nothing_twice(line, size, way):
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
 def test_a_shard_arrives_in_the_phase_of_the_last_dimension_in_which_it_is_away(order):
     grid = Grid((2, 3, 4), (LineKind.PATH, LineKind.RING, LineKind.COMPLETE))
-    rows = spread(grid, Part(order))
+    rows = spread(grid, ShardPart(order))
     assert replay(rows, 24).all()
     length = [1, 2, 1]  # steps of a path of 2, a ring of 3, a complete line
     ends = np.cumsum([0, *(length[i] for i in order)])

@@ -7,7 +7,7 @@ import pytest
 
 from tests.sweep import for_each
 from tutti.heuristics.hybrid import METHOD
-from tutti.heuristics.hybrid.method import Chain, HybridOptions, Part, Search, factorizations
+from tutti.heuristics.hybrid.method import Chain, HybridOptions, HybridPart, HybridSearch, factorizations
 from tutti.schedules import Problem, collective
 from tutti.schedules.simulation.simulate import simulate
 from tutti.schedules.verify import verify
@@ -67,9 +67,10 @@ def test_parts_use_ports_and_adapters_in_turn():
     inside, across = [1, 2, 3], [0]
     radices = (2, 2, 2, 2)
     problem = problem_on("dgx_a100:2", Fraction(32000))
-    search = Search(problem, HybridOptions(), np.random.default_rng(0))
+    search = HybridSearch(problem, HybridOptions(), np.random.default_rng(0))
     parts = [
-        Part(32, Chain(radices, tuple(order), 0, radices)) for order in (inside + across, across + inside)
+        HybridPart(32, Chain(radices, tuple(order), 0, radices))
+        for order in (inside + across, across + inside)
     ]
     time = {len(some): simulate(search.schedule(some), 32000).time for some in (parts, parts[:1])}
     assert time[1] == pytest.approx(5.6e-6)

@@ -15,7 +15,7 @@ import pytest
 from tutti.heuristics.nccl.channels import rounds_of
 from tutti.heuristics.nccl.constants import GENERATIONS, Algorithm, Protocol
 from tutti.heuristics.nccl.machine import NcclOptions, cluster_of, search
-from tutti.heuristics.nccl.model import Channels, Cluster, choice, estimates, micros
+from tutti.heuristics.nccl.model import Channels, NcclCluster, choice, estimates, micros
 from tutti.schedules.collective import Kind
 from tutti.topologies.graphs.grid_structure import hosts_of
 from tutti.topologies.text import parse_topology
@@ -160,7 +160,7 @@ def test_trees_of_switches_join_two_hosts_at_twice_the_speed_of_adapters():
 @pytest.mark.parametrize(("size", "chosen"), [(1 * KB, "pat simple"), (GB, "ring simple")])
 def test_hosts_of_one_gpu_have_pat(size, chosen):
     """16 hosts: 4 levels of trees; a ring's hops are the tree's then."""
-    alone = Cluster("ampere", 16, 1, Channels(1, 24.0, 24.0))
+    alone = NcclCluster("ampere", 16, 1, Channels(1, 24.0, 24.0))
     by_hand = {
         "pat simple": (8 + 4 * 14 / 3.5 + 2.8 * 16, 24 * 0.75),
         "ring ll": (6.6 + 15 * 5, 24 / 2 * 16 / 15),
@@ -174,21 +174,23 @@ def test_hosts_of_one_gpu_have_pat(size, chosen):
 
 
 def test_latency_of_the_network_counts_twice_for_simple():
-    slow, fast = (Cluster("ampere", 2, 8, Channels(8, 24.0, 24.0), latency=us) for us in (5.0, 0.0))
+    slow, fast = (NcclCluster("ampere", 2, 8, Channels(8, 24.0, 24.0), latency=us) for us in (5.0, 0.0))
     for protocol, hops in ((Protocol.LL, 1), (Protocol.SIMPLE, 2)):
         later = [micros(c, Kind.ALLREDUCE, Algorithm.TREE, protocol, KB) for c in (slow, fast)]
         assert later[0] - later[1] == pytest.approx(2 * 5.0 * hops)
 
 
 def test_without_nvlinks_there_is_no_ll128():
-    pcie = Cluster("ampere", 1, 4, Channels(2, 12.0, 12.0), wire="pcie")
+    pcie = NcclCluster("ampere", 1, 4, Channels(2, 12.0, 12.0), wire="pcie")
     found = {(str(a), str(p)): t for a, p, t in estimates(pcie, Kind.ALLREDUCE, MB)}
     assert set(found) == {(a, p) for a in ("ring", "tree") for p in ("ll", "simple")}
     assert found["ring", "simple"] == pytest.approx(8.4 + 6 * 5.7 + MB / (1000 * 24 * 4 / 6))
 
 
 def test_a_plain_tree_is_slower():
-    both = [Cluster("hopper", 1, 8, Channels(12, 30.0, 30.0), plain_trees=plain) for plain in (False, True)]
+    both = [
+        NcclCluster("hopper", 1, 8, Channels(12, 30.0, 30.0), plain_trees=plain) for plain in (False, True)
+    ]
     whole, plain = (micros(c, Kind.ALLREDUCE, Algorithm.TREE, Protocol.SIMPLE, GB) - 64.4 for c in both)
     assert plain == pytest.approx(whole / 0.85)
 

@@ -9,14 +9,14 @@ import pytest
 from tests.sweep import for_each
 from tutti.heuristics.rails import METHOD
 from tutti.heuristics.rails.aggregated import (
-    Way,
+    SwitchDirection,
     can_aggregate,
     can_multicast,
     fastest_course,
     play,
     schedule_of_course,
 )
-from tutti.heuristics.rails.machines import Load, machines
+from tutti.heuristics.rails.machines import MachineCosts, machines
 from tutti.heuristics.rails.method import load_of
 from tutti.models.bounds import lower_bounds
 from tutti.schedules import Problem, collective
@@ -80,11 +80,11 @@ def test_an_allreduce_of_one_part_by_hand():
     Up 103, down 206, across by 206 + 203 + 3: gathered at 412. By then the own shard has been up and down,
     too. Across again from the end of gathering: 412 + 206, up 103, down 103.
     """
-    course = play(Load(2, 2, 100, 1.0, 3.0, 2.0, 3.0), 1.0, 100, 1, adds=True)
+    course = play(MachineCosts(2, 2, 100, 1.0, 3.0, 2.0, 3.0), 1.0, 100, 1, adds=True)
     across = [
         (job.adds, start)
         for job, start in zip(course.jobs, course.start, strict=True)
-        if job.way is Way.ACROSS
+        if job.way is SwitchDirection.ACROSS
     ]
     assert across == [(True, 206), (False, 412)]
     assert course.end == 412 + 206 + 103 + 103
@@ -96,9 +96,9 @@ def test_an_allgather_of_one_part_by_hand():
     Across at once, 203 + 3; the own shard goes up, 103, and two come down as one message, 203. What came
     across goes up at 206, so that two come down from 309 on, when the own ones have.
     """
-    course = play(Load(2, 3, 100, 1.0, 3.0, 2.0, 3.0), 1.0, 100, 1, adds=False)
+    course = play(MachineCosts(2, 3, 100, 1.0, 3.0, 2.0, 3.0), 1.0, 100, 1, adds=False)
     found = {(job.way, job.hop): start for job, start in zip(course.jobs, course.start, strict=True)}
-    up, down, across = Way.UP, Way.DOWN, Way.ACROSS
+    up, down, across = SwitchDirection.UP, SwitchDirection.DOWN, SwitchDirection.ACROSS
     assert found == {(across, 1): 0, (up, 0): 0, (down, 0): 103, (up, 1): 206, (down, 1): 309}
     assert course.end == 309 + 203
 
@@ -113,19 +113,28 @@ def test_one_message_from_all_is_faster_than_one_from_each(kind):
 
 
 def test_ports_and_adapters_do_one_job_at_a_time_and_all_of_them():
-    load = Load(3, 4, 1000, 1.0, 3.0, 9.0, 5.0)
+    load = MachineCosts(3, 4, 1000, 1.0, 3.0, 9.0, 5.0)
     course = play(load, 0.3, 10, 4, adds=True)
-    for way, rate, alpha in ((Way.UP, 1.0, 3.0), (Way.DOWN, 1.0, 3.0), (Way.ACROSS, 9.0, 5.0)):
+    for way, rate, alpha in (
+        (SwitchDirection.UP, 1.0, 3.0),
+        (SwitchDirection.DOWN, 1.0, 3.0),
+        (SwitchDirection.ACROSS, 9.0, 5.0),
+    ):
         free, units = 0.0, 0
         for job, start in zip(course.jobs, course.start, strict=True):
             if job.way is way:
                 # What all others' shards are sent up for, or what comes down from all others, is three times.
-                times = 3 if (way is Way.UP and job.adds) or (way is Way.DOWN and not job.adds) else 1
+                times = (
+                    3
+                    if (way is SwitchDirection.UP and job.adds)
+                    or (way is SwitchDirection.DOWN and not job.adds)
+                    else 1
+                )
                 assert start >= free - 1e-9
                 free = start + alpha + times * rate * (job.high - job.low)
                 units += times * (job.high - job.low)
         # Ports: 3 hops of 3 shards one way, of 1 the other. Adapters: 2 hops, twice.
-        assert units == (4 * 1000 if way is Way.ACROSS else 12 * 1000)
+        assert units == (4 * 1000 if way is SwitchDirection.ACROSS else 12 * 1000)
 
 
 @pytest.mark.parametrize(

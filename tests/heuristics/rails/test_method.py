@@ -11,7 +11,15 @@ import pytest
 from tests.sweep import for_each
 from tests.topologies.networks import ACROSS, IN_ORDER, cluster_document
 from tutti.heuristics.rails import METHOD
-from tutti.heuristics.rails.machines import MOST, Load, Machines, Rule, machines, play, schedule_of
+from tutti.heuristics.rails.machines import (
+    MOST,
+    MachineCosts,
+    Machines,
+    SendRule,
+    machines,
+    play,
+    schedule_of,
+)
 from tutti.heuristics.rails.method import fastest
 from tutti.models.bounds import best_bound
 from tutti.schedules import Problem, collective
@@ -149,16 +157,16 @@ def test_a_port_has_at_least_the_messages_that_doubling_needs():
 
 def test_by_doubling_an_adapter_has_a_message_for_each_bit():
     """16 machines: 1, 2, 4 and 8 shards, where one from each owner takes 15."""
-    load = Load(16, 2, 1000, 1e-9, 1e-6, 1e-9, 1e-6)
+    load = MachineCosts(16, 2, 1000, 1e-9, 1e-6, 1e-9, 1e-6)
     for doubling, messages_sent in ((True, 4), (False, 15)):
-        line = play(load, Rule(np.array([1]), 0, 1.0, doubling), 16 * 1000)
+        line = play(load, SendRule(np.array([1]), 0, 1.0, doubling), 16 * 1000)
         assert line.counts == (line.counts[0], messages_sent, 0)
         assert line.adapter.hop[:messages_sent].tolist() == ([1, 2, 4, 8] if doubling else [*range(1, 16)])
 
 
 def test_a_timeline_with_too_many_messages_never_ends():
-    load = Load(2, 2, 10**6, 1e-12, 0.0, 1e-9, 0.0)  # ports are a thousand times as fast
-    rule = Rule(np.array([1]), 10**6 // MOST // 2, 0.0, False)
+    load = MachineCosts(2, 2, 10**6, 1e-12, 0.0, 1e-9, 0.0)  # ports are a thousand times as fast
+    rule = SendRule(np.array([1]), 10**6 // MOST // 2, 0.0, False)
     assert max(play(load, rule, 2 * 10**6).seconds) == math.inf
 
 

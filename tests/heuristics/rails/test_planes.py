@@ -9,7 +9,7 @@ import pytest
 
 from tests.sweep import for_each
 from tutti.heuristics.rails import METHOD
-from tutti.heuristics.rails.plane_schedule import Choice, PlanSearch, schedule_of_planes
+from tutti.heuristics.rails.plane_schedule import PlanParameters, PlanSearch, schedule_of_planes
 from tutti.heuristics.rails.planes import planes_of
 from tutti.models.bounds import best_bound
 from tutti.schedules import Problem, collective
@@ -80,7 +80,7 @@ def planned(text, number, patience):
     topology = parse_topology(text)
     planes, size = planes_of(topology)[number], 10**7
     search = PlanSearch(topology, planes, Fraction(size, topology.num_ranks), 1000)
-    choice = Choice(0.3, 4.0, (1, 4), patience)
+    choice = PlanParameters(0.3, 4.0, (1, 4), patience)
     plan, what = search.plan(choice), collective("allgather", topology.num_ranks)
     schedule = schedule_of_planes(Problem(topology, what), planes, plan)
     verify(schedule)

@@ -5,9 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tutti.heuristics.refine.instance import Instance
-from tutti.heuristics.refine.refinement import Search
-from tutti.heuristics.refine.roads import Network
+from tutti.heuristics.refine.instance import RefineInstance
+from tutti.heuristics.refine.refinement import AnnealingSearch
+from tutti.heuristics.refine.roads import RoutedNetwork
 from tutti.heuristics.refine.starts import by_steps
 from tutti.schedules import Problem, collective
 from tutti.schedules.simulation.simulate import simulate
@@ -22,9 +22,9 @@ ALPHA = Fraction(1, 10**6)
 
 def search(topology, kind, pieces, size):
     what = collective(kind, topology.num_ranks)
-    network = Network.of(topology, free_group(topology) if what.root is None else None)
-    instance = Instance(Problem(topology, what, size), network, pieces)
-    return Search(instance, by_steps(instance, pieces), np.random.default_rng(0))
+    network = RoutedNetwork.of(topology, free_group(topology) if what.root is None else None)
+    instance = RefineInstance(Problem(topology, what, size), network, pieces)
+    return AnnealingSearch(instance, by_steps(instance, pieces), np.random.default_rng(0))
 
 
 def of_links(ranks, *links):

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from tutti.experiments.registry import METHODS
-from tutti.heuristics.refine.instance import Instance
+from tutti.heuristics.refine.instance import RefineInstance
 from tutti.heuristics.refine.plan import NEVER, play, room
-from tutti.heuristics.refine.refinement import Search
-from tutti.heuristics.refine.roads import Network
+from tutti.heuristics.refine.refinement import AnnealingSearch
+from tutti.heuristics.refine.roads import RoutedNetwork
 from tutti.heuristics.refine.starts import by_steps, of_schedule
 from tutti.schedules import Problem, collective
 from tutti.schedules.reversal import reverse
@@ -46,12 +46,12 @@ def instance(text, kind, *, group="free", pieces=3):
     topology = parse_topology(text)
     what = collective(kind, topology.num_ranks)
     elements = GROUPS[group](topology) if what.root is None else None
-    return Instance(Problem(topology, what, SIZE), Network.of(topology, elements), pieces)
+    return RefineInstance(Problem(topology, what, SIZE), RoutedNetwork.of(topology, elements), pieces)
 
 
 def changed(problem, rounds, pieces=2):
     """A search after some changes, all of them accepted that can be played."""
-    search = Search(problem, by_steps(problem, pieces), np.random.default_rng(1))
+    search = AnnealingSearch(problem, by_steps(problem, pieces), np.random.default_rng(1))
     search.change(rounds, np.inf)
     return search
 
@@ -95,7 +95,7 @@ def test_parcels_of_an_item_may_have_several_roots():
     roots = followed.parcels.root.reshape(-1, 4)
     assert (roots[:, 2:] == roots[:, :2]).all()
     assert (roots[:, 0] != np.arange(9)).any()
-    search = Search(problem, followed, np.random.default_rng(0))
+    search = AnnealingSearch(problem, followed, np.random.default_rng(0))
     search.change(500, np.inf)
     for plan in (search.plans[0], search.plans[-1]):
         verify(problem.schedule(plan))
@@ -114,9 +114,9 @@ def test_one_item_and_one_timeline_of_each_orbit(text, items, links):
 def test_messages_by_hand():
     """Around a directed ring of 3, M = 3 MB, 1 us and 1 MB/us a link: own shard, then the next, 2 us each."""
     topology = parse_topology("uniring:3?bandwidth=1TB/s&alpha=1us")
-    problem = Instance(
+    problem = RefineInstance(
         Problem(topology, collective("allgather", 3), Fraction(3 * 10**6)),
-        Network.of(topology, free_group(topology)),
+        RoutedNetwork.of(topology, free_group(topology)),
         1,
     )
     start = by_steps(problem, 1)
@@ -127,7 +127,9 @@ def test_messages_by_hand():
 def test_messages_that_wait_for_each_other_never_end():
     """Down a path of three, the message to the last rank cannot carry what it waits for itself."""
     topology = parse_topology("mesh:3x1")
-    problem = Instance(Problem(topology, collective("broadcast", 3), SIZE), Network.of(topology), 1)
+    problem = RefineInstance(
+        Problem(topology, collective("broadcast", 3), SIZE), RoutedNetwork.of(topology), 1
+    )
     plan = by_steps(problem, 1).plan
     plan.origin[plan.slot[0]] = plan.goal[plan.slot[1]]
     assert play(problem.roads, problem.parcels.of, plan, room(3, 3, 4), NEVER)[0] == np.inf
@@ -145,8 +147,8 @@ def test_backwards_links_are_left_with_the_data():
     links += [Link(link.target, link.source, link.bandwidth, link.alpha) for link in links]
     topology = Topology.from_links("by hand", 3, links, num_switches=1)
     what = collective("gather", 3, root=2, shards=[8, 1, 1])
-    back = Network.of(topology).reversed()
-    problem = Instance(Problem(back.topology, what.reverse, 10 * SIZE), back, 1)
+    back = RoutedNetwork.of(topology).reversed()
+    problem = RefineInstance(Problem(back.topology, what.reverse, 10 * SIZE), back, 1)
     start = by_steps(problem, 1)
     end = play(problem.roads, problem.parcels.of, start.plan, room(20, 20, 6), NEVER)[0]
     assert end == pytest.approx(11.125e-6)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.sweep import for_each
 from tutti.heuristics.rounds import METHOD
-from tutti.heuristics.rounds.alike import Network
+from tutti.heuristics.rounds.alike import VertexTransitiveNetwork
 from tutti.models.bounds import best_bound
 from tutti.schedules import Problem, collective
 from tutti.schedules.simulation.simulate import simulate
@@ -30,7 +30,7 @@ def test_what_one_rank_does_is_a_schedule_of_all(text, shard, kind):
 
 def of_all(network, what, shard):
     """What is found, and its time."""
-    alike, each = Network.of(network), what.kind == "all-to-all"
+    alike, each = VertexTransitiveNetwork.of(network), what.kind == "all-to-all"
     time, played = alike.searched(float(shard), np.random.default_rng(0), each=each)
     return time, (alike.all_to_all if each else alike.allgather)(what, played)
 
@@ -42,13 +42,13 @@ def test_one_switch_takes_what_is_least_by_hand():
     shards would come after 3 s at the soonest, and take 4.
     """
     network = parse_topology("dgx_a100:1?ranks=4&bandwidth=1B/s&alpha=1s")
-    time, _ = Network.of(network).searched(1.0, np.random.default_rng(0))
+    time, _ = VertexTransitiveNetwork.of(network).searched(1.0, np.random.default_rng(0))
     assert time == pytest.approx(7)
 
 
 @pytest.mark.parametrize("text", ["mesh:2x3", "dgx_h100:2", "ndv2:2", "ring:2", "torus:32x33"])
 def test_ranks_that_differ_copying_switches_and_many_ranks_have_none(text):
-    assert Network.of(parse_topology(text)) is None
+    assert VertexTransitiveNetwork.of(parse_topology(text)) is None
 
 
 @pytest.mark.parametrize("kind", ["allgather", "reduce-scatter"])

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from tutti.heuristics.rounds.loads import Spans, _choose_paths, _choose_trees
-from tutti.heuristics.rounds.slots import Messages
+from tutti.heuristics.rounds.loads import MessageEvents, _choose_paths, _choose_trees
+from tutti.heuristics.rounds.slots import RoundMessages
 from tutti.schedules.schedule import Routes
 from tutti.topologies import Link, Topology
 
@@ -21,7 +21,9 @@ def spans():
     links = [Link(*ends, 1 / slow, 1) for ends, slow in zip(ENDS, SLOWNESS, strict=True)]
     network = Topology.from_links("messages", 4, links)
     starts = np.array(STARTS)
-    return Spans.of(network, Routes.direct(8), Messages(np.arange(8), starts, starts + 1, starts))
+    return MessageEvents.of(
+        network, Routes.direct(8), RoundMessages(np.arange(8), starts, starts + 1, starts)
+    )
 
 
 def cost(size, ways):
@@ -84,7 +86,9 @@ def test_switches_get_only_what_they_pass_on():
     links = [Link(0, 1), Link(1, 0), Link(0, 2), Link(2, 1)]
     network = Topology.from_links("star", 2, links, num_switches=1, multicast=[2])
     starts = np.array([0, 0, 0, 1])
-    spans = Spans.of(network, Routes.direct(4), Messages(np.arange(4), starts, starts + 1, starts))
+    spans = MessageEvents.of(
+        network, Routes.direct(4), RoundMessages(np.arange(4), starts, starts + 1, starts)
+    )
     via = np.full((1, 3), -1, dtype=np.int32)
     _choose_trees(spans, np.zeros(1, np.int32), np.ones((2, 2), np.bool_), np.ones(1), 2, via)
     assert via.tolist() == [[-1, 0, -1]]

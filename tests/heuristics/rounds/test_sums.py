@@ -8,7 +8,7 @@ import pytest
 
 from tests.sweep import for_each
 from tutti.heuristics.rounds import METHOD
-from tutti.heuristics.rounds.alike import Network
+from tutti.heuristics.rounds.alike import VertexTransitiveNetwork
 from tutti.heuristics.rounds.sums import allreduce
 from tutti.models.bounds import best_bound
 from tutti.schedules import Problem, collective
@@ -22,7 +22,7 @@ HAND = "dgx_a100:1?ranks={}&bandwidth=1B/s&alpha=1s"
 def found(text, size, until=inf):
     network = parse_topology(text)
     problem = Problem(network, collective("allreduce", network.num_ranks), Fraction(size))
-    return allreduce(Network.of(network), problem, until, np.random.default_rng(0))
+    return allreduce(VertexTransitiveNetwork.of(network), problem, until, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("size", [1, 100_000])

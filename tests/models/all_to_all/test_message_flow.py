@@ -10,7 +10,7 @@ from tutti.heuristics.classic.direct import METHOD as DIRECT
 from tutti.heuristics.classic.stepwise import METHOD as STEPWISE
 from tutti.models.all_to_all.message_flow import METHOD
 from tutti.models.all_to_all.message_flow.method import _program, _straight, improve
-from tutti.models.all_to_all.message_flow.program import FlowProgram, Order
+from tutti.models.all_to_all.message_flow.program import MessageFlowProgram, MessageOrder
 from tutti.models.all_to_all.message_flow.search import _changed, _sorted
 from tutti.models.bounds import best_bound
 from tutti.schedules import Problem, collective
@@ -45,7 +45,7 @@ def program_on(text, shard, *, symmetric=True):
     group = automorphisms(topology).elements(MOST) if symmetric == "all" else free_group(topology)
     if not symmetric:
         group = group[0][:1], group[1][:1]
-    return FlowProgram(topology, *group, shard)
+    return MessageFlowProgram(topology, *group, shard)
 
 
 @for_each(
@@ -129,11 +129,11 @@ def test_first_and_last_data_go_in_one_message():
     """On a line of four ranks: two of three steps for the last data of a link, or for its first."""
     program = program_on("mesh:4x1", 1e5, symmetric=False)
     ends = zip(program.topology.source.tolist(), program.topology.target.tolist(), strict=True)
-    order = Order.of(program.in_steps(3, 0))
+    order = MessageOrder.of(program.in_steps(3, 0))
     times = dict(zip(ends, np.bincount(order.kind).tolist(), strict=True))
     assert times == {(0, 1): 2, (1, 2): 3, (2, 3): 2, (1, 0): 2, (2, 1): 3, (3, 2): 2}
-    assert len(Order.of(program.in_steps(3)).kind) == 3 * len(times)
-    assert len(Order.of(program.in_steps(3, 3)).kind) == len(times)
+    assert len(MessageOrder.of(program.in_steps(3)).kind) == 3 * len(times)
+    assert len(MessageOrder.of(program.in_steps(3, 3)).kind) == len(times)
 
 
 def test_a_line_of_four_ranks_by_hand():
@@ -181,7 +181,7 @@ def test_it_makes_no_schedule_slower(method):
 
 
 def test_messages_of_a_class_start_and_end_in_turn():
-    order = Order.of([0, 1, 0, 0, 1, 0])
+    order = MessageOrder.of([0, 1, 0, 0, 1, 0])
     assert order.kind.tolist() == [0, 1, 0]
     assert order.start.tolist() == [0, 1, 3]
     assert order.end.tolist() == [2, 4, 5]
@@ -222,7 +222,7 @@ def test_of_events_at_one_time_ends_come_first():
     program = program_on("torus:4x4", 1e5)
     events = program.in_steps(4)
     solved = program.solved(events, SECONDS)
-    order = Order.of(_sorted(events, solved))
+    order = MessageOrder.of(_sorted(events, solved))
     again = program.solved(_sorted(events, solved), SECONDS)
     assert again.time[-1] <= solved.time[-1] * (1 + 1e-6)
     assert len(order.kind) == len(events) // 2

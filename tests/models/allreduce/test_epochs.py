@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import linprog
 
 import tutti.models.allreduce.epochs as epochs_module
-from tutti.models.allreduce.epochs import METHOD, AllreduceEpochsOptions, Lines, _Search
+from tutti.models.allreduce.epochs import METHOD, AllreduceEpochsOptions, Lines, _EpochTreeSearch
 from tutti.models.bounds import best_bound
 from tutti.schedules import Clock, Problem, collective
 from tutti.schedules.simulation.simulate import simulate
@@ -51,7 +51,7 @@ def test_the_program_is_what_it_says():
     """All pairs of trees of a path of three in four epochs, each a column, by another solver."""
     topology = parse_topology("mesh:3")
     size, epochs = 300_000.0, 4
-    search = _Search(Lines.of(topology), size, epochs, np.random.default_rng(1))
+    search = _EpochTreeSearch(Lines.of(topology), size, epochs, np.random.default_rng(1))
     search.begin(None)
     search.run(np.inf, 30)
     link = {

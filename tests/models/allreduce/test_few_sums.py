@@ -200,7 +200,7 @@ def test_a_sum_that_would_take_the_place_of_the_same_is_not_sent():
     """As the second step of two ranks' exchange, which programs allow that had no time to find less."""
     topology = parse_topology("complete:2")
     group = few_sums._Symmetries(*automorphisms(topology).some_elements(1))
-    program = few_sums._Program(topology, group, few_sums._Orbits.under(topology, group), 2)
+    program = few_sums._FewSumsProgram(topology, group, few_sums._LinkOrbits.under(topology, group), 2)
     values = {("sends", step, link): 1 for step in (1, 2) for link in (0, 1)}
     values |= {("kept", step, rank): int(step == 1) for step in (1, 2) for rank in (0, 1)}
     sent = few_sums._Solution(program, values).sent

@@ -14,7 +14,7 @@ from tutti.models.bounds import Bound, BoundError, bound_document, lower_bounds,
 from tutti.models.bounds.path_price import bound as path_price
 from tutti.models.bounds.path_price import program
 from tutti.models.bounds.path_price.bound import path_price_bound
-from tutti.models.bounds.path_price.commodities import Pairs
+from tutti.models.bounds.path_price.commodities import RankPairs
 from tutti.schedules import Problem, collective
 from tutti.topologies import Link, Topology
 from tutti.topologies.errors import InputError
@@ -376,7 +376,7 @@ def test_what_is_added_up_is_as_what_is_copied_backwards():
 def test_a_root_has_the_symmetries_that_keep_it():
     """Six of a cube of 3, where three generators move every corner."""
     topology = parse_topology("hypercube:3")
-    assert len(Pairs.of(topology, what_of(topology, "broadcast"), 1).senders) == 4
+    assert len(RankPairs.of(topology, what_of(topology, "broadcast"), 1).senders) == 4
 
 
 def test_a_document_with_it_can_be_checked_again(monkeypatch):
@@ -397,13 +397,13 @@ def test_prices_are_as_large_as_can_be_counted(monkeypatch):
 
 def test_pairs_and_nodes_of_two_boxes_are_seen_in_fourteen_ways():
     """A pair of one box or two; a node is an end, one more of a box, a box's switch or the adapters'."""
-    assert Pairs.of(parse_topology("dgx_a100:2"), collective("allgather", 16), 1).row.max() + 1 == 14
+    assert RankPairs.of(parse_topology("dgx_a100:2"), collective("allgather", 16), 1).row.max() + 1 == 14
 
 
 def test_ranks_with_equal_shards_look_alike():
     """Of all symmetries of two boxes too many are left to look for those that keep the shards."""
     what = collective("allgather", 16, shards=[1, 2] * 8)
-    assert len(Pairs.of(parse_topology("dgx_a100:2"), what, 1).senders) == 2
+    assert len(RankPairs.of(parse_topology("dgx_a100:2"), what, 1).senders) == 2
 
 
 @pytest.mark.parametrize("kind", ["allgather", "reduce-scatter"])

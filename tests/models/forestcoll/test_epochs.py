@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 from tests.sweep import for_each
 from tutti.models.bounds import best_bound
 from tutti.models.forestcoll.epochs import planned_schedule
-from tutti.models.forestcoll.epochs.column_generation import EpochPlan, EpochProgram, EpochTrees, planned
+from tutti.models.forestcoll.epochs.column_generation import EpochPlan, EpochTrees, TreeMaster, planned
 from tutti.models.forestcoll.epochs.epoch_links import EpochLinks, free_symmetries
 from tutti.models.forestcoll.epochs.pricing import improve_all, new_trees
 from tutti.models.forestcoll.epochs.schedule import schedule_of
@@ -154,7 +154,7 @@ def test_the_program_finds_the_least_time_over_all_trees(text):
     given = EpochTrees(*(np.array(column) for column in zip(*trees, strict=True)))
     unit = shard / 5e10
     rows = lines.rows([{}] * epochs)
-    program = EpochProgram(rows, lines.bandwidth * unit / shard, lines.alpha / unit, given)
+    program = TreeMaster(rows, lines.bandwidth * unit / shard, lines.alpha / unit, given)
     assert program.solve().time * unit == pytest.approx(oracle(text, epochs, 10**9), rel=1e-5)
     assert program.solved.reduced.min() > -1e-6
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.models.sccl.cases import brute_force, instance
 from tests.sweep import for_each
-from tutti.models.sccl import Instance, search
+from tutti.models.sccl import ScclInstance, search
 from tutti.models.sccl.method import schedule_of
 from tutti.models.sccl.search import Answer, StepLimits, assigned, fewest_rounds, frontier, in_rounds
 from tutti.schedules import collective
@@ -146,7 +146,7 @@ def test_faster_links_carry_more_chunks_a_round():
 
 def test_a_program_that_takes_longer_to_write_than_is_given_is_not_begun(monkeypatch):
     """4,032 shards on a 4x4x4 torus: over two minutes of writing."""
-    instance = Instance(parse_topology("torus:4x4x4"), collective("all-to-all", 64), 1)
+    instance = ScclInstance(parse_topology("torus:4x4x4"), collective("all-to-all", 64), 1)
     monkeypatch.setattr(search, "build", None)
     with pytest.raises(NoSchedule, match=r"found no all-to-all of 1 chunks a shard in 6 steps on .* in 7 s"):
         fewest_rounds(instance, 6, StepLimits(seconds=7.0))

@@ -8,7 +8,7 @@ import numpy as np
 
 from tutti.models.taccl import METHOD, read_sketch
 from tutti.models.taccl.demand import (
-    Demand,
+    ChunkDemand,
     PathRules,
     demand_of,
     found_symmetry,
@@ -44,7 +44,7 @@ def microseconds(schedule) -> float:
     return float(simulate(schedule, schedule.size).time) * 1e6
 
 
-def demand(text, kind="allgather", chunks=1, sketch=None, symmetry=False) -> Demand:
+def demand(text, kind="allgather", chunks=1, sketch=None, symmetry=False) -> ChunkDemand:
     topology = parse_topology(text)
     what = collective(kind, topology.num_ranks)
     drawn = None if sketch is None else read_sketch(sketch)

@@ -9,10 +9,10 @@ from tests.models.taccl.cases import demand
 from tutti.models.taccl.ordering import arrays_of, choose, earliest, timed
 from tutti.models.taccl.routing import route
 from tutti.models.taccl.solving import Deadline, StageLimits
-from tutti.models.taccl.transfers import Transfers
+from tutti.models.taccl.transfers import RoutedTransfers
 
 
-def twin(transfers: Transfers, rank, backwards):
+def twin(transfers: RoutedTransfers, rank, backwards):
     """Return the starts as `choose` does, event by event in plain Python, by message records."""
     before, after = (transfers.after, transfers.before) if backwards else (transfers.before, transfers.after)
     missing, ready = [len(earlier) for earlier in before], [0] * len(transfers)
@@ -51,9 +51,9 @@ def twin(transfers: Transfers, rank, backwards):
 def test_the_kernel_chooses_as_its_twin(backwards, reduces):
     d = demand("ndv2:2", sketch="ndv2-sk-1")
     sent = route(d, StageLimits(deadline=Deadline.after(2))).sent
-    transfers = Transfers.spreading(d, sent)
+    transfers = RoutedTransfers.spreading(d, sent)
     if reduces:
-        transfers = Transfers.reducing(d, sent, d.logical, together=False)
+        transfers = RoutedTransfers.reducing(d, sent, d.logical, together=False)
     rank = np.random.default_rng(1).permutation(len(transfers)).astype(np.int64)
     arrays = arrays_of(transfers, backwards=backwards)
     num_ports, num_places = d.logical.topology.num_links, max(0, int(arrays.place.max())) + 1

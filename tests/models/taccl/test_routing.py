@@ -9,13 +9,13 @@ import pytest
 
 from tests.models.taccl.cases import demand, made
 from tutti.models.taccl import routing
-from tutti.models.taccl.demand import Demand
+from tutti.models.taccl.demand import ChunkDemand
 from tutti.models.taccl.routing import route
 from tutti.models.taccl.solving import StageLimits
 from tutti.topologies.errors import NoSchedule
 
 
-def arborescences(d: Demand, c: int):
+def arborescences(d: ChunkDemand, c: int):
     """Yield all ways for a chunk to every other rank: an in-link each, without cycles."""
     links, start = d.logical.links, int(d.start[c])
     others = [r for r in range(d.logical.topology.num_ranks) if r != start]
@@ -28,7 +28,7 @@ def arborescences(d: Demand, c: int):
             yield chosen
 
 
-def least_time(d: Demand, trees) -> Fraction:
+def least_time(d: ChunkDemand, trees) -> Fraction:
     """Return the time of a routing in seconds: the longest path, or a port's sends after those they wait for.
 
     Without switches; hops[r] is how far rank r is from the start of a chunk over the best links, tail 0.

@@ -14,9 +14,9 @@ from tutti.models.taccl.demand import PathRules, Paths, demand_of
 from tutti.models.taccl.logical import sketched_links
 from tutti.models.taccl.ordering import ordered
 from tutti.models.taccl.routing import greedy_routing, route
-from tutti.models.taccl.scheduling import Order, SchedulingModel, exactly_scheduled
+from tutti.models.taccl.scheduling import SchedulingModel, TransferOrder, exactly_scheduled
 from tutti.models.taccl.solving import Deadline, StageLimits
-from tutti.models.taccl.transfers import Contiguity, Transfers
+from tutti.models.taccl.transfers import Contiguity, RoutedTransfers
 from tutti.schedules import collective
 from tutti.schedules.message_durations import messages, transfer_ticks
 from tutti.schedules.schedule import Chunks
@@ -24,7 +24,7 @@ from tutti.schedules.simulation.simulate import simulate
 from tutti.topologies.text import parse_topology
 
 
-def least_end(transfers: Transfers, sequence, groups) -> float:
+def least_end(transfers: RoutedTransfers, sequence, groups) -> float:
     """Return the end of messages that keep the order of a sequence on every port; inf if none can.
 
     Starts are raised until data and ports agree; in a cycle they rise for ever.
@@ -59,7 +59,7 @@ def test_contiguity_is_the_best_of_all_ways_to_join_neighbours():
     what = collective("gather", 16)
     logical = sketched_links(topology, read_sketch("ndv2-sk-1"))
     d = demand_of(logical, what, Chunks.even(what, 1), Fraction(16 * 1000), PathRules())
-    transfers = Transfers.spreading(d, route(d, StageLimits(deadline=Deadline.after(2))).sent)
+    transfers = RoutedTransfers.spreading(d, route(d, StageLimits(deadline=Deadline.after(2))).sent)
     first = ordered(transfers, 0, 0, np.random.default_rng(0))
     sequence = [transfer for (transfer,) in first.messages]
     long = [transfer for transfer in sequence if logical.links[transfers.link[transfer]].between]
@@ -124,8 +124,8 @@ def test_words_are_as_good_as_members():
 def test_every_family_of_the_paper_is_a_named_constraint_over_its_set():
     """Appendix B.3: (1) is the objective, (3) no start but the order's; chunks go around a ring."""
     d = demand("ring:4", chunks=2)
-    transfers = Transfers.spreading(d, greedy_routing(Costs(d)).sent)
-    order = Order(ordered(transfers, 0, 0, np.random.default_rng(0)), Contiguity.ALL)
+    transfers = RoutedTransfers.spreading(d, greedy_routing(Costs(d)).sent)
+    order = TransferOrder(ordered(transfers, 0, 0, np.random.default_rng(0)), Contiguity.ALL)
     m = SchedulingModel.of(order, 1e-4).m
     families = {
         family.local_name: (family.index_set().local_name, family.doc.split(":")[0])

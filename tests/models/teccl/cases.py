@@ -6,7 +6,7 @@ import numpy as np
 
 from tutti.experiments.registry import METHODS
 from tutti.models.bounds import lower_bounds
-from tutti.models.sccl import Instance
+from tutti.models.sccl import ScclInstance
 from tutti.models.teccl import Epochs
 from tutti.schedules import Problem, collective
 from tutti.schedules.schedule import Clock
@@ -37,7 +37,9 @@ def made(task, **options):
 
 
 def epochs_of(task, chunks=1, length="fastest"):
-    return Epochs(Instance(task.topology, task.collective, chunks, "teccl", switches=True), task.size, length)
+    return Epochs(
+        ScclInstance(task.topology, task.collective, chunks, "teccl", switches=True), task.size, length
+    )
 
 
 def star(ranks, *, copies=False):

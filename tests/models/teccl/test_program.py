@@ -13,7 +13,7 @@ from tests.sweep import for_each
 from tutti.experiments.registry import METHODS
 from tutti.models.solvers import compile_model
 from tutti.models.teccl.epochs import finish_of
-from tutti.models.teccl.program import EpochProgram, EpochState
+from tutti.models.teccl.program import EpochState, TecclProgram
 from tutti.models.teccl.starts import StartSchedule, in_epochs
 from tutti.schedules import Problem, collective
 from tutti.topologies import Topology
@@ -41,10 +41,10 @@ def test_every_family_of_the_paper_is_a_named_constraint_over_its_set():
     task = problem("mesh:3x1", "broadcast", root=0)
     epochs = epochs_of(task)
     whole = {"every_demand_is_met": ("MISSING", "demands")}
-    plain = EpochProgram(epochs, EpochState.start(epochs), 3, cuts=False)
+    plain = TecclProgram(epochs, EpochState.start(epochs), 3, cuts=False)
     assert families(plain.build()) == PAPER | whole
     cuts = {"a_chunk_leaves_what_holds_it": ("LEFT_SETS", "cuts")}
-    finish = EpochProgram(epochs, EpochState.start(epochs), 3)
+    finish = TecclProgram(epochs, EpochState.start(epochs), 3)
     finish.build()
     finish.add_finish(2)
     late = [name for name, (_, why) in families(finish.m).items() if why == "finish"]
@@ -57,13 +57,13 @@ def test_every_family_of_the_paper_is_a_named_constraint_over_its_set():
 def test_families_without_buffers_with_bundles_and_of_a_round():
     task = problem(UNEVEN, "all-to-all", size=600)
     epochs = epochs_of(task, length=Fraction(3, 10**7))
-    stored = EpochProgram(epochs, EpochState.start(epochs), 6, whole=False)
+    stored = TecclProgram(epochs, EpochState.start(epochs), 6, whole=False)
     stored.build()
     stored.add_reward(0.5)
     bundles = {"a_message_carries_its_chunks": ("MESSAGES", "capacity")}
     nearer = {"a_chunk_is_near_where_a_node_has_it": ("NEARER", "A*")}
     assert families(stored.m) == PAPER | bundles | nearer
-    passed = families(EpochProgram(epochs, EpochState.start(epochs), 12, buffers=False).build())
+    passed = families(TecclProgram(epochs, EpochState.start(epochs), 12, buffers=False).build())
     assert passed["a_chunk_is_passed_on_as_it_arrives"] == ("TRANSFERS", "copies")
     assert "a_chunk_is_sent_after_it_has_come" not in passed
 
@@ -114,7 +114,7 @@ def test_a_listed_schedule_is_a_point_of_the_program(text, kind, details, chunks
     finish = finish_of(epochs, sends)
     assert finish >= epochs.least
     for add, objective in ((lambda p: p.add_finish(epochs.least), finish), (lambda p: p.add_reward(), None)):
-        program = EpochProgram(epochs, EpochState.start(epochs), finish + 1)
+        program = TecclProgram(epochs, EpochState.start(epochs), finish + 1)
         model = compiled(program, add)
         point = program.point(sends, model.variables)
         assert violated(model, point) == []
@@ -127,7 +127,7 @@ def test_a_point_that_is_not_legal_is_seen():
     """The check above can fail: a chunk that goes on before it has come, and a link used twice."""
     task = problem("mesh:3x1", "broadcast", root=0)
     epochs = epochs_of(task)
-    program = EpochProgram(epochs, EpochState.start(epochs), 4)
+    program = TecclProgram(epochs, EpochState.start(epochs), 4)
     model = compiled(program, lambda p: p.add_finish(2))
     (first, *_), (second, *_) = (
         [e for e, ends in enumerate(epochs.ends) if ends == wanted] for wanted in ((0, 1), (1, 2))
@@ -146,7 +146,7 @@ def two_cliques(ranks):
 
 
 def relaxation_is_feasible(epochs, horizon, cuts):
-    program = EpochProgram(epochs, EpochState.start(epochs), horizon, cuts=cuts)
+    program = TecclProgram(epochs, EpochState.start(epochs), horizon, cuts=cuts)
     model = compiled(program, lambda p: p.m.add_component("nothing", pyo.Objective(expr=0.0)))
     matrix = csr_array((model.value, model.index, model.starts), shape=(model.num_rows, model.num_columns))
     above, below = np.isfinite(model.row_upper), np.isfinite(model.row_lower)

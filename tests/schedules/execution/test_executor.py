@@ -8,10 +8,10 @@ from tests.schedules.execution.direct import direct, expected
 from tests.schedules.programs.test_program import ring
 from tutti.schedules.collective import KINDS, collective
 from tutti.schedules.execution import fifos
-from tutti.schedules.execution.data import Data
-from tutti.schedules.execution.session import Settings, Task
+from tutti.schedules.execution.data import RankData
+from tutti.schedules.execution.session import SessionTask, Settings
 from tutti.schedules.execution.transport import Failure, Stalled
-from tutti.schedules.programs.layout import Layout
+from tutti.schedules.programs.layout import BufferLayout
 from tutti.schedules.programs.program import Address, Buffer, Instruction, Op, Program
 from tutti.topologies.errors import InputError
 
@@ -25,7 +25,7 @@ def test_every_collective_comes_out_right_in_one_pass_and_in_many(kind, dtype, m
     what = collective(kind, 3, root=1 if kind.rooted else None)
     program = direct(what, 6, channels=2)
     # 7 elements a unit: slices of 2 leave one of 1 for the last pass.
-    tasks = [Task(program, 7 * 6 * np.dtype(dtype).itemsize, dtype)]
+    tasks = [SessionTask(program, 7 * 6 * np.dtype(dtype).itemsize, dtype)]
     assert len(as_threads(tasks, BRIEF)) == 3
     size = 2 * max(map(sum, tasks[0].fifos.units)) * tasks[0].itemsize
     monkeypatch.setattr(fifos, "ROOM", fifos.ROOM._replace(pass_bytes=size))
@@ -38,7 +38,7 @@ def test_every_collective_comes_out_right_in_one_pass_and_in_many(kind, dtype, m
 def test_inputs_and_outputs_are_those_of_mpi(kind):
     what = collective(kind, 4, root=2 if kind.rooted else None)
     program = direct(what, 4)
-    data = [Data(program, Layout.of(program), rank, 3, np.float32, seed=5) for rank in range(4)]
+    data = [RankData(program, BufferLayout.of(program), rank, 3, np.float32, seed=5) for rank in range(4)]
     due = [expected(what, [one.input() for one in data])(rank) for rank in range(4)] if _same(data) else None
     if due is None:  # only the root has an input
         inputs = [data[2].input()] * 4
@@ -53,7 +53,7 @@ def _same(data):
 
 def test_a_ring_whose_ranks_all_send_before_they_receive_ends():
     # Each FIFO must hold a whole message while nobody takes any.
-    assert as_threads([Task(ring(4), 4 * 4 * 2**16)], BRIEF)
+    assert as_threads([SessionTask(ring(4), 4 * 4 * 2**16)], BRIEF)
 
 
 def chain(length):
@@ -70,9 +70,9 @@ def chain(length):
 
 
 def test_all_kinds_of_instructions():
-    assert as_threads([Task(chain(3), 3 * 4 * 5)], BRIEF)
+    assert as_threads([SessionTask(chain(3), 3 * 4 * 5)], BRIEF)
     with pytest.raises(Failure, match=r"element 5 of its output, in unit 1, .* no step writes there"):
-        as_threads([Task(chain(1), 3 * 4 * 5)], Settings(0, 1, 0.5))
+        as_threads([SessionTask(chain(1), 3 * 4 * 5)], Settings(0, 1, 0.5))
 
 
 def test_ranks_may_reach_into_each_others_memory_between_signals():
@@ -84,7 +84,7 @@ def test_ranks_may_reach_into_each_others_memory_between_signals():
     program = Program.of(
         collective("broadcast", 2), 1, [[put], [[Instruction(Op.WAIT, origin=0)]]], name="put"
     )
-    assert as_threads([Task(program, 64)], Settings(0, 1, 5.0))
+    assert as_threads([SessionTask(program, 64)], Settings(0, 1, 5.0))
 
 
 def test_wrong_bytes_name_the_rank_the_unit_and_the_step():
@@ -94,7 +94,7 @@ def test_wrong_bytes_name_the_rank_the_unit_and_the_step():
     offsets[last] = 0
     wrong = good.replace(code=good.code._replace(target_offset=offsets))
     with pytest.raises(Failure) as caught:
-        as_threads([Task(wrong, 3 * 4 * 2)], Settings(0, 1, 0.5))
+        as_threads([SessionTask(wrong, 3 * 4 * 2)], Settings(0, 1, 0.5))
     place = "rank 1, block 0, step"
     assert str(caught.value).startswith("rank 1 has wrong bytes: element 0 of its output, in unit 0, is ")
     assert str(caught.value).endswith(f"; written by {place} 2 and {place} 3")
@@ -110,7 +110,7 @@ def test_ranks_that_wait_for_each_other_say_for_what():
     program = Program.of(collective("allgather", 2), 2, [[block(1)], [block(0)]], name="knot")
     says = r"rank 0, block 0, step 0 \(recv\) waits for a message in the FIFO from rank 1 to 0 on channel 0"
     with pytest.raises(Stalled, match=says):
-        as_threads([Task(program, 16)], Settings(0, 1, 0.2))
+        as_threads([SessionTask(program, 16)], Settings(0, 1, 0.2))
 
 
 def test_fifos_whose_ends_differ_are_refused():
@@ -118,17 +118,17 @@ def test_fifos_whose_ends_differ_are_refused():
     take = Instruction(Op.RECV, target=Address(OUT, 0), origin=0)
     what = collective("broadcast", 2)
     with pytest.raises(InputError, match="2 messages go into the FIFO from rank 0 to 1 on channel 0, and 1"):
-        Task(Program.of(what, 1, [[[send, send]], [[take]]]), 8)
+        SessionTask(Program.of(what, 1, [[[send, send]], [[take]]]), 8)
     wide = Program.of(what, 2, [[[send._replace(length=2)]], [[take, take]]])
     with pytest.raises(InputError, match="1 messages go into"):
-        Task(wide, 8)
+        SessionTask(wide, 8)
     uneven = Program.of(what, 2, [[[send._replace(length=2)]], [[take]]])
     with pytest.raises(InputError, match=r"message 0 of .* is sent as 2 units and received as 1"):
-        Task(uneven, 8)
+        SessionTask(uneven, 8)
     with pytest.raises(InputError, match=r"rank 0, block 1, step 0 sends into .*, as another block does"):
-        Task(Program.of(what, 1, [[[send], [send]], [[take, take]]]), 8)
+        SessionTask(Program.of(what, 1, [[[send], [send]], [[take, take]]]), 8)
 
 
 def test_a_size_must_divide():
     with pytest.raises(InputError, match="64000 bytes do not divide into 24 units of whole elements"):
-        Task(ring(24), 64000)
+        SessionTask(ring(24), 64000)

@@ -16,7 +16,7 @@ from tests.schedules.execution.crew import Saboteur
 from tests.schedules.execution.direct import direct
 from tutti.schedules.collective import collective
 from tutti.schedules.execution.launch import OverSharedMemory, run
-from tutti.schedules.execution.session import Settings, Task
+from tutti.schedules.execution.session import SessionTask, Settings
 from tutti.schedules.execution.shared_memory import Segment
 from tutti.schedules.execution.transport import Failure
 
@@ -26,7 +26,10 @@ BRIEF = Settings(warmup=1, repeats=2, timeout=5.0)
 
 def tasks():
     kinds = ("allreduce", "all-to-all", "gather")
-    return [Task(direct(collective(kind, 3, root=0 if kind == "gather" else None), 3), 960) for kind in kinds]
+    return [
+        SessionTask(direct(collective(kind, 3, root=0 if kind == "gather" else None), 3), 960)
+        for kind in kinds
+    ]
 
 
 def test_processes_play_and_check_programs():
@@ -59,12 +62,12 @@ ENDLESS = """
 import sys
 from tutti.experiments.cli import main
 from tutti.schedules.execution.launch import OverSharedMemory, run
-from tutti.schedules.execution.session import Settings, Task
+from tutti.schedules.execution.session import Settings, SessionTask
 from tests.schedules.programs.test_program import ring
 import tutti.experiments.cli.help
 
 def forever(arguments):
-    todo = [Task(ring(2), 64)]
+    todo = [SessionTask(ring(2), 64)]
     print("started", flush=True)
     run(OverSharedMemory(todo), todo, Settings(0, 10**9, 5.0))
 

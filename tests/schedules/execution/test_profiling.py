@@ -16,7 +16,7 @@ from tests.schedules.builders import (
 from tests.schedules.execution.crew import as_threads
 from tutti.schedules.collective import collective
 from tutti.schedules.execution.profiling import MESSAGES, on_network, pairs, predicted, profile, tasks_of
-from tutti.schedules.execution.session import Settings, Times
+from tutti.schedules.execution.session import RepeatTimes, Settings
 from tutti.schedules.schedule import Clock
 from tutti.topologies.errors import InputError
 from tutti.topologies.topology import Topology
@@ -29,12 +29,12 @@ def test_times_that_follow_the_model_give_its_alpha_and_beta():
     assert len(tasks) == 3 * 2 * 2 * len(sizes)
     alpha = {pair: (1 + number) * 1e-6 for number, pair in enumerate(pairs(3))}
     beta = {pair: 1e-9 / (1 + number) for number, pair in enumerate(pairs(3))}
-    times = [[Times([1e9], []) for _ in tasks] for _ in range(3)]  # of the ranks that only listen
+    times = [[RepeatTimes([1e9], []) for _ in tasks] for _ in range(3)]  # of the ranks that only listen
     for number, task in enumerate(tasks):
         pair = pairs(3)[number // 4]
         answers = MESSAGES if number % 4 < 2 else 1
         seconds = 2 * answers * alpha[pair] + MESSAGES * task.size * beta[pair]
-        times[pair[0]][number] = Times([seconds, 1e9, 2 * seconds], [])  # the least counts
+        times[pair[0]][number] = RepeatTimes([seconds, 1e9, 2 * seconds], [])  # the least counts
     network = profile("three", tasks, times)
     found = {(one.source, one.target): one for one in (network.link(n) for n in range(network.num_links))}
     for pair in pairs(3):
@@ -45,7 +45,7 @@ def test_times_that_follow_the_model_give_its_alpha_and_beta():
 def test_where_more_bytes_take_no_longer_the_largest_size_says_the_bandwidth():
     tasks = tasks_of(2, (4096, 2**18))
     one = [1.0, 0.5, 1 / MESSAGES, 0.5 / MESSAGES]  # after another, then at once
-    times = [[Times([seconds], []) for seconds in 2 * one] for _ in range(2)]
+    times = [[RepeatTimes([seconds], []) for seconds in 2 * one] for _ in range(2)]
     assert len(tasks) == len(times[0])
     network = profile("two", tasks, times)
     # By hand: 8 messages of 256 KiB at once in 1/16 s.

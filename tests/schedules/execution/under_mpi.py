@@ -5,7 +5,7 @@ import sys
 from tests.schedules.execution.direct import direct
 from tutti.schedules.collective import KINDS, collective
 from tutti.schedules.execution.mpi import Mpi, MpiCollectives, world
-from tutti.schedules.execution.session import Settings, Task, fifo_bytes, play
+from tutti.schedules.execution.session import SessionTask, Settings, fifo_bytes, play
 
 
 def main(sizes: list[int]) -> None:
@@ -13,7 +13,7 @@ def main(sizes: list[int]) -> None:
     everyone = world()
     ranks = everyone.size
     tasks = [
-        Task(direct(collective(kind, ranks, root=ranks - 1 if kind.rooted else None), ranks, 2), size)
+        SessionTask(direct(collective(kind, ranks, root=ranks - 1 if kind.rooted else None), ranks, 2), size)
         for kind in KINDS
         for size in sizes
     ]

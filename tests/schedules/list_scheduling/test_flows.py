@@ -12,8 +12,8 @@ from tutti.experiments.registry import METHODS
 from tutti.models.bounds import best_bound
 from tutti.schedules import Clock, Problem, collective
 from tutti.schedules.list_scheduling import Rules, can_be_listed, in_messages, list_schedule
-from tutti.schedules.list_scheduling.kernel import Limits, send
-from tutti.schedules.list_scheduling.pieces import Cut, First, edges_of, timed_routes
+from tutti.schedules.list_scheduling.kernel import DurationLimits, send
+from tutti.schedules.list_scheduling.pieces import CutFlow, First, edges_of, timed_routes
 from tutti.schedules.message_durations import messages, transfer_ticks
 from tutti.schedules.reversal import reverse
 from tutti.schedules.schedule import Chunks, Schedule
@@ -190,8 +190,8 @@ class Twin:
 @for_each("rules", RULES)
 def test_the_event_loop_is_that_of_its_plain_twin(text, kind, rules):
     given = flow(text, kind)
-    cut = Cut.of(given, edges_of(given), GIGABYTE, rules.pieces)
-    limits = Limits(0.005, rules.share, 2e-5, rules.weight, rules.filling, cut.hops)
+    cut = CutFlow.of(given, edges_of(given), GIGABYTE, rules.pieces)
+    limits = DurationLimits(0.005, rules.share, 2e-5, rules.weight, rules.filling, cut.hops)
     priority = cut.priority(rules.first)
     found = send(cut.transfers, timed_routes(given), priority, 0, limits)
     expected, last = Twin(cut, timed_routes(given), priority, limits).run()

@@ -2,7 +2,13 @@
 
 import numpy as np
 
-from tutti.schedules.list_scheduling.kernel import Sending, TimedRoutes, Transfers, earliest_starts, send
+from tutti.schedules.list_scheduling.kernel import (
+    ListScheduleTransfers,
+    Sending,
+    TimedRoutes,
+    earliest_starts,
+    send,
+)
 from tutti.schedules.message_durations import Durations
 
 SEEDS = range(60)
@@ -20,7 +26,11 @@ def random_transfers(seed):
         waits.append({t for t in able if rng.random() < 2 / (1 + len(able))})
         if route[transfer] < 0 and not waits[-1]:
             route[transfer] = 0
-    return Transfers(route, *followers(waits), rng.integers(1, 5, count)), waits, rng.integers(0, 4, count)
+    return (
+        ListScheduleTransfers(route, *followers(waits), rng.integers(1, 5, count)),
+        waits,
+        rng.integers(0, 4, count),
+    )
 
 
 def followers(waits):
@@ -98,7 +108,7 @@ def test_backwards_each_waits_for_what_waited_for_it():
 
 def test_transfers_that_wait_for_each_other_are_not_sent():
     waits = [{1}, {0}, set()]
-    transfers = Transfers(np.zeros(3, np.int32), *followers(waits), np.ones(3, np.int64))
+    transfers = ListScheduleTransfers(np.zeros(3, np.int32), *followers(waits), np.ones(3, np.int64))
     found = send(transfers, TimedRoutes.single_links(1), np.zeros(3, np.int64))
     assert found.sending.transfer.tolist() == [2]
 
@@ -132,7 +142,9 @@ def test_over_a_route_of_two_links_the_second_may_let_a_message_wait():
     routes = TimedRoutes(
         offsets, links, np.ones(3, np.int64), np.ones(3, np.int64), np.array([0, 1, 2, 2]), np.array([0, 1])
     )
-    transfers = Transfers(np.array([0, 1], np.int32), *followers([set(), set()]), np.array([5, 5]))
+    transfers = ListScheduleTransfers(
+        np.array([0, 1], np.int32), *followers([set(), set()]), np.array([5, 5])
+    )
     found = send(transfers, routes, np.array([1, 0]))
     assert found.start.tolist() == [0, 0]
     assert sorted(found.arrival.tolist()) == [7, 13]  # 1 + 1 + 5, and 7 + 1 + 5

@@ -3,7 +3,7 @@
 from itertools import pairwise, permutations
 
 from tutti.schedules.collective import KINDS, Kind, collective
-from tutti.schedules.programs.layout import Layout, Placement
+from tutti.schedules.programs.layout import BufferItems, BufferLayout
 from tutti.schedules.programs.program import NOWHERE, Address, Buffer, Instruction, Op, Program
 
 IN, OUT, SCRATCH = Buffer
@@ -112,7 +112,7 @@ def doubling_allreduce(ranks: int) -> Program:
 def straight(kind: str, root: int = 1) -> Program:
     """Do any collective but allreduce of three ranks at once: from every start of an item to every end."""
     what = collective(kind, 3, root=root if Kind(kind).rooted else None)
-    layout = Layout.of(Program.of(what, 3, [[]] * 3))
+    layout = BufferLayout.of(Program.of(what, 3, [[]] * 3))
     length = layout.length.tolist()
     starts, ends = _places(layout.input), _places(layout.output)
     combines = what.is_combining
@@ -143,7 +143,7 @@ def straight(kind: str, root: int = 1) -> Program:
     return Program.of(what, 3, blocks, name=kind)
 
 
-def _places(placed: Placement) -> list[dict[int, int]]:
+def _places(placed: BufferItems) -> list[dict[int, int]]:
     """Return the offset of each item that a buffer of each rank has."""
     return [
         dict(zip(placed.item[begin:end].tolist(), placed.offset[begin:end].tolist(), strict=True))

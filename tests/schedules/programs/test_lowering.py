@@ -11,7 +11,7 @@ from tests.schedules.programs.runs import outcome
 from tutti.schedules.collective import KINDS, collective
 from tutti.schedules.cost import congestion
 from tutti.schedules.programs.interpreter import judge
-from tutti.schedules.programs.lowering import Limits, lower, steps_of
+from tutti.schedules.programs.lowering import FormatLimits, lower, steps_of
 from tutti.schedules.programs.program import Op
 from tutti.schedules.programs.rounding import rounded
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
@@ -116,7 +116,9 @@ def test_instances_cut_every_chunk_and_take_channels_of_their_own():
     assert outcome(three) == "right"
 
 
-@pytest.mark.parametrize("limits", [Limits(blocks=6), Limits(blocks=8, steps=20), Limits(length=2)])
+@pytest.mark.parametrize(
+    "limits", [FormatLimits(blocks=6), FormatLimits(blocks=8, steps=20), FormatLimits(length=2)]
+)
 def test_limits_are_kept_where_that_is_possible(limits):
     made = schedule("torus:3x3", "allreduce", "tacos", chunks=4)
     program = lower(made, limits=limits)
@@ -128,7 +130,7 @@ def test_limits_are_kept_where_that_is_possible(limits):
 
 def test_messages_of_a_block_that_is_too_long_are_spread_over_channels():
     made = schedule("uniring:6", "allgather", "tacos", chunks=8)
-    free, short = lower(made), lower(made, limits=Limits(steps=12))
+    free, short = lower(made), lower(made, limits=FormatLimits(steps=12))
     assert steps_of(free).max() > 12
     assert steps_of(short).max() <= 12
     assert short.code.channel.max() > free.code.channel.max()

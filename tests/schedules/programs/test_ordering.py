@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 
-from tutti.schedules.programs.ordering import Flow, Waits, in_order
+from tutti.schedules.programs.ordering import InstructionGraph, Waits, in_order
 
 
 def one_fifo(messages):
@@ -15,7 +15,7 @@ def one_fifo(messages):
     waits = Waits(
         np.zeros(2 * messages + 1, np.int64), np.zeros(0, np.int64), np.zeros(2 * messages, np.int32)
     )
-    return waits, Flow(nodes, sends, fifo)
+    return waits, InstructionGraph(nodes, sends, fifo)
 
 
 def test_no_more_are_under_way_than_a_fifo_holds():

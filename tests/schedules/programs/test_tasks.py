@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from tests.schedules.programs.replays import made
-from tutti.schedules.programs.tasks import Action, Task, tasks_of, unit_bytes
+from tutti.schedules.programs.tasks import Action, RankTask, tasks_of, unit_bytes
 
 SIZE = Fraction(12 * 10**6)
 
@@ -19,10 +19,10 @@ def played(network, kind, method, rank=0):
 def test_a_ring_passes_on_what_it_received():
     """Rank 0 of three: its own shard to rank 1, rank 2's on, then rank 1's; copies are left out."""
     assert played("uniring:3", "allgather", "ring") == [
-        Task(Action.SEND, 1, (), 1),
-        Task(Action.RECV, 1, (), 2),
-        Task(Action.SEND, 1, (1,), 1),
-        Task(Action.RECV, 1, (), 2),
+        RankTask(Action.SEND, 1, (), 1),
+        RankTask(Action.RECV, 1, (), 2),
+        RankTask(Action.SEND, 1, (1,), 1),
+        RankTask(Action.RECV, 1, (), 2),
     ]
 
 

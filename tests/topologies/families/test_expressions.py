@@ -30,7 +30,7 @@ from tutti.topologies.families.direct import (
     kautz,
     unidirectional_ring,
 )
-from tutti.topologies.families.expressions import Base, Degree, Line, Power, Product, parse_notation
+from tutti.topologies.families.expressions import Base, Degree, LineGraph, Power, Product, parse_notation
 from tutti.topologies.families.products import (
     cartesian_power,
     cartesian_product,
@@ -105,9 +105,9 @@ UNI4, UNI8 = Base("uniring", (1, 4)), Base("uniring", (1, 8))
         ("BiRing(2,8)", Base("biring", (2, 8))),
         ("32x32 torus", Base("torus", (32, 32))),
         ("2x3x4 torus", Base("torus", (2, 3, 4))),
-        ("L(K_3)", Line(K_3)),
-        ("L^3(C(16,{3,4}))", Line(C16, 3)),
-        ("L(L(K_3))", Line(Line(K_3))),
+        ("L(K_3)", LineGraph(K_3)),
+        ("L^3(C(16,{3,4}))", LineGraph(C16, 3)),
+        ("L(L(K_3))", LineGraph(LineGraph(K_3))),
         ("K(3) * 2", Degree(K_3, 2)),
         ("K_3 * 2 * 3", Degree(Degree(K_3, 2), 3)),
         ("Diamond^2", Power(Base("diamond"), 2)),
@@ -126,7 +126,7 @@ UNI4, UNI8 = Base("uniring", (1, 4)), Base("uniring", (1, 8))
         ("(K_3 * 2)^2", Power(Degree(K_3, 2), 2)),
         ("(K_3 x K_3) * 2", Degree(Product((K_3, K_3)), 2)),
         ("(4x4 torus)^2", Power(Base("torus", (4, 4)), 2)),
-        ("L(DBJMod(2,4)^2)", Line(Power(Base("modified_debruijn", (2, 4)), 2))),
+        ("L(DBJMod(2,4)^2)", LineGraph(Power(Base("modified_debruijn", (2, 4)), 2))),
         ("((K_3))", K_3),
     ],
 )
@@ -168,9 +168,9 @@ def test_a_text_builds_the_network_that_its_operations_build(text, built):
 
 def test_the_network_keeps_its_expression_and_other_transforms_drop_it():
     built = parse_topology("L(K_3)?bandwidth=10GB/s&alpha=1us")
-    assert built.expression == Line(K_3)
+    assert built.expression == LineGraph(K_3)
     assert set(built.bandwidth) == {10**10}
-    assert built.expression.topology().expression == Line(K_3)
+    assert built.expression.topology().expression == LineGraph(K_3)
     assert built.expression.topology().name == "L(K_3)"
     assert transpose(built).expression is None
     assert parse_topology("L(K_3)?links=2").expression is None
@@ -261,7 +261,7 @@ def random_expression(rng, depth):
         return rng.choice(
             [K_3, K_44, C16, UNI4, Base("torus", (3, 4)), Base("diamond"), Base("kautz", (2, 2))]
         )
-    kind = rng.choice([Line, Degree, Power, Product])
+    kind = rng.choice([LineGraph, Degree, Power, Product])
     if kind is Product:
         return Product(tuple(random_expression(rng, depth - 1) for _ in range(rng.choice([2, 3]))))
     return kind(random_expression(rng, depth - 1), rng.choice([1, 2, 13]))

@@ -29,8 +29,8 @@ from tutti.topologies import (
     uniring,
 )
 from tutti.topologies.graphs.symmetry import (
+    AutomorphismGroup,
     AutomorphismSearch,
-    Group,
     automorphisms,
     drawn_subgroup,
     likely_symmetries,
@@ -89,7 +89,7 @@ def searched(topology, effort=10**8):
     """What the search alone finds, without the families' symmetries."""
     search = AutomorphismSearch(topology, effort)
     search.run()
-    return Group(
+    return AutomorphismGroup(
         topology,
         np.array(search.nodes, np.int32).reshape(-1, topology.num_nodes),
         np.array(search.links, np.int32).reshape(-1, topology.num_links),

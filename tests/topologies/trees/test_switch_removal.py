@@ -17,7 +17,7 @@ from tests.topologies.eulerian import (
     worst_ratio,
 )
 from tutti.topologies import InputError, Link, Topology
-from tutti.topologies.trees.switch_removal import _Network, _Splitting, remove_switches
+from tutti.topologies.trees.switch_removal import _Splitting, _SplittingNetwork, remove_switches
 from tutti.topologies.trees.tree_counts import tree_capacities, trees_by_root
 
 WITH_SWITCHES = [seed for seed in range(120) if random_eulerian(seed).num_switches]
@@ -135,7 +135,7 @@ def test_gamma_is_the_least_slack_of_all_cuts_that_lose():
         k, capacity = tree_capacities(topology, worst_ratio(topology))
         trees = trees_by_root(topology.num_ranks, k)
         switch = topology.num_ranks
-        network = _Network.of(_Splitting.of(topology, capacity, trees), switch)
+        network = _SplittingNetwork.of(_Splitting.of(topology, capacity, trees), switch)
         for tail in set(topology.source[topology.target == switch].tolist()):
             for head in set(topology.target[topology.source == switch].tolist()):
                 expected = gamma_by_cuts(topology, capacity, trees, tail, switch, head)

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from tutti.topologies.trees.packing_heuristic import Pairs, _begin
+from tutti.topologies.trees.packing_heuristic import CapacityPairs, _begin
 from tutti.topologies.trees.tree_local_search import grow_widest, relieve
 
 
@@ -14,7 +14,7 @@ def random_pairs(rng, nodes):
     ends = {(v, (v + step) % nodes) for v in range(nodes) for step in (1, nodes - 1)}
     ends |= {(int(a), int(b)) for a, b in rng.integers(0, nodes, (2 * nodes, 2)) if a != b}
     tails, heads = np.array(sorted(ends), dtype=np.int32).T
-    return Pairs.of(nodes, tails, heads, rng.integers(1, 9, len(tails)))
+    return CapacityPairs.of(nodes, tails, heads, rng.integers(1, 9, len(tails)))
 
 
 def walked(pairs, rows, t):

@@ -10,7 +10,7 @@ from tutti.schedules.collective import collective
 from tutti.schedules.programs.faults import ProgramError
 from tutti.schedules.programs.formats import FORMATS
 from tutti.schedules.programs.interpreter import judge
-from tutti.schedules.programs.lowering import Limits, lower
+from tutti.schedules.programs.lowering import FormatLimits, lower
 from tutti.schedules.programs.msccl import files
 from tutti.schedules.programs.msccl.files import MscclOptions, lowered
 from tutti.schedules.programs.msccl.printer import XmlOptions, to_xml
@@ -37,7 +37,7 @@ HUNG = [
 @pytest.mark.parametrize(("network", "kind", "method"), HUNG)
 def test_programs_end_over_two_messages_a_connection(network, kind, method):
     schedule = made(network, kind, method)
-    plain = lower(schedule, limits=Limits(64, 64, 71), grain=64)
+    plain = lower(schedule, limits=FormatLimits(64, 64, 71), grain=64)
     assert outcome(plain, depth=2, by_unit=True) == "deadlock"
     program = lowered(schedule, MscclOptions())
     assert outcome(program, depth=2, by_unit=True) == "right"
