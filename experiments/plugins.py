@@ -358,9 +358,8 @@ def _add(offers: Offers, *, replace: bool = False) -> Entries:
         entry, registry = (group, thing.name), registries()[group]
         taken = thing.name in registry.known and not (replace and entry in _added)
         if taken or entry in entries:
-            raise InputError(
-                f"{who}: there is a {registry.word} '{thing.name}' already; give it another name"
-            )
+            known = f"there is a {registry.word} '{thing.name}' already"
+            raise InputError(f"{who}: {known}; give it another name")
         entries.append(entry)
     for entry, (_, thing) in zip(entries, offers, strict=True):
         _added[entry] = thing
@@ -375,9 +374,8 @@ def _check(who: str, thing: Any) -> PluginGroup:
         raise InputError(f"{who}: a {type(thing).__name__} can't be registered; it must be {WANTED}")
     registry = registries()[group]
     if not (isinstance(thing.name, str) and re.fullmatch(registry.names, thing.name)):
-        raise InputError(
-            f"{who}: a {registry.word} has the name {thing.name!r}; it must match {registry.names}"
-        )
+        named = f"a {registry.word} has the name {thing.name!r}"
+        raise InputError(f"{who}: {named}; it must match {registry.names}")
     fault = next(_faults_of(group, thing), None)
     if fault is not None:
         raise InputError(f"{who}: {registry.word} '{thing.name}': {fault}")
@@ -403,12 +401,8 @@ def _faults_of(group: PluginGroup, thing: Any) -> Iterator[str]:
             yield f"kind is {thing.kind!r}; it must be one of {', '.join(kinds)}"
         if not isinstance(thing.exact_for, str):
             yield from _refusals("exact_for", thing.exact_for, 1)
-        for name, kind in (
-            ("capabilities", Capabilities),
-            ("fast", Mapping),
-            ("quick", Mapping),
-            ("summary", str),
-        ):
+        wanted = {"capabilities": Capabilities, "fast": Mapping, "quick": Mapping, "summary": str}
+        for name, kind in wanted.items():
             if not isinstance(value := getattr(thing, name), kind):
                 yield f"{name} is {value!r}; it must be a {kind.__name__}"
 

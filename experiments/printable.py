@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TextIO
 
 MOST_CHARACTERS = 300
@@ -42,3 +43,8 @@ def complaint(text: str) -> str:
 def say(text: str, file: TextIO | None = None) -> None:
     """Print a line at once, by default on standard output."""
     print(printable(text), file=file, flush=True)
+
+
+def remark(text: str) -> None:
+    """Print a line about what the command does, such as a note, on standard error."""
+    say(f"tutti: {text}", sys.stderr)

@@ -24,16 +24,16 @@ from tutti.schedules.files.schedule_file import write_schedule
 from tutti.schedules.programs.formats import find_format
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import InputError
+from tutti.topologies.exact import json_number
 from tutti.topologies.options import build_options
 from tutti.topologies.topology import Topology
-from tutti.topologies.units import duration, format_size, short, throughput
+from tutti.topologies.units import GIGA, MICRO, duration, format_size, short, throughput
 
 WIDE = 0.1
-"""Gaps above which a larger bound is worth minutes."""
+"""Gap above which a line names ``tutti bound --lp``. With a larger value it is named less often."""
 PROVING_SECONDS = 1.5
 """Time limit of the linear program that bounds an all-to-all. With a larger value the bound may be larger on
 a network of hundreds of ranks, and the answer comes later."""
-MICRO = 10**6
 TRAFFIC = tuple(
     f"{name}{suffix}"
     for name in ("rank_egress", "rank_ingress", "link_traffic")
@@ -136,17 +136,9 @@ class Result:
     exact_for: str = ""
 
     @classmethod
-    def of(
-        cls,
-        made: Synthesized,
-        size: Fraction,
-        method: str,
-        options: str,
-        said: Sequence[str] = (),
-        exact_for: str = "",
-    ) -> Result:
-        """Return the result of a synthesis."""
-        return cls(made.schedule, size, method, options, made.seed, made.synth_s, tuple(said), exact_for)
+    def of(cls, made: Synthesized, size: Fraction, method: str, options: str, **more: Any) -> Result:
+        """Return the result of a synthesis; `more` are `said` and `exact_for`."""
+        return cls(made.schedule, size, method, options, made.seed, made.synth_s, **more)
 
     @property
     def time(self) -> float:
@@ -197,7 +189,7 @@ class Result:
         return {
             "topology": schedule.topology.name,
             "collective": str(schedule.collective),
-            "size_bytes": self.size.numerator if self.size.denominator == 1 else str(self.size),
+            "size_bytes": json_number(self.size),
             "size": format_size(self.size),
             "method": self.method,
             "exact_for": self.exact_for or None,
@@ -206,7 +198,7 @@ class Result:
             "time_s": self.time,
             "bound_s": self.bound.seconds,
             **self._timed,
-            "busbw_gbps": None if self.busbw is None else self.busbw / 1e9,
+            "busbw_gbps": None if self.busbw is None else self.busbw / GIGA,
             "tl_steps": cost.tl_steps,
             "tb_factor": None if cost.tb_factor is None else _ratio(cost.tb_factor),
             "congestion": _ratio(cost.congestion),
@@ -224,7 +216,7 @@ class Result:
     def fields(self) -> dict[str, str]:
         """The lines of its table, by name."""
         document = self.document
-        seed = "" if self.seed is None else f", seed {self.seed}"
+        seed, sent = "" if self.seed is None else f", seed {self.seed}", document["global_bytes"]
         slices, heights, factor = document["slices"], document.get("heights"), document["tb_factor"]
         pipelined = "" if slices is None else f", {slices} slice{'s' * (slices > 1)}"
         lines = {
@@ -243,7 +235,7 @@ class Result:
             "T_L": document["tl_steps"],
             "T_B": factor and f"{factor} M/B = {float(Fraction(factor)):.6g} M/B",
             "congestion": f"{document['congestion']} s/GB",
-            "between hosts": _between(document["global_bytes"]),
+            "between hosts": None if sent is None else f"{short(sent / 1e6)} MB in all",
             "rounds": _rounds(document),
             "epochs": document.get("epochs"),
             "program": _program(document),
@@ -335,11 +327,6 @@ def _gap(gap: float | None) -> str | None:
     if gap is None:
         return None
     return f"{gap:.4%}{'; tutti bound --lp may prove a smaller one' if gap > WIDE else ''}"
-
-
-def _between(sent: float | None) -> str | None:
-    """Return what leaves hosts in all; None where there are none."""
-    return None if sent is None else f"{short(sent / 1e6)} MB in all"
 
 
 def _chosen(stats: Mapping[str, Any]) -> dict[str, Any]:

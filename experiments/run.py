@@ -5,7 +5,6 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 OLDEST = (3, 11)
-BAD_INPUT = 2
 
 
 def main() -> int:
@@ -14,7 +13,7 @@ def main() -> int:
         version = ".".join(map(str, sys.version_info[:2]))
         remedy = "run `make setup` and use .venv/bin/python"
         print(f"tutti: Python {version} is too old; {remedy}", file=sys.stderr)
-        return BAD_INPUT
+        return 2  # bad input; the enumeration of exit codes needs a newer Python
     # Started as a script, Python looks for modules in this folder, whose names are not for the world.
     sys.path[:] = [str(HERE.parent), *(path for path in sys.path if Path(path or ".").resolve() != HERE)]
     from tutti.experiments.cli import main as command_line

@@ -29,15 +29,11 @@ from tutti.schedules.schedule import Schedule
 from tutti.schedules.simulation.pipelining import best_slices
 from tutti.schedules.verify import verify
 from tutti.topologies.errors import InputError, Unsupported
-from tutti.topologies.exact import FloatArray
+from tutti.topologies.exact import INT64_MAX, FloatArray
 from tutti.topologies.options import Choice, Options
 from tutti.topologies.topology import Topology
 
 MODEL, SIMULATOR = "model", "simulator"
-ALL_SIZES = 2**63 - 1
-"""The last range's end, in bytes."""
-OWN_CHANNELS = 0
-"""The number of channels in the file that leaves the choice to NCCL. With -1 the plug-in sets one channel."""
 
 
 class TunerRule(NamedTuple):
@@ -153,14 +149,17 @@ def nccl_rules(
 def nccl_lines(
     topology: Topology, what: Collective, rules: Sequence[TunerRule], options: NcclTunerOptions
 ) -> Iterator[str]:
-    """Yield the lines of the CSV; the collective's name has no hyphen there."""
+    """Yield the lines of the CSV.
+
+    The collective's name has no hyphen there. With 0 channels NCCL chooses; with -1 the plug-in sets one.
+    """
     cluster = found(topology, options)[-1]
     yield from (f"# {note}" for note in nccl_notes(topology, what, options))
     yield "# collective_type,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks"
     for rule in rules:
         size = f"{rule.low},{rule.high}"
         ranks = f"{cluster.hosts},{cluster.ranks}"
-        yield f"{what.kind.replace('-', '')},{size},{','.join(rule.takes)},{OWN_CHANNELS},{ranks}"
+        yield f"{what.kind.replace('-', '')},{size},{','.join(rule.takes)},0,{ranks}"
 
 
 def nccl_notes(topology: Topology, what: Collective, options: NcclTunerOptions) -> list[str]:
@@ -193,9 +192,8 @@ def ompi_rules(
             times.append(_seconds(topology, what, sizes, method, method.options(**given)))
             numbers.append((str(number), name))
     if not times:
-        raise InputError(
-            f"format 'ompi-rules' has no algorithm: {'; '.join(ompi_notes(topology, what, options))}"
-        )
+        reasons = "; ".join(ompi_notes(topology, what, options))
+        raise InputError(f"format 'ompi-rules' has no algorithm: {reasons}")
     return _ranges(sizes, np.array(times), numbers)
 
 
@@ -240,7 +238,7 @@ def _exact_ranges(
     within = {edge for jump in jumps if first < jump <= last for edge in (jump - 1, jump)}
     edges = sorted({first, last, *within})
     starts = [change for low, high in pairwise(edges) for change in _changes(takes, low, high)]
-    lows, highs = [0, *starts], [*(start - 1 for start in starts), ALL_SIZES]
+    lows, highs = [0, *starts], [*(start - 1 for start in starts), INT64_MAX]
     return [TunerRule(low, high, takes(max(low, first))) for low, high in zip(lows, highs, strict=True)]
 
 
@@ -263,7 +261,7 @@ def _ranges(sizes: Sequence[int], times: FloatArray, takes: Sequence[tuple[str, 
     rules = []
     for winner in winners:
         low, below = tuning.limits(winner)
-        rules.append(TunerRule(low, ALL_SIZES if below is None else below - 1, takes[winner.candidate]))
+        rules.append(TunerRule(low, INT64_MAX if below is None else below - 1, takes[winner.candidate]))
     return rules
 
 
@@ -284,26 +282,10 @@ def _seconds(
     return np.array(times)
 
 
-TUNERS: Mapping[str, TunerFormat] = {
-    form.name: form
-    for form in (
-        TunerFormat(
-            "nccl-tuner",
-            "nccl_tuner.conf",
-            NcclTunerOptions,
-            nccl_rules,
-            nccl_lines,
-            nccl_notes,
-            "NCCL_TUNER_PLUGIN=libnccl-tuner-example.so NCCL_TUNER_CONFIG_FILE={}",
-        ),
-        TunerFormat(
-            "ompi-rules",
-            "ompi_rules.conf",
-            OmpiRulesOptions,
-            ompi_rules,
-            ompi_lines,
-            ompi_notes,
-            "OMPI_MCA_coll_tuned_use_dynamic_rules=1 OMPI_MCA_coll_tuned_dynamic_rules_filename={}",
-        ),
-    )
-}
+_NCCL = "NCCL_TUNER_PLUGIN=libnccl-tuner-example.so NCCL_TUNER_CONFIG_FILE={}"
+_OMPI = "OMPI_MCA_coll_tuned_use_dynamic_rules=1 OMPI_MCA_coll_tuned_dynamic_rules_filename={}"
+_FORMATS = (
+    TunerFormat("nccl-tuner", "nccl_tuner.conf", NcclTunerOptions, nccl_rules, nccl_lines, nccl_notes, _NCCL),
+    TunerFormat("ompi-rules", "ompi_rules.conf", OmpiRulesOptions, ompi_rules, ompi_lines, ompi_notes, _OMPI),
+)
+TUNERS: Mapping[str, TunerFormat] = {form.name: form for form in _FORMATS}

@@ -25,20 +25,12 @@ from tutti.schedules.verify import verify
 from tutti.topologies.errors import InputError, TuttiError
 from tutti.topologies.exact import FloatArray, Int64Array
 from tutti.topologies.progress import tell
+from tutti.topologies.units import MICRO
 
 METHODS = (
+    *("ring", "direct", "rhd", "recursive_doubling", "bruck", "shortest_path_all_to_all", "dbt", "nccl_like"),
     *(
-        "ring",
-        "direct",
-        "rhd",
-        "recursive_doubling",
-        "bruck",
-        "shortest_path_all_to_all",
-        "dbt",
-        "nccl_like",
         "torus_rings",
-    ),
-    *(
         "blueconnect",
         "multitree",
         "min_latency",
@@ -46,13 +38,10 @@ METHODS = (
         "rails",
         "bfb",
         "forestcoll",
-        "mcf",
-        "allreduce_trees",
     ),
-    *("tacos", "swing", "one_shot_allreduce", "de_bruijn_allreduce"),
+    *("mcf", "allreduce_trees", "tacos", "swing", "one_shot_allreduce", "de_bruijn_allreduce"),
 )
 """Those that make a schedule within seconds, whatever the network."""
-INTERLEAVINGS = 20
 
 
 class Winner(NamedTuple):
@@ -182,7 +171,7 @@ def tune(
         why = "; ".join(f"{method}: {reason}" for method, reason in reasons.items())
         raise InputError(f"no method made a schedule that fits{': ' if why else ''}{why}")
     times = np.array([[best_slices(one.schedule, Fraction(size))[1] for size in sizes] for one in candidates])
-    least = np.array([bounds.get(size) or 0.0 for size in sizes]) / 10**6
+    least = np.array([bounds.get(size) or 0.0 for size in sizes]) / MICRO
     return Tuning(np.array(sizes), candidates, times, least, list(choose(times, most)))
 
 
@@ -241,7 +230,7 @@ def write(tuning: Tuning, form: ProgramFormat, options: Any, directory: Path) ->
         path = directory / f"{number}-{made.method}{form.suffix}"
         form.write(made.schedule, path, replace(options, **given))
         tell(f"judging {path.name}")
-        form.judge(path, what.root, INTERLEAVINGS)
+        form.judge(path, what.root, interleavings=20)
         inside = slice(winner.first, winner.last + 1)
         times = tuning.times[winner.candidate, inside]
         loss = times / tuning.times[:, inside].min(axis=0) - 1

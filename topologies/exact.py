@@ -18,6 +18,8 @@ INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 NONE = -1
 """In an array of numbers of things: none of them."""
+ROUNDING = 1e-9
+"""Largest relative difference of two floats that count as equal. A larger value finds fewer faults."""
 
 BoolArray = npt.NDArray[np.bool_]
 Int32Array = npt.NDArray[np.int32]

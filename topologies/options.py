@@ -340,7 +340,7 @@ def _toml_value(text: str) -> Any:
 
 
 def _named(owner: Optioned) -> str:
-    return f"{type(owner).__name__.lower()} {owner.name}"
+    return f"{'method' if hasattr(owner, 'synthesize') else 'format'} {owner.name}"
 
 
 def _required(field: dataclasses.Field[Any]) -> bool:

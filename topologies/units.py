@@ -15,6 +15,8 @@ from fractions import Fraction
 
 from tutti.topologies.errors import InputError, suggestion
 
+MICRO = 10**6
+"""Microseconds in a second."""
 BITS_PER_BYTE = 8
 MEGA = 10**6
 GIGA = 10**9

@@ -11,6 +11,7 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ import numpy as np
 
 from tutti.experiments import plugins
 from tutti.experiments.registry import METHODS, current_options, find_method, options_of
-from tutti.experiments.result import MICRO, LowerBound, Result
+from tutti.experiments.result import LowerBound, Result
 from tutti.experiments.runner.plan import tasks_of
 from tutti.experiments.runner.tasks import Workplace, perform, synthesize_best
 from tutti.models.bounds import lower_bounds
@@ -36,7 +37,7 @@ from tutti.topologies.graphs.grid_structure import check_hosts
 from tutti.topologies.options import options_text
 from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import Topology
-from tutti.topologies.units import checked_size, exact_number, parse_size
+from tutti.topologies.units import MICRO, checked_size, exact_number, parse_size
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -331,19 +332,12 @@ def compare(
     if broken is not None:
         raise InputError(f"size {broken} B; compare takes whole numbers of bytes")
     counts = tuple(map(int, bytes_of))
-    tasks = [
-        task
-        for place in places
-        for kind in every
-        for name, given in asked
-        for task in tasks_of(
-            Problem(place, collective(kind, place)),
-            find_method(name),
-            {**find_method(name).quick, **current_options(find_method(name).name, given)},
-            counts,
-            seeds,
+    tasks = []
+    for place, kind, (name, given) in product(places, every, asked):
+        method, problem = find_method(name), Problem(place, collective(kind, place))
+        tasks += tasks_of(
+            problem, method, {**method.quick, **current_options(method.name, given)}, counts, seeds
         )
-    ]
     workplace = Workplace(METHODS, None, {}, topology=known.__getitem__)
     from tutti.experiments.runner.results import to_table  # slow to import
 

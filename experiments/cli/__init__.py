@@ -1,14 +1,10 @@
 """The command ``tutti``.
 
-Exit codes: 0 for yes; 1 for a schedule or program that is wrong, a run with failed rows or one whose rank
-failed; 2 for bad input; 3 where there is no schedule; 70 for a fault of tutti itself; 130 after Ctrl-C or
-SIGTERM.
-
-Read `parser` first, which has the arguments of every command. Each command is a module with a function
-`execute`: `run`, `report` for what runs wrote, `synth` (with `synth_rounds` for what outgrows memory),
-`verify`, `simulate`, `bound`, `topology`, `fit`, `find`, `show`, `export`, `importing`, `model`, `execution`
-for ``tutti exec`` and `profiling` for ``tutti profile`` (both on the processes of `ranks`), and `listing` for
-``tutti list``. `problem` reads problems from arguments, `programs` programs from files, and `output` prints.
+Read `parser` first, which has the arguments of every command, and ``tutti help``. Each other command is a
+function `execute` of a module: `run`, `report` for what runs wrote, `synth`, `verify`, `simulate`, `bound`,
+`topology`, `fit`, `find`, `show`, `tune` and `model`; or one of several functions: `programs` has ``export``
+and ``import``, `execution` has ``exec`` and ``profile``, and `listing` ``list`` and ``completion``. `problem`
+reads problems from arguments, `programs` programs from files, and `output` prints.
 """
 
 from __future__ import annotations
@@ -21,6 +17,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from enum import IntEnum
 
 from tutti.experiments import plugins
 from tutti.experiments.cli.parser import make_parser, with_negatives
@@ -30,9 +27,21 @@ from tutti.topologies.interruption import stop
 
 __all__ = ["main"]
 
-NO, BAD_INPUT, NO_SCHEDULE, INTERRUPTED, PIPE_CLOSED = 1, 2, 3, 130, 141
-FAULT = 70
-"""An error of tutti itself, as in sysexits.h."""
+
+class Exit(IntEnum):
+    """What the exit code of a command says.
+
+    `NO`: a schedule or program is wrong, a row of a run failed, or a process that carries out a schedule did.
+    `FAULT`: tutti itself is at fault, as in sysexits.h. `INTERRUPTED`: Ctrl-C or SIGTERM ended the command.
+    """
+
+    OK = 0
+    NO = 1
+    BAD_INPUT = 2
+    NO_SCHEDULE = 3
+    FAULT = 70
+    INTERRUPTED = 130
+    PIPE_CLOSED = 141
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -49,29 +58,29 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _execute(make_parser().parse_args(with_negatives(sys.argv[1:] if argv is None else argv)))
         sys.stdout.flush()
     except SystemExit as leave:  # argparse: help, version, or bad usage
-        return leave.code if isinstance(leave.code, int) else BAD_INPUT
+        return leave.code if isinstance(leave.code, int) else Exit.BAD_INPUT
     except BrokenPipeError:
         # Who read our output has left; what is still buffered must not raise again at exit.
         _forget_output()
-        return PIPE_CLOSED
+        return Exit.PIPE_CLOSED
     except KeyboardInterrupt:
-        return _complain("stopped", INTERRUPTED)
+        return _complain("stopped", Exit.INTERRUPTED)
     except MemoryError:
-        return _complain("out of memory", NO_SCHEDULE)
+        return _complain("out of memory", Exit.NO_SCHEDULE)
     except RecursionError:
-        return _complain("the input is nested too deeply", BAD_INPUT)
+        return _complain("the input is nested too deeply", Exit.BAD_INPUT)
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         with contextlib.suppress(OSError, ValueError):
             _forget_output()
-        return _complain(f"{place}{error.strerror or error}", BAD_INPUT)
+        return _complain(f"{place}{error.strerror or error}", Exit.BAD_INPUT)
     except ModuleNotFoundError as error:
         remedy = "run `make setup` and use .venv/bin/python"
-        return _complain(f"{sys.executable} lacks {error.name}, which tutti needs; {remedy}", BAD_INPUT)
+        return _complain(f"{sys.executable} lacks {error.name}, which tutti needs; {remedy}", Exit.BAD_INPUT)
     except Exception as error:
         if sys.flags.dev_mode:
             raise
-        return _complain(f"a fault in tutti: {raised(error)}; python -X dev shows where", FAULT)
+        return _complain(f"a fault in tutti: {raised(error)}; python -X dev shows where", Exit.FAULT)
     return code
 
 
@@ -103,22 +112,23 @@ def _execute(arguments: argparse.Namespace) -> int:
         plugins.load_installed()
         for file in arguments.plugin:
             plugins.load(file)
-        command = importlib.import_module(f"tutti.experiments.cli.{arguments.module}")
-        return int(command.execute(arguments))
+        module, _, function = arguments.place.partition(":")
+        command = importlib.import_module(f"tutti.experiments.cli.{module}")
+        return int(getattr(command, function or "execute")(arguments))
     except (Unsupported, NoSchedule) as error:
-        return _complain(str(error), NO_SCHEDULE)
+        return _complain(str(error), Exit.NO_SCHEDULE)
     except TuttiError as error:
         from tutti.schedules.execution.transport import Failure
         from tutti.schedules.programs.faults import ProgramError
         from tutti.schedules.verify import VerificationError
 
         wrong = isinstance(error, VerificationError | ProgramError | Failure)
-        return _complain(str(error), NO if wrong else BAD_INPUT)
+        return _complain(str(error), Exit.NO if wrong else Exit.BAD_INPUT)
     except (Exception, SystemExit, KeyboardInterrupt) as error:
         theirs = None if _from_outside(error) else plugins.blame(error)
         if theirs is None or sys.flags.dev_mode:
             raise
-        return _complain(f"a fault in {theirs}; python -X dev shows where", BAD_INPUT)
+        return _complain(f"a fault in {theirs}; python -X dev shows where", Exit.BAD_INPUT)
 
 
 def _from_outside(error: BaseException) -> bool:

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from tutti.experiments.cli.output import console, print_json, print_table
+from tutti.experiments.cli.output import SHOWN, console, print_json, print_table
 from tutti.experiments.cli.problem import parse_amount, parse_collective
-from tutti.experiments.printable import complaint, say
+from tutti.experiments.printable import complaint, remark, say
 from tutti.experiments.runner.progress import waiting
 from tutti.models.bounds import Bound, BoundError, bound_document, each_bound, program_bounds
 from tutti.models.bounds.bandwidth import exit_bandwidth
@@ -28,19 +28,20 @@ from tutti.models.bounds.report import FURTHER, PROGRAMS, best_document
 from tutti.schedules.collective import Collective, Kind
 from tutti.schedules.files.document import read_collective
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import json_number
+from tutti.topologies.exact import ROUNDING, json_number
 from tutti.topologies.files import read_text
 from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import Topology
-from tutti.topologies.units import duration, exact_number, format_size, format_time, short, throughput
-
-GIGA, MICRO = 10**9, 10**6
-_ROUNDED = 1e-9
-"""By what part of a time the one that a file states may differ from the one that is proven."""
-MOST = 8
-"""Ranges of a set, or nodes of a path, that are printed."""
-WIDE = 40
-"""Characters of a value in a certificate of a kind from outside that are printed."""
+from tutti.topologies.units import (
+    GIGA,
+    MICRO,
+    duration,
+    exact_number,
+    format_size,
+    format_time,
+    short,
+    throughput,
+)
 
 Certificate = Mapping[str, Any]
 Problem = tuple[Topology, Collective, Fraction | None]
@@ -57,22 +58,13 @@ def sentence(kind: str, certificate: Certificate, topology: Topology) -> str:
     >>> sentence("degree", rank, parse_topology("ring:4"))
     '3/4 of M must enter rank 0, whose links in carry 200 GB/s'
     """
-    if kind == "distance":
-        return _distance(certificate)
-    if kind == "broadcast_growth":
-        return _broadcast_growth(certificate)
-    if kind == "partition":
-        return _partition(certificate, topology)
-    if kind == "mcf":
-        return _lengths(certificate, topology)
-    if kind == "lp":
-        return _weights(certificate, topology)
-    if kind == "first_hop":
-        return _first_hop(certificate, topology)
-    if kind == "cut_gossip":
-        return _cut_gossip(certificate, topology)
-    if kind in FURTHER or kind in ALONE:
-        return ALONE.get(kind, _plain)(certificate)
+    if kind in SENTENCES:
+        return SENTENCES[kind](certificate, topology)
+    if kind in FURTHER:
+        pairs, most = ((name, str(value)) for name, value in certificate.items()), SHOWN.value
+        return ", ".join(
+            f"{name} {text if len(text) <= most else f'{text[:most]}...'}" for name, text in pairs
+        )
     crossing = _crossing(certificate, topology)
     return crossing if kind != "combined" else f"{crossing}{_far(certificate)}"
 
@@ -89,7 +81,7 @@ def ranges(numbers: Iterable[int]) -> str:
     starts = [0, *(i for i, (a, b) in enumerate(pairwise(ordered), start=1) if b > a + 1), len(ordered)]
     runs = [(ordered[a], ordered[b - 1]) for a, b in pairwise(starts) if b > a]
     words = [str(first) if first == last else f"{first}-{last}" for first, last in runs]
-    return f"[{', '.join(words[:MOST])}{', ...' if len(words) > MOST else ''}]"
+    return f"[{', '.join(words[: SHOWN.members])}{', ...' if len(words) > SHOWN.members else ''}]"
 
 
 def _crossing(certificate: Certificate, topology: Topology) -> str:
@@ -102,8 +94,10 @@ def _crossing(certificate: Certificate, topology: Topology) -> str:
         outside = sorted(set(range(topology.num_nodes)) - set(inside))
         inward = len(outside) < len(inside)
         side = outside if inward else inside
-    where, verb, way = _nodes(side, topology), *(("enter", "in") if inward else ("leave", "out"))
-    return f"{_share(certificate['share'])} must {verb} {where}, whose links {way} carry {_rate(bandwidth)}"
+    verb, way = ("enter", "in") if inward else ("leave", "out")
+    exact, where = Fraction(certificate["share"]), _nodes(side, topology)
+    share = "all of M" if exact == 1 else f"{exact} M" if exact > 1 else f"{exact} of M"
+    return f"{share} must {verb} {where}, whose links {way} carry {_rate(bandwidth)}"
 
 
 def _far(certificate: Certificate) -> str:
@@ -117,75 +111,69 @@ def _far(certificate: Certificate) -> str:
     return f",{goal}{origin} {'from' if inward else 'to'} {alpha} of alpha or more away"
 
 
-def _distance(certificate: Certificate) -> str:
+def _distance(certificate: Certificate, topology: Topology) -> str:
     path: Sequence[int] = certificate["path"]
-    shown = "-".join(map(str, path)) if len(path) <= MOST else f"of {len(path) - 1} links"
-    alpha = format_time(Fraction(certificate["alpha"]))
-    return (
-        f"from rank {certificate['from']} to {certificate['to']} no path has less alpha than {shown}: {alpha}"
-    )
+    shown = "-".join(map(str, path)) if len(path) <= SHOWN.members else f"of {len(path) - 1} links"
+    ends = f"from rank {certificate['from']} to {certificate['to']}"
+    return f"{ends} no path has less alpha than {shown}: {format_time(Fraction(certificate['alpha']))}"
 
 
-def _broadcast_growth(certificate: Certificate) -> str:
+def _broadcast_growth(certificate: Certificate, topology: Topology) -> str:
     time = format_time(int(certificate["ticks"]) * Fraction(certificate["tick"]))
     whom = "can be heard of by" if certificate["direction"] == "out" else "can have heard of"
-    return (
-        f"rank {certificate['node']} {whom} all {certificate['needed']} not before {time}, "
-        "as a message holds each link for its alpha"
-    )
+    what = f"rank {certificate['node']} {whom} all {certificate['needed']} not before {time}"
+    return f"{what}, as a message holds each link for its alpha"
+
+
+def _time(certificate: Certificate) -> str:
+    """Return the time that a certificate proves: as such, or in ticks."""
+    if "time" in certificate:
+        exact = Fraction(certificate["time"])
+    else:
+        ticks = Fraction(int(certificate["ticks"]), int(certificate.get("parts", 1)))
+        exact = ticks * Fraction(certificate["tick"])
+    return duration(float(exact * MICRO))
 
 
 def _cut_gossip(certificate: Certificate, topology: Topology) -> str:
-    ticks = Fraction(int(certificate["ticks"]), int(certificate["parts"]))
-    time = duration(float(ticks * Fraction(certificate["tick"]) * MICRO))
     inside = _nodes([*certificate["ranks"], *certificate["switches"]], topology)
-    return f"{inside} can't have all they need before {time}, as a message has only what its sender heard of"
+    has = "as a message has only what its sender heard of"
+    return f"{inside} can't have all they need before {_time(certificate)}, {has}"
 
 
-def _message_count(certificate: Certificate) -> str:
-    time = duration(float(int(certificate["ticks"]) * Fraction(certificate["tick"]) * MICRO))
+def _message_count(certificate: Certificate, topology: Topology) -> str:
     inward = certificate["direction"] == "in"
     what = "needs can't all have come" if inward else "starts with can't all have gone"
     which = "some rank can't have heard of all" if certificate["heard"] else f"what some rank {what}"
-    return f"{which} before {time}, as a message costs alpha and holds only what its sender had"
+    return f"{which} before {_time(certificate)}, as a message costs alpha and holds only what its sender had"
 
 
-def _unicast_price(certificate: Certificate) -> str:
-    time = duration(float(Fraction(certificate["time"]) * MICRO))
-    return f"links can't have moved all before {time}, as one that relays waits for data or pays alpha again"
+def _unicast_price(certificate: Certificate, topology: Topology) -> str:
+    why = "as one that relays waits for data or pays alpha again"
+    return f"links can't have moved all before {_time(certificate)}, {why}"
 
 
-def _multicast_price(certificate: Certificate) -> str:
-    time = duration(float(Fraction(certificate["time"]) * MICRO))
+def _multicast_price(certificate: Certificate, topology: Topology) -> str:
     verb = "arrived" if certificate["direction"] == "in" else "been added up"
-    return f"what is needed can't all have {verb} before {time}, by prices of what links do when"
+    before = f"before {_time(certificate)}, by prices of what links do when"
+    return f"what is needed can't all have {verb} {before}"
 
 
-def _path_price(certificate: Certificate) -> str:
-    pairs, time = len(certificate["pairs"]), duration(float(Fraction(certificate["time"]) * MICRO))
-    return f"{pairs} pairs of ranks can't all have heard before {time}, by prices of messages' whole ways"
+def _path_price(certificate: Certificate, topology: Topology) -> str:
+    pairs, before = len(certificate["pairs"]), f"before {_time(certificate)}"
+    return f"{pairs} pairs of ranks can't all have heard {before}, by prices of messages' whole ways"
 
 
 def _first_hop(certificate: Certificate, topology: Topology) -> str:
     node = _nodes([certificate["node"]], topology)
     verb = "have all" if certificate["direction"] == "in" else "have sent all"
-    time = duration(float(Fraction(certificate["time"]) * MICRO))
-    return f"{node} can't {verb} before {time}, as a link with more than a neighbour's own pays alpha twice"
+    why = "as a link with more than a neighbour's own pays alpha twice"
+    return f"{node} can't {verb} before {_time(certificate)}, {why}"
 
 
-def _partition_latency(certificate: Certificate) -> str:
-    count, time = len(certificate["parts"]), duration(float(Fraction(certificate["time"]) * MICRO))
-    return f"transfers between {count} parts take {time}, as links pay alpha again where these wait"
-
-
-ALONE: Mapping[str, Callable[[Certificate], str]] = {
-    "multicast_price": _multicast_price,
-    "path_price": _path_price,
-    "message_count": _message_count,
-    "unicast_price": _unicast_price,
-    "partition_latency": _partition_latency,
-}
-"""What is said of kinds whose certificate says it alone."""
+def _partition_latency(certificate: Certificate, topology: Topology) -> str:
+    taken = f"transfers between {len(certificate['parts'])} parts take {_time(certificate)}"
+    return f"{taken}, as links pay alpha again where these wait"
 
 
 def _partition(certificate: Certificate, topology: Topology) -> str:
@@ -228,26 +216,32 @@ def _weights(certificate: Certificate, topology: Topology) -> str:
     )
 
 
-def _plain(certificate: Certificate) -> str:
-    """Return the certificate of a kind from outside: its keys and values, long ones cut."""
-    pairs = ((name, str(value)) for name, value in certificate.items())
-    return ", ".join(f"{name} {text if len(text) <= WIDE else f'{text[:WIDE]}...'}" for name, text in pairs)
+SENTENCES: Mapping[str, Callable[[Certificate, Topology], str]] = {
+    "distance": _distance,
+    "broadcast_growth": _broadcast_growth,
+    "partition": _partition,
+    "mcf": _lengths,
+    "lp": _weights,
+    "first_hop": _first_hop,
+    "cut_gossip": _cut_gossip,
+    "multicast_price": _multicast_price,
+    "path_price": _path_price,
+    "message_count": _message_count,
+    "unicast_price": _unicast_price,
+    "partition_latency": _partition_latency,
+}
+"""What a certificate says, by the kind of its bound. Other kinds are of what must leave a set of nodes."""
 
 
 def _nodes(nodes: Sequence[int], topology: Topology) -> str:
     ranks = [node for node in nodes if node < topology.num_ranks]
     switches = [node for node in nodes if node >= topology.num_ranks]
     groups = ((ranks, "rank", "ranks"), (switches, "switch", "switches"))
-    return " and ".join(_counted(group, one, many) for group, one, many in groups if group)
-
-
-def _counted(nodes: Sequence[int], one: str, many: str) -> str:
-    return f"{one} {nodes[0]}" if len(nodes) == 1 else f"the {len(nodes)} {many} {ranges(nodes)}"
-
-
-def _share(share: str | int) -> str:
-    exact = Fraction(share)
-    return "all of M" if exact == 1 else f"{exact} M" if exact > 1 else f"{exact} of M"
+    return " and ".join(
+        f"{one} {group[0]}" if len(group) == 1 else f"the {len(group)} {many} {ranges(group)}"
+        for group, one, many in groups
+        if group
+    )
 
 
 def _rate(bandwidth: str | int) -> str:
@@ -272,16 +266,17 @@ def execute(arguments: argparse.Namespace) -> int:
 def _print_bounds(text: str, arguments: argparse.Namespace) -> None:
     """Print the bounds on one topology. In text, those of linear programs come after the others."""
     topology = parse_topology(text)
-    what = parse_collective(arguments, topology)
-    problem = topology, what, parse_amount(arguments, what)
+    asked = parse_collective(arguments, topology)
+    problem = topology, asked, parse_amount(arguments, asked)
     found: dict[str, Bound] = {}
     document, stopped = _find(found, each_bound(*problem), problem)
-    programs = _programs(what, problem[-1]) if arguments.lp and not stopped else ()
+    programs = _programs(asked, problem[-1]) if arguments.lp and not stopped else ()
     if not arguments.json:
         _print(document, topology)
     if programs:
-        before = document
-        _announce(programs)
+        before, limit = document, f"at most {duration(ASKED_SECONDS * MICRO)} each"
+        what = f"linear programs for {', '.join(programs)}"
+        remark(f"{what}, {limit}; Ctrl-C keeps what is found")
         each = program_bounds(*problem, list(found.values()))
         document, stopped = _find(found, each, problem, lp=True)
         if not arguments.json:
@@ -299,13 +294,8 @@ def _programs(what: Collective, size: Fraction | None) -> Sequence[str]:
         return (*alone, *PROGRAMS)
     lacking = " and ".join(PROGRAMS)
     rest = f"only {alone[0]} is computed" if alone else f"nothing is added for {what.kind}"
-    say(f"tutti: note: --lp: {lacking} need --size, such as --size 1MB; without it, {rest}", sys.stderr)
+    remark(f"note: --lp: {lacking} need --size, such as --size 1MB; without it, {rest}")
     return alone
-
-
-def _announce(programs: Sequence[str]) -> None:
-    limit = f"at most {duration(ASKED_SECONDS * MICRO)} each"
-    say(f"tutti: linear programs for {', '.join(programs)}, {limit}; Ctrl-C keeps what is found", sys.stderr)
 
 
 def _find(
@@ -327,53 +317,51 @@ def _find(
 
 def _check(path: Path, given: Sequence[str]) -> int:
     """Recompute every certificate in a file of ``--json`` lines; 1 if one does not prove its bound."""
-    held, lines = True, read_text(path).splitlines()
+    lines = read_text(path).splitlines()
     if not lines:
         raise InputError(f"{path} is empty; tutti bound --json writes a line for each topology")
-    for number, line in enumerate(lines, start=1):
-        where = f"{path}, line {number}"
+    places = [f"{path}, line {number}" for number in range(1, len(lines) + 1)]
+    held = [_holds(line, where, given) for line, where in zip(lines, places, strict=True)]
+    return 0 if all(held) else 1
+
+
+def _holds(line: str, where: str, given: Sequence[str]) -> bool:
+    """Recompute the certificates in a line, and print of each whether it proves its bound."""
+    try:
+        document = json.loads(line)
+        text, best, entries = str(document["topology"]), document["best"], document["bounds"]
+        bounds = [_bound(entry) for entry in entries]
+        stated = [{name: entry[name] for name in ("time_us", "holds_for")} for entry in entries]
+        largest = {"kind": current_kind(best["kind"]), "time_us": best["time_us"]}
+        largest["algbw_gbps"] = document["algbw_gbps"]
+        size = None if document["size_bytes"] is None else exact_number(str(document["size_bytes"]))
+        problem = document["problem"]
+    except (ValueError, KeyError, TypeError) as error:
+        wrong = f"it has no {error}" if isinstance(error, KeyError) else "it can't be read"
+        raise InputError(f"{where}: no line of tutti bound --json: {wrong}") from None
+    if not bounds:
+        raise InputError(f"{where}: no bounds to check")
+    topology = parse_topology(given[0] if given else text)
+    what = read_collective(problem, topology, where)
+    faults = 0
+    for bound, said in zip(bounds, stated, strict=True):
         try:
-            document = json.loads(line)
-            text = str(document["topology"])
-            bounds = [_bound(entry) for entry in document["bounds"]]
-            stated = [
-                {name: entry[name] for name in ("time_us", "holds_for")} for entry in document["bounds"]
-            ]
-            largest = {"kind": current_kind(document["best"]["kind"]), "time_us": document["best"]["time_us"]}
-            largest["algbw_gbps"] = document["algbw_gbps"]
-            size = None if document["size_bytes"] is None else exact_number(str(document["size_bytes"]))
-            problem = document["problem"]
-        except (ValueError, KeyError, TypeError) as error:
-            wrong = f"it has no {error}" if isinstance(error, KeyError) else "it can't be read"
-            raise InputError(f"{where}: no line of tutti bound --json: {wrong}") from None
-        if not bounds:
-            raise InputError(f"{where}: no bounds to check")
-        topology = parse_topology(given[0] if given else text)
-        what = read_collective(problem, topology, where)
-        each = True
-        for bound, said in zip(bounds, stated, strict=True):
-            try:
-                bound.check(topology, what)
-                time = None if size is None else float(bound.time(size) * MICRO)
-                _compare(f"{bound.kind} bound", said, {"time_us": time, "holds_for": bound.scope})
-            except (BoundError, InputError, TypeError, ValueError) as error:
-                each = False
-                say(complaint(f"no: {text}, {what}: {error}"))
-            else:
-                at = (
-                    ""
-                    if time is None
-                    else f", {duration(time)} at {format_size(Fraction(document['size_bytes']))}"
-                )
-                say(f"proven: {text}, {what}: {bound.kind} {bound.value} {bound.unit}{at}")
-        if each:
-            try:
-                _check_best(largest, bounds, size)
-            except BoundError as error:
-                each = False
-                say(complaint(f"no: {text}, {what}: {error}"))
-        held = held and each
-    return 0 if held else 1
+            bound.check(topology, what)
+            time = None if size is None else float(bound.time(size) * MICRO)
+            _compare(f"{bound.kind} bound", said, {"time_us": time, "holds_for": bound.scope})
+        except (BoundError, InputError, TypeError, ValueError) as error:
+            faults += 1
+            say(complaint(f"no: {text}, {what}: {error}"))
+        else:
+            at = "" if time is None else f", {duration(time)} at {format_size(size or 0)}"
+            say(f"proven: {text}, {what}: {bound.kind} {bound.value} {bound.unit}{at}")
+    if not faults:
+        try:
+            _check_best(largest, bounds, size)
+        except BoundError as error:
+            faults = 1
+            say(complaint(f"no: {text}, {what}: {error}"))
+    return not faults
 
 
 def _check_best(stated: Mapping[str, Any], bounds: Sequence[Bound], size: Fraction | None) -> None:
@@ -389,7 +377,7 @@ def _compare(of: str, stated: Mapping[str, Any], proven: Mapping[str, Any]) -> N
     for name, value in proven.items():
         said = stated[name]
         close = isinstance(value, float) and isinstance(said, int | float)
-        off = value * _ROUNDED if close else 0
+        off = value * ROUNDING if close else 0
         if not (value - off <= said <= value + off if close else value == said):
             raise BoundError(f"{of}: {name} is {value}, not {said}")
 
@@ -418,16 +406,11 @@ def _print(document: Mapping[str, Any], topology: Topology) -> None:
     best, rate = document["best"]["kind"], document["algbw_gbps"]
     limit = "no limit" if rate is None else f"algbw at most {throughput(rate)} {at} ({best})"
     title = f"{document['collective']} on {document['topology']}: {limit}"
-    rows = [
-        [
-            bound["kind"],
-            f"{Fraction(bound['exact'])} {bound['unit']}",
-            *([] if size is None else [duration(bound["time_us"])]),
-            bound["holds_for"],
-            sentence(bound["kind"], bound["certificate"], topology),
-        ]
-        for bound in document["bounds"]
-    ]
+    rows = []
+    for bound in document["bounds"]:
+        exact, time = f"{Fraction(bound['exact'])} {bound['unit']}", duration(bound["time_us"] or 0.0)
+        proof = sentence(bound["kind"], bound["certificate"], topology)
+        rows.append([bound["kind"], exact, *([] if size is None else [time]), bound["holds_for"], proof])
     print_table(title, ["bound", "exact", *([] if size is None else ["time"]), "holds for", "proof"], rows)
     narrow = [bound["kind"] for bound in document["bounds"] if bound["holds_for"] != ANY_SCHEDULE]
     for kind in narrow:

@@ -1,33 +1,54 @@
-"""``tutti exec``: a program on real processes and real buffers."""
+"""``tutti exec``, a program on real processes and real buffers; ``tutti profile``, α and β of their links."""
 
 from __future__ import annotations
 
 import argparse
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import psutil
 
-from tutti.experiments.cli.output import print_json, print_table
+from tutti.experiments.cli.output import print_answer, print_json, print_table
 from tutti.experiments.cli.programs import read_program
-from tutti.experiments.cli.ranks import on_ranks
-from tutti.experiments.printable import say
-from tutti.schedules.execution.profiling import predicted
-from tutti.schedules.execution.session import RepeatTimes, SessionTask
+from tutti.experiments.printable import complaint, remark, say
+from tutti.schedules.execution.launch import OverSharedMemory, run
+from tutti.schedules.execution.profiling import predicted, profile, tasks_of
+from tutti.schedules.execution.session import RepeatTimes, SessionTask, Settings, fifo_bytes, play, reaches
+from tutti.schedules.execution.transport import Failure
+from tutti.schedules.files.schedule_file import check_place
 from tutti.schedules.programs.program import Program
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import InputError
+from tutti.topologies.files import to_node_link, write_topology
 from tutti.topologies.text import parse_topology
-from tutti.topologies.topology import Topology
-from tutti.topologies.units import format_size, parse_size
+from tutti.topologies.units import GIGA, MICRO, duration, format_size, parse_size, parse_time, throughput
 
-MICRO, GIGA = 10**6, 10**9
 RIVALS = {"mpi": "MPI"}
 COLUMNS = ("size", "time (us)", "least", "most", "algbw (GB/s)", "busbw (GB/s)")
+REMOTE = ("mpi", "nccl")
+"""Transports whose processes others start, perhaps on other machines."""
+
+
+class OneMachine(NamedTuple):
+    """What processes of one machine may take."""
+
+    ranks: int
+    """Processes at most. With more, they wait for each other's turn on a core."""
+    profiled: int
+    """Processes at most whose pairs are measured, one after the other. With more it takes hours."""
+    copies: int
+    """Times a rank's memory that is needed: itself, its input and the output that is due, and what comparing
+    them takes. A larger value refuses more."""
+
+
+MOST = OneMachine(ranks=512, profiled=64, copies=3)
+
+Played = tuple[Sequence[SessionTask], list[list[RepeatTimes]]]
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -51,23 +72,20 @@ def execute(arguments: argparse.Namespace) -> int:
     if played is None:
         return 0
     program, schedule = read[0]
-    for size, task in zip(sizes, played[0], strict=True):
+    known: dict[str, Any] = {"file": str(arguments.file), "collective": str(program.collective)}
+    known |= {"ranks": program.num_ranks, "transport": arguments.transport}
+    documents: list[dict[str, Any]] = []
+    for number, (size, task) in enumerate(zip(sizes, played[0], strict=True)):
         if task.size != size:
             units = f"{program.units} units of whole elements ({task.dtype})"
             note = f"{format_size(size)} does not divide into {units}; played at {format_size(task.size)}"
-            say(f"tutti: note: {note}", sys.stderr)
-    documents = [
-        {
-            "file": str(arguments.file),
-            "collective": str(program.collective),
-            "ranks": program.num_ranks,
-            "transport": arguments.transport,
-            **measured(task, [times[number] for times in played[1]], RIVALS.get(arguments.transport, "")),
-        }
-        for number, task in enumerate(played[0])
-    ]
-    if network is not None and schedule is not None:
-        _predict(documents, schedule, network)
+            remark(f"note: {note}")
+        times, rival = [times[number] for times in played[1]], RIVALS.get(arguments.transport, "")
+        document = known | measured(task, times, rival)
+        if network is not None and schedule is not None:
+            model = predicted(schedule, network, task.size) * MICRO
+            document |= {"model_us": model, "model_over_time": model / document["time_us"]}
+        documents.append(document)
     _report(documents, arguments)
     return 0
 
@@ -109,13 +127,6 @@ def _dividing(program: Program, size: Fraction, dtype: str) -> int:
     return -(-int(size) // step) * step
 
 
-def _predict(documents: Sequence[dict[str, Any]], schedule: Schedule, network: Topology) -> None:
-    for document in documents:
-        model = predicted(schedule, network, document["size_bytes"])
-        document["model_us"] = model * MICRO
-        document["model_over_time"] = model * MICRO / document["time_us"]
-
-
 def _report(documents: Sequence[dict[str, Any]], arguments: argparse.Namespace) -> None:
     if arguments.json:
         for document in documents:
@@ -140,3 +151,141 @@ def _report(documents: Sequence[dict[str, Any]], arguments: argparse.Namespace) 
 def _digits(value: float | None) -> str | None:
     """Return a measured number, of which no more than four digits mean anything."""
     return None if value is None else f"{value:.4g}" if value < 1000 else f"{value:.0f}"
+
+
+def profiled(arguments: argparse.Namespace) -> int:
+    """Measure all pairs, and write the network."""
+    sizes = [parse_size(text) for text in arguments.sizes.split(",")]
+    if arguments.output is not None:
+        check_place(arguments.output)
+
+    def make(ranks: int | None) -> Sequence[SessionTask]:
+        if ranks is None:
+            raise InputError("--ranks N says how many there are")
+        if not 2 <= ranks <= MOST.profiled:
+            raise InputError(f"--ranks {ranks}; pairs are measured one after another: 2 to {MOST.profiled}")
+        return tasks_of(ranks, [round(size) for size in sizes])
+
+    played = on_ranks(arguments, make)
+    if played is None:
+        return 0
+    tasks, times = played
+    ranks = tasks[0].program.num_ranks
+    network = profile(f"{ranks} ranks over {arguments.transport}, measured", tasks, times)
+    if arguments.output is not None:
+        write_topology(network, arguments.output)
+    alphas = [float(link) * MICRO for link in network.alpha]
+    speeds = [float(link) / GIGA for link in network.bandwidth]
+    fields = {
+        "links": f"{network.num_links}, from each of {ranks} ranks to each other",
+        "alpha": f"{duration(statistics.median(alphas))}, from {duration(min(alphas))} to"
+        f" {duration(max(alphas))}",
+        "bandwidth": f"{throughput(statistics.median(speeds))}, from {throughput(min(speeds))} to"
+        f" {throughput(max(speeds))}",
+        "written": arguments.output,
+    }
+    print_answer(to_node_link(network), fields, as_json=arguments.json)
+    return 0
+
+
+def settings_of(arguments: argparse.Namespace) -> Settings:
+    """Return how a run goes.
+
+    Raises
+    ------
+    InputError
+        If a number is out of range.
+    """
+    for name, least in (("repeats", 1), ("warmup", 0), ("seed", 0)):
+        if getattr(arguments, name) < least:
+            raise InputError(f"--{name} {getattr(arguments, name)}; it must be at least {least}")
+    timeout = float(parse_time(arguments.timeout))
+    if timeout <= 0:
+        raise InputError(f"--timeout {arguments.timeout}; it must be positive")
+    return Settings(arguments.warmup, arguments.repeats, timeout, arguments.seed)
+
+
+def on_ranks(
+    arguments: argparse.Namespace, make: Callable[[int | None], Sequence[SessionTask]]
+) -> Played | None:
+    """Play tasks on the ranks of ``--transport``; None in a process that isn't the one to report.
+
+    Parameters
+    ----------
+    arguments
+        Of the command.
+    make
+        Returns the tasks for so many ranks; None: as many as they want.
+
+    Raises
+    ------
+    Failure
+        If a rank dies, hangs or gets wrong bytes.
+    InputError
+        If the ranks can't be had.
+    """
+    settings = settings_of(arguments)
+    if arguments.transport == "mpi":
+        return _over_mpi(settings, arguments, make)
+    if arguments.transport == "nccl":
+        return _over_nccl(settings, arguments, make)
+    tasks = _checked(make(arguments.ranks), arguments)
+    return tasks, run(OverSharedMemory(tasks), tasks, settings)
+
+
+def _checked(tasks: Sequence[SessionTask], arguments: argparse.Namespace) -> Sequence[SessionTask]:
+    ranks, spread = tasks[0].program.num_ranks, arguments.transport in REMOTE
+    if ranks > MOST.ranks and not spread:
+        raise InputError(f"{ranks} processes on one machine; at most {MOST.ranks}")
+    here = [0] if spread else range(ranks)
+    needed = MOST.copies * max(sum(task.memory(rank) for rank in here) for task in tasks)
+    free = psutil.virtual_memory().available
+    if needed > free:
+        raise InputError(f"{format_size(needed)} of memory are needed here, and {format_size(free)} are free")
+    remote = [task.program.name for task in tasks if reaches(task.program)]
+    if remote and arguments.transport != "shm":
+        raise InputError(f"{remote[0]}: ranks reach into each other's memory, which takes --transport shm")
+    return tasks
+
+
+def _over_mpi(
+    settings: Settings, arguments: argparse.Namespace, make: Callable[[int | None], Sequence[SessionTask]]
+) -> Played | None:
+    """Play on the processes of ``mpirun``; what is wrong with the input is said by rank 0 alone."""
+    from tutti.schedules.execution.mpi import Mpi, MpiCollectives, world
+
+    everyone = world()
+    tasks = None
+    try:
+        if everyone.rank == 0:
+            made = _checked(make(arguments.ranks or everyone.size), arguments)
+            ranks = made[0].program.num_ranks
+            if everyone.size != ranks:
+                have = f"MPI has {everyone.size} processes: mpirun -n {ranks} tutti ..."
+                raise InputError(f"{ranks} ranks, and {have}")
+            tasks = made
+    finally:
+        tasks = everyone.bcast(tasks)
+    if tasks is None:
+        return None
+    transport = Mpi(everyone, fifo_bytes(tasks))
+    try:
+        times = play(everyone.rank, tasks, settings, transport, MpiCollectives(everyone))
+    except Failure as error:
+        say(complaint(f"tutti: {error}"), sys.stderr)
+        everyone.Abort(1)
+    transport.close()
+    gathered = everyone.gather(times)
+    return None if gathered is None else (tasks, gathered)
+
+
+def _over_nccl(
+    settings: Settings, arguments: argparse.Namespace, make: Callable[[int | None], Sequence[SessionTask]]
+) -> Played | None:
+    from tutti.schedules.execution import nccl
+
+    distributed = nccl.world()
+    rank, size = distributed.get_rank(), distributed.get_world_size()
+    tasks = _checked(make(arguments.ranks or size), arguments)
+    played = nccl.play(distributed, tasks, settings)
+    return None if rank else (tasks, played)

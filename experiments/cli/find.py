@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from tutti.expansions.finder import Candidate, Finder, bandwidth_factor
+from tutti.experiments.cli import Exit
 from tutti.experiments.cli.output import console, print_json, print_table
-from tutti.experiments.cli.run import FAILED, INTERRUPTED, OK, stopped
+from tutti.experiments.cli.run import stopped
 from tutti.experiments.growth.baselines import CostParameters, least_hops
 from tutti.experiments.growth.bounds import all_to_all_bound, allreduce_bound
 from tutti.experiments.growth.report import write_page
 from tutti.experiments.growth.study import FIRST_NODES, GrowthSearch, study_of
-from tutti.experiments.printable import say
+from tutti.experiments.printable import remark, say
 from tutti.experiments.registry import METHODS
 from tutti.experiments.runner.results import CSV
 from tutti.experiments.runner.run import RunOptions, carry_out
@@ -36,8 +37,6 @@ ALLREDUCE_OF = "a reduce-scatter and then an allgather in steps, 2 (T_L alpha + 
 """Says what the allreduce times are of. Networks are ranked by these times."""
 ALL_TO_ALL_OF = "the best flow, without alpha"
 """Says what the all-to-all times are of."""
-GAP = 1e-4
-"""Relative; an all-to-all interval as narrow as this is not made narrower."""
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -77,20 +76,19 @@ def _growth(arguments: argparse.Namespace) -> int:
         raise InputError("--mix goes with --nodes, not with --up-to")
     if arguments.output is None:
         raise InputError("--up-to needs --output DIR, for its tables and the page")
-    workloads = [
-        CostParameters.parse(arguments.alpha, size, arguments.bandwidth) for size in arguments.size.split(",")
-    ]
+    sizes, alpha, bandwidth = arguments.size.split(","), arguments.alpha, arguments.bandwidth
+    workloads = [CostParameters.parse(alpha, size, bandwidth) for size in sizes]
     growth = GrowthSearch(arguments.degree, arguments.up_to, arguments.bidirectional, arguments.max_diameter)
     study = study_of(growth, partial(write_page, growth=growth, workloads=workloads))
     options = RunOptions(out=arguments.output, workers=arguments.workers, scheduler=arguments.scheduler)
     if (arguments.output / OLD).exists():
-        say(f"tutti: {arguments.output / OLD}: of an earlier version; made again, in {CSV}", sys.stderr)
+        remark(f"{arguments.output / OLD}: of an earlier version; made again, in {CSV}")
     summary = carry_out(study, options, console(sys.stderr))
     if summary.interrupted:
-        say(stopped(summary), sys.stderr)
-        return INTERRUPTED
+        remark(stopped(summary))
+        return Exit.INTERRUPTED
     say(f"{FIRST_NODES} to {arguments.up_to} nodes of degree {arguments.degree}: {summary.report}")
-    return FAILED if summary.failed or summary.report is None else OK
+    return Exit.NO if summary.failed or summary.report is None else Exit.OK
 
 
 class _Asked:
@@ -116,6 +114,11 @@ class _Asked:
         """Return the mean time of a collective, of which a share are all-to-alls."""
         share = self.mix or 0.0
         return (1 - share) * allreduce_us + share * all_to_all_us
+
+    def times(self, allreduce_us: float, all_to_all_us: float | None) -> dict[str, Any]:
+        """Return a row's times of both collectives, and their mean."""
+        mean = self.mixed(allreduce_us, all_to_all_us or 0.0)
+        return {"allreduce_us": allreduce_us, "all_to_all_us": all_to_all_us, "mix_us": mean}
 
     def any_schedule(self, nodes: int, degree: int) -> dict[str, float]:
         """Return lower bounds on the times of any schedule on any network, in us."""
@@ -178,7 +181,7 @@ def _all_to_all(candidate: Candidate, asked: _Asked) -> dict[str, Any]:
     link = workload.bandwidth / cost.degree
     topology = candidate.expression.topology(bandwidth=link)
     try:
-        solved = solve_by_orbits(Demand.uniform(topology), GAP, asked.seconds)
+        solved = solve_by_orbits(Demand.uniform(topology), 1e-4, asked.seconds)
     except NoSchedule as error:
         raise NoSchedule(f"{topology.name}: {error}; allow more with --time-limit") from error
     interval = solved.interval
@@ -209,7 +212,7 @@ _COLUMNS = {
 def _print(documents: Sequence[Mapping[str, Any]], arguments: argparse.Namespace, asked: _Asked) -> None:
     nodes, degree = arguments.nodes, arguments.degree
     shown = [name for name in _COLUMNS if name in documents[0]]
-    listed = (*documents, _least_steps(nodes, degree, asked), _least(nodes, degree, asked))
+    listed = (*documents, *_least(nodes, degree, asked))
     rows = [[_cell(document, name) for name in shown] for document in listed]
     title = f"{nodes} nodes of degree {degree}; {arguments.size} at {arguments.bandwidth} a node"
     mix = "" if asked.mix is None else f"; all-to-all {asked.mix:g} of the collectives, the rest allreduce"
@@ -221,32 +224,16 @@ def _print(documents: Sequence[Mapping[str, Any]], arguments: argparse.Namespace
     say(f"{ANY_SCHEDULE}: no schedule on any network of {nodes} nodes and degree {degree} takes less")
 
 
-def _least_steps(nodes: int, degree: int, asked: _Asked) -> dict[str, Any]:
-    """Return the row with the least T_L and T_B of any network, and the times that they give."""
+def _least(nodes: int, degree: int, asked: _Asked) -> Iterator[dict[str, Any]]:
+    """Yield two rows: the least T_L and T_B of any network, and lower bounds on times of any schedule."""
     steps, factor = moore_optimal_steps(nodes, degree), bandwidth_factor(nodes)
     allreduce = asked.workload.allreduce_us(steps, factor)
     all_to_all = asked.workload.all_to_all_us(least_hops(nodes, degree), nodes)
-    return {
-        "topology": "least T_L and T_B",
-        "tl_steps": steps,
-        "tb_factor": str(factor),
-        "exact": True,
-        "allreduce_us": allreduce,
-        "all_to_all_us": all_to_all,
-        "mix_us": asked.mixed(allreduce, all_to_all),
-    }
-
-
-def _least(nodes: int, degree: int, asked: _Asked) -> dict[str, Any]:
-    """Return the row with lower bounds on the times of any schedule."""
+    row = {"topology": "least T_L and T_B", "tl_steps": steps, "tb_factor": str(factor), "exact": True}
+    yield row | asked.times(allreduce, all_to_all)
     least = asked.any_schedule(nodes, degree)
-    allreduce, all_to_all = least["any_allreduce_us"], least.get("any_all_to_all_us")
-    return {
-        "topology": ANY_SCHEDULE,
-        "allreduce_us": allreduce,
-        "all_to_all_us": all_to_all,
-        "mix_us": asked.mixed(allreduce, all_to_all or 0.0),
-    }
+    times = asked.times(least["any_allreduce_us"], least.get("any_all_to_all_us"))
+    yield {"topology": ANY_SCHEDULE, **times}
 
 
 def _cell(document: Mapping[str, Any], name: str) -> object:

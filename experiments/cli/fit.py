@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from tutti.experiments.cli.output import console, print_fields, print_json, print_table
+from tutti.experiments.cli.output import SHOWN, console, print_fields, print_json, print_table
 from tutti.experiments.printable import printable
 from tutti.topologies.errors import InputError
 from tutti.topologies.files import write_topology
@@ -15,13 +15,7 @@ from tutti.topologies.measurements.series import MeasuredTimes
 from tutti.topologies.measurements.tables import read_measurements
 from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import Topology
-from tutti.topologies.units import exact_number, format_size, short
-
-MOST = 64
-"""Pairs that are listed for people."""
-SIZES = 6
-MICRO, GIGA = 1e6, 1e9
-_MOST_TOLERANCE = 10
+from tutti.topologies.units import GIGA, MICRO, exact_number, format_size, short
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -40,7 +34,9 @@ def execute(arguments: argparse.Namespace) -> int:
         raise InputError(f"{arguments.file}: {failed[0]}")
     topology = None if arguments.output is None else _network(arguments, series, lines)
     if arguments.json:
-        print_json(_document(arguments, series, lines))
+        fits = [_fields(one, line) for one, line in zip(series, lines, strict=True)]
+        written = None if arguments.output is None else str(arguments.output)
+        print_json({"file": str(arguments.file), "fits": fits, "output": written})
     else:
         _print(arguments, series, lines)
     if topology is not None:
@@ -50,7 +46,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _tolerance(text: str) -> float:
     value = exact_number(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    if not 0 < value <= _MOST_TOLERANCE:
+    if not 0 < value <= 10:
         raise InputError(f"--tolerance {text[:20]}: a share above 0, such as 10% or 0.1")
     return float(value)
 
@@ -82,24 +78,19 @@ def _network(
 
 def _pair(arguments: argparse.Namespace, series: list[MeasuredTimes]) -> tuple[str, str]:
     """Return the pair that a table without names is of."""
+    file = arguments.file
     if len(series) > 1:
-        names = "; ".join(one.what for one in series[:SIZES])
+        names = "; ".join(one.what for one in series[: SHOWN.sizes])
         raise InputError(
-            f"{arguments.file} has {len(series)} tables ({names}); -o needs a file with one, point to point"
+            f"{file} has {len(series)} tables ({names}); -o needs a file with one, point to point"
         )
     if not series[0].link:
-        raise InputError(
-            f"{arguments.file}: {series[-1].what}: its time is of no one link; -o needs point to point"
-        )
+        raise InputError(f"{file}: {series[-1].what}: its time is of no one link; -o needs point to point")
     if arguments.topology is None:
-        raise InputError(
-            f"{arguments.file} names no ranks, so there is no network to write without --topology"
-        )
+        raise InputError(f"{file} names no ranks, so there is no network to write without --topology")
     words = [word.strip() for word in (arguments.pair or "").split(",")]
     if len(words) != 2 or not all(words):
-        raise InputError(
-            f"{arguments.file} does not say whom it measured; give --pair 0,1, by labels of the network"
-        )
+        raise InputError(f"{file} does not say whom it measured; give --pair 0,1, by labels of the network")
     return words[0], words[1]
 
 
@@ -107,18 +98,8 @@ def _name(series: MeasuredTimes) -> str:
     return series.what if series.pair is None else f"{series.pair[0]} -> {series.pair[1]}"
 
 
-def _document(
-    arguments: argparse.Namespace, series: list[MeasuredTimes], lines: list[AlphaBetaLine | InputError]
-) -> dict[str, Any]:
-    """Return the content of ``tutti fit --json``: seconds, bytes per second and bytes."""
-    return {
-        "file": str(arguments.file),
-        "fits": [_fields(one, line) for one, line in zip(series, lines, strict=True)],
-        "output": None if arguments.output is None else str(arguments.output),
-    }
-
-
 def _fields(series: MeasuredTimes, line: AlphaBetaLine | InputError) -> dict[str, Any]:
+    """Return what ``tutti fit --json`` has of a fit, in seconds, bytes per second and bytes."""
     head: dict[str, Any] = {
         "what": series.what,
         "notes": list(series.notes),
@@ -144,9 +125,9 @@ def _print(
     arguments: argparse.Namespace, series: list[MeasuredTimes], lines: list[AlphaBetaLine | InputError]
 ) -> None:
     off = f"off by more than {short(100 * _tolerance(arguments.tolerance))} % at"
-    rows = [_row(one, line) for one, line in zip(series[:MOST], lines[:MOST], strict=True)]
-    if len(lines) > MOST:
-        rows.append([f"{len(lines) - MOST} more", "--json has them", *[""] * 6])
+    rows = [_row(one, line) for one, line in zip(series[: SHOWN.fits], lines[: SHOWN.fits], strict=True)]
+    if len(lines) > SHOWN.fits:
+        rows.append([f"{len(lines) - SHOWN.fits} more", "--json has them", *[""] * 6])
     columns = ["of", "alpha", "95 %", "bandwidth", "95 %", "samples", "worst", off]
     print_table("", columns, rows)
     for note in dict.fromkeys(note for one in series for note in one.notes):
@@ -177,6 +158,6 @@ def _interval(ends: tuple[float, float] | None, scale: float) -> str | None:
 
 def _off(line: AlphaBetaLine) -> str:
     """Return the sizes at which the line is off, the worst of many."""
-    worst = sorted(sorted(line.off, key=lambda pair: -abs(pair[1]))[:SIZES])
-    more = f", {len(line.off) - SIZES} more" if len(line.off) > SIZES else ""
+    worst = sorted(sorted(line.off, key=lambda pair: -abs(pair[1]))[: SHOWN.sizes])
+    more = f", {len(line.off) - SHOWN.sizes} more" if len(line.off) > SHOWN.sizes else ""
     return ", ".join(f"{format_size(round(size))} {error:+.0%}" for size, error in worst) + more

@@ -1,15 +1,14 @@
-"""``tutti list``: methods, topologies and solvers."""
+"""``tutti list``, methods, topologies and solvers; ``tutti completion``, all words for a shell."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from tutti.experiments.cli.output import print_json, print_table
-
-if TYPE_CHECKING:
-    from tutti.models.solvers import SolverInfo
+from tutti.experiments.cli.parser import COLLECTIVES, make_parser
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -23,7 +22,7 @@ def execute(arguments: argparse.Namespace) -> int:
             print_json(document)
     else:
         columns = list(documents[0])
-        print_table("", columns, [_cells(document.values()) for document in documents])
+        print_table("", columns, [list(map(_cell, document.values())) for document in documents])
     return 0
 
 
@@ -75,25 +74,14 @@ def _solvers() -> Iterator[dict[str, Any]]:
     from tutti.models.solvers import known_solvers
 
     for solver in known_solvers():
+        own = [] if solver.installed else [(solver.name, solver.install)]
         yield {
             "name": solver.name,
             "installed": solver.installed,
             "version": solver.version,
             "features": sorted(map(str, solver.features)),
-            "missing": list(_hints(solver)),
+            "missing": [f"{name}: {install}" for name, install in (*own, *solver.missing)],
         }
-
-
-def _hints(solver: SolverInfo) -> Iterator[str]:
-    """Yield what is missing and how to get it: the solver itself, or a feature of it."""
-    if not solver.installed:
-        yield f"{solver.name}: {solver.install}"
-    for feature, install in solver.missing:
-        yield f"{feature}: {install}"
-
-
-def _cells(values: Any) -> list[object]:
-    return [_cell(value) for value in values]
 
 
 def _cell(value: object) -> object:
@@ -104,3 +92,28 @@ def _cell(value: object) -> object:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ", ".join(map(str, value))
     return value
+
+
+def complete(arguments: argparse.Namespace) -> int:
+    """Print the script that a shell reads."""
+    import shtab
+
+    from tutti.experiments.registry import METHODS
+    from tutti.schedules.programs.formats import FORMATS
+    from tutti.topologies.text import FAMILIES
+
+    parser = make_parser()
+    commands = parser.parse_args(["help"]).commands
+    words: dict[str, Iterable[str]] = {
+        "command": commands,
+        "method": METHODS,
+        "collective": COLLECTIVES,
+        "format": FORMATS,
+        "topology": [family.example for family in FAMILIES.values()],
+    }  # by an argument's name: what may stand for it, where the parser itself does not say
+    for command in commands.values():
+        for action in command._actions:  # noqa: SLF001 (argparse has no public way to its arguments)
+            if action.dest in words:
+                action.choices = list(words[action.dest])
+    sys.stdout.write(f"{shtab.complete(parser, arguments.shell)}\n")
+    return 0

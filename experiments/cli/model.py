@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 
-from tutti.experiments.cli.output import print_fields, print_json
-from tutti.experiments.solver_study import LinearModel, find_model
+from tutti.experiments.cli.output import print_answer
+from tutti.experiments.solver_study import find_model
 from tutti.models.solvers.highs import check_path, write_model
 from tutti.topologies.errors import InputError
 from tutti.topologies.text import parse_topology
-from tutti.topologies.topology import Topology
+from tutti.topologies.units import GIGA
 
-MOST_MEMORY = 4 * 10**9
-"""Bytes that a program may take without being asked for."""
+MOST_MEMORY = 4 * GIGA
+"""Most bytes that a program may take without ``--large``. A larger value refuses less."""
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -21,7 +21,13 @@ def execute(arguments: argparse.Namespace) -> int:
     check_path(arguments.output)
     topology = parse_topology(arguments.topology)
     if not arguments.large:
-        _check_size(model, topology)
+        memory = model.memory(topology)
+        if memory > MOST_MEMORY:
+            entries = f"about {model.entries(topology):.2g} nonzeros"
+            raise InputError(
+                f"model {model.name} on {topology.name} would have {entries} and take about "
+                f"{memory / GIGA:.0f} GB of memory; --large writes it all the same"
+            )
     instance = model.build(topology)
     write_model(instance.compiled, arguments.output)
     optimum = None if instance.known is None else str(instance.known)
@@ -36,18 +42,5 @@ def execute(arguments: argparse.Namespace) -> int:
         "optimum": optimum,
         "file": str(arguments.output),
     }
-    if arguments.json:
-        print_json(fields)
-    else:
-        print_fields(fields)
+    print_answer(fields, fields, as_json=arguments.json)
     return 0
-
-
-def _check_size(model: LinearModel, topology: Topology) -> None:
-    """Refuse a program that would take long and much memory before anything is written."""
-    memory = model.memory(topology)
-    if memory > MOST_MEMORY:
-        raise InputError(
-            f"model {model.name} on {topology.name} would have about {model.entries(topology):.2g} nonzeros "
-            f"and take about {memory / 1e9:.0f} GB of memory; --large writes it all the same"
-        )

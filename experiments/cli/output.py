@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 from rich import box
@@ -17,8 +17,33 @@ from rich.text import Text
 from tutti.experiments.printable import printable
 from tutti.topologies.units import short
 
-PLAIN_WIDTH = 160
-"""Of output that is no terminal."""
+
+class Shown(NamedTuple):
+    """How much commands print for people. Larger values make longer lines and tables; ``--json`` has all."""
+
+    width: int
+    """Characters of a line where the output is no terminal."""
+    members: int
+    """Ranges of a set of nodes, nodes of a path, classes of ranks."""
+    value: int
+    """Characters of a value in a certificate of a kind from outside."""
+    name: int
+    """Characters of a file's name that is made of a network's text."""
+    fits: int
+    """Pairs of ranks whose measured times were fitted."""
+    sizes: int
+    """Sizes or tables that are named in one line."""
+    instances: int
+    """Lines of the table that ends a run. Longer tables are left to the report."""
+    methods: int
+    """Methods that have a column in that table. If there are more, it names the best one only."""
+    bounded: int
+    """Ranks of the largest network whose bounds ``tutti topology`` finds; on more they take seconds each."""
+
+
+SHOWN = Shown(
+    width=160, members=8, value=40, name=60, fits=64, sizes=6, instances=40, methods=12, bounded=1024
+)
 
 
 class _Screen(Console):
@@ -34,7 +59,7 @@ def console(file: TextIO | None = None) -> Console:
     stream = sys.stdout if file is None else file
     return _Screen(
         file=stream,
-        width=None if stream.isatty() else PLAIN_WIDTH,
+        width=None if stream.isatty() else SHOWN.width,
         force_interactive=None if stream.isatty() else False,  # though notebooks force colours
         highlight=False,
         markup=False,
@@ -45,6 +70,14 @@ def console(file: TextIO | None = None) -> Console:
 def print_json(document: Mapping[str, Any]) -> None:
     """Print one document on one line."""
     print(json.dumps(document, default=_plain))
+
+
+def print_answer(document: Mapping[str, Any], fields: Mapping[str, object], *, as_json: bool) -> None:
+    """Print a document on one line, or for people these fields of it."""
+    if as_json:
+        print_json(document)
+    else:
+        print_fields(fields)
 
 
 def print_fields(fields: Mapping[str, object]) -> None:
@@ -78,11 +111,7 @@ def _cell(value: object) -> str:
 
 def _is_number(text: str) -> bool:
     """Whether it is a number, perhaps with a unit; a sentence may start with one too."""
-    return len(text.split()) <= 2 and _starts_as_number(text)
-
-
-def _starts_as_number(text: str) -> bool:
-    return text == "-" or text[:1].isdigit() or text[:1] in "+-"
+    return len(text.split()) <= 2 and (text[:1].isdigit() or text[:1] in "+-")
 
 
 def _plain(value: Any) -> Any:

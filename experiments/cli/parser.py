@@ -11,64 +11,16 @@ from typing import Any, NoReturn
 
 from tutti.experiments import installed_version
 from tutti.experiments.printable import complaint
-from tutti.topologies.errors import suggestion
+from tutti.topologies.errors import InputError, suggestion
 
 DEFAULT_COLLECTIVE, DEFAULT_SIZE, DEFAULT_METHOD = "allgather", "1MB", "best"
 COLLECTIVES = (
-    "allgather",
-    "reduce-scatter",
-    "allreduce",
-    "broadcast",
-    "reduce",
-    "all-to-all",
-    "gather",
-    "scatter",
+    *("allgather", "reduce-scatter", "allreduce", "broadcast", "reduce", "all-to-all", "gather", "scatter"),
 )
 """`schedules.collective.KINDS`, which takes a second to import: too long for ``--help``."""
-
-EXAMPLES = """\
-examples:
-  tutti synth torus:4x4 --method bfb --size 1MB
-  tutti bound dgx_a100:2 --collective allreduce --size 1GB
-"""
-REPORT_EXAMPLES = """\
-examples:
-  tutti report results/torus --figures figures --format pdf --latex tables
-  tutti report results/torus results/hypercube -o both.html
-"""
-SYNTH_EXAMPLES = """\
-examples:
-  tutti synth torus:4x4 --method bfb --collective allreduce --size 1MB -o torus.json
-  tutti synth "mesh:5x5?bandwidth=50GB/s,75GB/s" --method tacos --chunks 4 --seeds 20 --size 64MiB
-"""
-
-FIND_EXAMPLES = """\
-examples:
-  tutti find --nodes 1024 --degree 4 --build
-  tutti find --nodes 128 --degree 4 --mix 0.3
-  tutti find --up-to 2000 --degree 4 --size 1MiB,100MiB -o results/degree4
-"""
-
-
-EXEC_EXAMPLES = """\
-examples:
-  tutti exec ring.json --size 1KiB,1MiB,64MiB
-  mpirun --oversubscribe -n 8 tutti exec ring.json --transport mpi
-"""
-SHOW_EXAMPLES = """\
-examples:
-  tutti show torus.json --size 64MB
-  tutti show dgx_a100:2 -o network.html --no-open
-"""
 TRANSPORTS = ("shm", "mpi", "nccl")
 DTYPES = ("float32", "float64", "int32", "int64")
 """`schedules.execution.data.DTYPES`."""
-
-COMPLETION_EXAMPLES = """\
-examples:
-  eval "$(tutti completion bash)"                    # in ~/.bashrc
-  tutti completion zsh > "${fpath[1]}/_tutti"        # once
-"""
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -136,15 +88,18 @@ def with_negatives(words: Sequence[str]) -> list[str]:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser; the parsed arguments hold the ``module`` that executes the command."""
+    """Return the parser; the parsed arguments hold the ``place`` of what executes the command."""
     parser = OneLineParser(
         prog="tutti",
         description="Make schedules for collective communication, and prove how far each is from optimal.",
-        epilog=EXAMPLES,
+        epilog=_examples(
+            "tutti synth torus:4x4 --method bfb --size 1MB",
+            "tutti bound dgx_a100:2 --collective allreduce --size 1GB",
+        ),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"tutti {installed_version()}")
-    parser.set_defaults(module="help", command=None, parser=parser, commands={}, plugin=[])
+    parser.set_defaults(place="parser:explain", command=None, parser=parser, commands={}, plugin=[])
     commands = parser.add_subparsers(metavar="COMMAND", parser_class=OneLineParser)
     for add in (
         *(_run, _report, _synth, _verify, _simulate),
@@ -155,21 +110,38 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _command(commands: Any, name: str, module: str, summary: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=summary)
-    parser.set_defaults(module=module)
-    parser.add_argument(
-        "--plugin",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="a Python file with a method, family, bound or solver of your own (docs/plugins.md)",
-    )
+def _examples(*examples: str) -> str:
+    return "".join(["examples:\n", *(f"  {example}\n" for example in examples)])
+
+
+def _command(commands: Any, name: str, place: str, summary: str, *examples: str) -> argparse.ArgumentParser:
+    how: dict[str, Any] = {"help": summary, "description": summary}
+    if examples:
+        how |= {"epilog": _examples(*examples), "formatter_class": argparse.RawDescriptionHelpFormatter}
+    parser: argparse.ArgumentParser = commands.add_parser(name, **how)
+    parser.set_defaults(place=place)
+    plugin = "a Python file with a method, family, bound or solver of your own (docs/plugins.md)"
+    _option(parser, "--plugin FILE", plugin, action="append", default=[])
     return parser
 
 
+def _option(parser: argparse._ActionsContainer, words: str, text: str, **how: Any) -> None:
+    """Add an option. `words` are its names and, unless that is made of the name, what its value is called."""
+    *names, last = words.split()
+    named: dict[str, Any] = {} if last.startswith("-") else {"metavar": last}
+    parser.add_argument(*names, *([] if named else [last]), help=text, **named, **how)
+
+
+def _flag(parser: argparse._ActionsContainer, name: str, text: str) -> None:
+    parser.add_argument(name, action="store_true", help=text)
+
+
+def _output(parser: argparse.ArgumentParser, kind: str, text: str, *, required: bool = False) -> None:
+    _option(parser, f"-o --output {kind}", text, type=_path, required=required)
+
+
 def _json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON, one document a line")
+    _flag(parser, "--json", "print JSON, one document a line")
 
 
 def _topology(parser: argparse.ArgumentParser, nargs: str | None = None) -> None:
@@ -177,155 +149,99 @@ def _topology(parser: argparse.ArgumentParser, nargs: str | None = None) -> None
     parser.add_argument("topology", nargs=nargs, help=what)
 
 
+def _file(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument("file", type=_path, help=what)
+
+
 def _collective(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--collective",
-        default=DEFAULT_COLLECTIVE,
-        metavar="KIND",
-        help=f"{', '.join(COLLECTIVES)}; default: {DEFAULT_COLLECTIVE}",
+    kinds = f"{', '.join(COLLECTIVES)}; default: {DEFAULT_COLLECTIVE}"
+    _option(parser, "--collective KIND", kinds, default=DEFAULT_COLLECTIVE)
+    _option(parser, "--root", "the root of a broadcast, reduce, gather or scatter; default: 0", type=int)
+    _option(parser, "--shards W,W,...", "relative sizes of uneven shards")
+    groups = (
+        "groups of ranks that each do the collective; or dimensions, such as tp=8,dp=4 or "
+        "tp=8:allreduce@64MB,dp=4:reduce-scatter@1GB (docs/groups.md)"
     )
-    parser.add_argument(
-        "--root", type=int, help="the root of a broadcast, reduce, gather or scatter; default: 0"
+    _option(parser, "--groups R,R|R,R", groups)
+    matrix = (
+        "of an all-to-all: bytes from each rank (row) to each, a .csv or .npy file, or uniform, random, "
+        "zipf:1.2, hot:0.5, block:8:0.5 (docs/all_to_all_v.md)"
     )
-    parser.add_argument("--shards", metavar="W,W,...", help="relative sizes of uneven shards")
-    parser.add_argument(
-        "--groups",
-        metavar="R,R|R,R",
-        help="groups of ranks that each do the collective; or dimensions, such as tp=8,dp=4 or "
-        "tp=8:allreduce@64MB,dp=4:reduce-scatter@1GB (docs/groups.md)",
-    )
-    parser.add_argument(
-        "--matrix",
-        metavar="FILE|FORM",
-        help="of an all-to-all: bytes from each rank (row) to each, a .csv or .npy file, or uniform, random, "
-        "zipf:1.2, hot:0.5, block:8:0.5 (docs/all_to_all_v.md)",
-    )
+    _option(parser, "--matrix FILE|FORM", matrix)
 
 
 def _workers(parser: argparse.ArgumentParser, workers: str) -> None:
-    parser.add_argument("--workers", type=int, metavar="N", help=workers)
-    parser.add_argument(
-        "--scheduler", metavar="ADDRESS", help="the address of a Dask scheduler, or local:N (docs/cluster.md)"
-    )
+    _option(parser, "--workers N", workers, type=int)
+    _option(parser, "--scheduler ADDRESS", "the address of a Dask scheduler, or local:N (docs/cluster.md)")
 
 
 def _run(commands: Any) -> None:
     parser = _command(commands, "run", "run", "run an experiment, or continue it")
     parser.add_argument("config", type=_path, help="a TOML file")
-    parser.add_argument("--out", type=_path, metavar="DIR", help="default: results/<name>")
+    _option(parser, "--out DIR", "default: results/<name>", type=_path)
     _workers(parser, "number of processes; default: as in the config")
-    parser.add_argument("--fresh", action="store_true", help="start over instead of continuing")
-    parser.add_argument(
-        "--rejudge",
-        action="store_true",
-        help="keep the times that other versions of tutti made, and compute their bounds again",
-    )
-    parser.add_argument(
-        "--only",
-        metavar="PATTERN",
-        help="run only topologies, collectives or methods that match; * stands for any text",
-    )
-    parser.add_argument("--quiet", action="store_true", help="print only failures")
+    _flag(parser, "--fresh", "start over instead of continuing")
+    again = "keep the times that other versions of tutti made, and compute their bounds again"
+    _flag(parser, "--rejudge", again)
+    only = "run only topologies, collectives or methods that match; * stands for any text"
+    _option(parser, "--only PATTERN", only)
+    _flag(parser, "--quiet", "print only failures")
 
 
 def _report(commands: Any) -> None:
-    parser = _command(
-        commands, "report", "report", "write the report of finished runs, with figures and tables for a paper"
-    )
-    parser.epilog, parser.formatter_class = REPORT_EXAMPLES, argparse.RawDescriptionHelpFormatter
+    summary = "write the report of finished runs, with figures and tables for a paper"
+    pictures = "tutti report results/torus --figures figures --format pdf --latex tables"
+    several = "tutti report results/torus results/hypercube -o both.html"
+    parser = _command(commands, "report", "report", summary, pictures, several)
     parser.add_argument("runs", type=_path, nargs="+", metavar="DIR", help="a folder that tutti run wrote")
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=_path,
-        metavar="FILE",
-        help="the page; default: DIR/report.html, or report.html for several folders",
-    )
-    parser.add_argument(
-        "--baseline", metavar="METHOD", help="show how many times faster than this one the others are"
-    )
-    parser.add_argument("--figures", type=_path, metavar="DIR", help="write every chart there, for papers")
-    parser.add_argument(
-        "--format", metavar="F,F,...", help="formats of the figures: svg, pdf, png; default: svg"
-    )
-    parser.add_argument("--latex", type=_path, metavar="DIR", help="write the tables there, with booktabs")
+    _output(parser, "FILE", "the page; default: DIR/report.html, or report.html for several folders")
+    _option(parser, "--baseline METHOD", "show how many times faster than this one the others are")
+    _option(parser, "--figures DIR", "write every chart there, for papers", type=_path)
+    _option(parser, "--format F,F,...", "formats of the figures: svg, pdf, png; default: svg")
+    _option(parser, "--latex DIR", "write the tables there, with booktabs", type=_path)
 
 
 def _synth(commands: Any) -> None:
-    parser = _command(commands, "synth", "synth", "make, verify and time one schedule")
-    parser.epilog, parser.formatter_class = SYNTH_EXAMPLES, argparse.RawDescriptionHelpFormatter
+    torus = "tutti synth torus:4x4 --method bfb --collective allreduce --size 1MB -o torus.json"
+    mesh = 'tutti synth "mesh:5x5?bandwidth=50GB/s,75GB/s" --method tacos --chunks 4 --seeds 20 --size 64MiB'
+    parser = _command(commands, "synth", "synth", "make, verify and time one schedule", torus, mesh)
     _topology(parser)
-    parser.add_argument(
-        "--method",
-        metavar="NAME",
-        help="see tutti list methods; default: the best of all sensible methods, found in ten seconds",
-    )
+    default = "see tutti list methods; default: the best of all sensible methods, found in ten seconds"
+    _option(parser, "--method NAME", default)
     _collective(parser)
-    parser.add_argument(
-        "--size", help=f"M, such as 64MB; default: the largest row of a file's matrix, else {DEFAULT_SIZE}"
-    )
-    parser.add_argument(
-        "--chunks",
-        type=int,
-        metavar="C",
-        help="chunks per shard; default: see tutti list methods",
-    )
+    size = f"M, such as 64MB; default: the largest row of a file's matrix, else {DEFAULT_SIZE}"
+    _option(parser, "--size", size)
+    _option(parser, "--chunks C", "chunks per shard; default: see tutti list methods", type=int)
     seeds = parser.add_mutually_exclusive_group()
-    seeds.add_argument(
-        "--seeds", type=int, default=1, metavar="S", help="try seeds 0 to S-1 and keep the best; default: 1"
-    )
-    seeds.add_argument("--seed", type=int, metavar="N", help="try this seed only; default: 0")
-    parser.add_argument(
-        "--option",
-        action="append",
-        default=[],
-        metavar="K=V",
-        help="an option of the method; see tutti list methods",
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=_path,
-        metavar="FILE",
-        help=".json, .json.gz or .npz; or .rounds, which tacos writes while it runs, and resumes",
-    )
-    parser.add_argument(
-        "--repair",
-        type=_path,
-        metavar="FILE",
-        help="change the schedule in FILE, made for the whole network, where links of this one failed",
-    )
-    parser.add_argument("--quiet", action="store_true", help="show no progress on the terminal")
+    _option(seeds, "--seeds S", "try seeds 0 to S-1 and keep the best; default: 1", type=int, default=1)
+    _option(seeds, "--seed N", "try this seed only; default: 0", type=int)
+    option = "an option of the method; see tutti list methods"
+    _option(parser, "--option K=V", option, action="append", default=[])
+    written = ".json, .json.gz or .npz; or .rounds, which tacos writes while it runs, and resumes"
+    _output(parser, "FILE", written)
+    repair = "change the schedule in FILE, made for the whole network, where links of this one failed"
+    _option(parser, "--repair FILE", repair, type=_path)
+    _flag(parser, "--quiet", "show no progress on the terminal")
     _json(parser)
 
 
 def _verify(commands: Any) -> None:
     summary = "replay a schedule, or run a program, and name the first fault"
     parser = _command(commands, "verify", "verify", summary)
-    what = "a schedule: .json, .json.gz, .npz, .csv or .rounds; or a program as MSCCL XML"
-    parser.add_argument("file", type=_path, help=what)
-    parser.add_argument("--root", type=int, help="the root, if the program does not show it")
+    _file(parser, "a schedule: .json, .json.gz, .npz, .csv or .rounds; or a program as MSCCL XML")
+    _option(parser, "--root", "the root, if the program does not show it", type=int)
     _json(parser)
 
 
 def _simulate(commands: Any) -> None:
     parser = _command(commands, "simulate", "simulate", "simulate the time of a schedule at a size")
-    parser.add_argument("file", type=_path, help="a schedule: .json, .json.gz, .npz or .csv")
-    parser.add_argument("--size", required=True, help="M, such as 1MB")
-    parser.add_argument(
-        "--slices",
-        type=int,
-        default=1,
-        help="cut each message of a flow schedule into so many slices; default: 1",
-    )
-    parser.add_argument(
-        "--store-and-forward",
-        action="store_true",
-        help="a rank or switch forwards a message only when all of it is there",
-    )
-    parser.add_argument(
-        "--overlap-alpha", action="store_true", help="a link is free again while alpha passes"
-    )
+    _file(parser, "a schedule: .json, .json.gz, .npz or .csv")
+    _option(parser, "--size", "M, such as 1MB", required=True)
+    slices = "cut each message of a flow schedule into so many slices; default: 1"
+    _option(parser, "--slices", slices, type=int, default=1)
+    waits = "a rank or switch forwards a message only when all of it is there"
+    _flag(parser, "--store-and-forward", waits)
+    _flag(parser, "--overlap-alpha", "a link is free again while alpha passes")
     _json(parser)
 
 
@@ -333,15 +249,11 @@ def _bound(commands: Any) -> None:
     parser = _command(commands, "bound", "bound", "prove lower bounds that no schedule can beat")
     _topology(parser, nargs="*")
     _collective(parser)
-    parser.add_argument("--size", help="M, such as 1MB; without it, only bounds on bandwidth")
-    parser.add_argument(
-        "--lp",
-        action="store_true",
-        help="then solve linear programs too, most of which need --size: at most ten minutes each",
-    )
-    parser.add_argument(
-        "--check", type=Path, metavar="FILE", help="recompute the certificates in a file that --json wrote"
-    )
+    _option(parser, "--size", "M, such as 1MB; without it, only bounds on bandwidth")
+    programs = "then solve linear programs too, most of which need --size: at most ten minutes each"
+    _flag(parser, "--lp", programs)
+    check = "recompute the certificates in a file that --json wrote"
+    _option(parser, "--check FILE", check, type=Path)
     _json(parser)
 
 
@@ -349,133 +261,88 @@ def _topology_command(commands: Any) -> None:
     summary = "describe a network: hosts, tiers of links, links of each rank, symmetries, bounds"
     parser = _command(commands, "topology", "topology", summary)
     _topology(parser)
-    parser.add_argument("--sizes", default="1KB,1MB,1GB", help="sizes for the bounds; default: %(default)s")
+    _option(parser, "--sizes", "sizes for the bounds; default: %(default)s", default="1KB,1MB,1GB")
     _json(parser)
 
 
 def _fit(commands: Any) -> None:
     parser = _command(commands, "fit", "fit", "find alpha and bandwidth from measured times")
-    what = (
+    _file(
+        parser,
         "output of nccl-tests (also the JSON of -J) or the OSU micro-benchmarks, or a CSV with "
-        "source,destination,bytes,seconds"
+        "source,destination,bytes,seconds",
     )
-    parser.add_argument("file", type=_path, help=what)
-    parser.add_argument(
-        "--topology", metavar="NETWORK", help="the network that -o writes with the measured values"
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=_path,
-        metavar="FILE",
-        help="a network file (.json) with the measured values; by default with the pairs of the CSV",
-    )
-    parser.add_argument(
-        "--pair",
-        metavar="A,B",
-        help="the two ranks that were measured, if the table names none; implies --alike",
-    )
-    parser.add_argument(
-        "--alike", action="store_true", help="links that are alike in NETWORK get the same measured values"
-    )
-    parser.add_argument(
-        "--in-place",
-        action="store_true",
-        help="take the in-place times of nccl-tests, not those out of place",
-    )
-    parser.add_argument(
-        "--tolerance",
-        default="10%",
-        metavar="SHARE",
-        help="name sizes that deviate from the fit by more than this; default: %(default)s",
-    )
+    _option(parser, "--topology NETWORK", "the network that -o writes with the measured values")
+    written = "a network file (.json) with the measured values; by default with the pairs of the CSV"
+    _output(parser, "FILE", written)
+    pair = "the two ranks that were measured, if the table names none; implies --alike"
+    _option(parser, "--pair A,B", pair)
+    _flag(parser, "--alike", "links that are alike in NETWORK get the same measured values")
+    _flag(parser, "--in-place", "take the in-place times of nccl-tests, not those out of place")
+    tolerance = "name sizes that deviate from the fit by more than this; default: %(default)s"
+    _option(parser, "--tolerance SHARE", tolerance, default="10%")
     _json(parser)
 
 
 def _find(commands: Any) -> None:
-    parser = _command(
-        commands, "find", "find", "find the best networks with a given number of ranks and links per rank"
-    )
-    parser.epilog, parser.formatter_class = FIND_EXAMPLES, argparse.RawDescriptionHelpFormatter
-    how_many = parser.add_mutually_exclusive_group(required=True)
-    how_many.add_argument("--nodes", type=int, metavar="N", help="number of ranks")
-    how_many.add_argument(
-        "--up-to", type=int, metavar="N", help="do it for all numbers of ranks up to N, and write to -o DIR"
-    )
-    parser.add_argument("--degree", type=int, required=True, metavar="D", help="links out of each rank")
-    parser.add_argument("--bidirectional", action="store_true", help="only networks whose links go both ways")
-    parser.add_argument(
-        "--max-diameter", type=int, metavar="HOPS", help="only networks of at most this diameter"
-    )
-    parser.add_argument("--build", action="store_true", help="make and verify every schedule")
-    parser.add_argument("--all-to-all", action="store_true", help="find the time of an all-to-all on each")
-    parser.add_argument(
-        "--mix", type=float, metavar="SHARE", help="the share of all-to-alls among the collectives, 0 to 1"
-    )
-    parser.add_argument(
-        "--time-limit", default="60s", help="limit of the search for each all-to-all; default: %(default)s"
-    )
-    parser.add_argument(
-        "--size", default="1MiB", help="M; with --up-to several, separated by commas; default: %(default)s"
-    )
-    parser.add_argument(
-        "--bandwidth", default="100Gb/s", help="bandwidth of a node, over all its links; default: %(default)s"
-    )
-    parser.add_argument("--alpha", default="10us", help="latency of a step; default: %(default)s")
-    parser.add_argument(
-        "-o", "--output", type=_path, metavar="DIR", help="the folder for --up-to; what is there is continued"
-    )
+    summary = "find the best networks with a given number of ranks and links per rank"
+    built = "tutti find --nodes 1024 --degree 4 --build"
+    mixed = "tutti find --nodes 128 --degree 4 --mix 0.3"
+    every = "tutti find --up-to 2000 --degree 4 --size 1MiB,100MiB -o results/degree4"
+    parser = _command(commands, "find", "find", summary, built, mixed, every)
+    many = parser.add_mutually_exclusive_group(required=True)
+    _option(many, "--nodes N", "number of ranks", type=int)
+    _option(many, "--up-to N", "do it for all numbers of ranks up to N, and write to -o DIR", type=int)
+    _option(parser, "--degree D", "links out of each rank", type=int, required=True)
+    _flag(parser, "--bidirectional", "only networks whose links go both ways")
+    _option(parser, "--max-diameter HOPS", "only networks of at most this diameter", type=int)
+    _flag(parser, "--build", "make and verify every schedule")
+    _flag(parser, "--all-to-all", "find the time of an all-to-all on each")
+    _option(parser, "--mix SHARE", "the share of all-to-alls among the collectives, 0 to 1", type=float)
+    limit = "limit of the search for each all-to-all; default: %(default)s"
+    _option(parser, "--time-limit", limit, default="60s")
+    size = "M; with --up-to several, separated by commas; default: %(default)s"
+    _option(parser, "--size", size, default="1MiB")
+    bandwidth = "bandwidth of a node, over all its links; default: %(default)s"
+    _option(parser, "--bandwidth", bandwidth, default="100Gb/s")
+    _option(parser, "--alpha", "latency of a step; default: %(default)s", default="10us")
+    _output(parser, "DIR", "the folder for --up-to; what is there is continued")
     _workers(parser, "with --up-to: number of processes; default: one per core")
     _json(parser)
 
 
 def _show(commands: Any) -> None:
     summary = "draw a network, or play a schedule on it, as a page for the browser"
-    parser = _command(commands, "show", "show", summary)
-    parser.epilog, parser.formatter_class = SHOW_EXAMPLES, argparse.RawDescriptionHelpFormatter
-    parser.add_argument(
-        "what",
-        help="a schedule (.json, .json.gz, .npz, .csv), a program (.xml, .json) or a network, as for synth",
-    )
-    parser.add_argument("--size", help="M, such as 1MB; default: what the schedule was made for, or 1MB")
-    parser.add_argument(
-        "-o", "--output", type=_path, metavar="FILE", help="the page; default: NAME.show.html in this folder"
-    )
-    parser.add_argument("--no-open", action="store_true", help="only write the page")
+    played, drawn = "tutti show torus.json --size 64MB", "tutti show dgx_a100:2 -o network.html --no-open"
+    parser = _command(commands, "show", "show", summary, played, drawn)
+    what = "a schedule (.json, .json.gz, .npz, .csv), a program (.xml, .json) or a network, as for synth"
+    parser.add_argument("what", help=what)
+    _option(parser, "--size", "M, such as 1MB; default: what the schedule was made for, or 1MB")
+    _output(parser, "FILE", "the page; default: NAME.show.html in this folder")
+    _flag(parser, "--no-open", "only write the page")
 
 
 def _export(commands: Any) -> None:
-    parser = _command(
-        commands, "export", "export", "write a schedule in the format of a runtime or simulator"
-    )
-    parser.add_argument("file", type=_path, help="a schedule: .json, .json.gz, .npz or .csv")
-    _format(
-        parser,
-        "what to write: msccl, mscclpp, chakra, goal, nccl-graph, graphml, csv or listing",
-    )
+    summary = "write a schedule in the format of a runtime or simulator"
+    parser = _command(commands, "export", "programs:export", summary)
+    _file(parser, "a schedule: .json, .json.gz, .npz or .csv")
+    _format(parser, "what to write: msccl, mscclpp, chakra, goal, nccl-graph, graphml, csv or listing")
     _exported(parser, "FILE")
 
 
 def _tune(commands: Any) -> None:
-    parser = _command(
-        commands,
-        "tune",
-        "tune",
-        "write the fastest schedules for a range of sizes as files that a runtime loads",
-    )
-    parser.add_argument(
-        "topology", help="a network, as for synth; for msccl and mscclpp its switches only forward"
-    )
-    parser.add_argument("--collective", choices=COLLECTIVES, default="allreduce", help="default: allreduce")
-    parser.add_argument("--sizes", default="1KB..1GB", help="a range or a list of sizes; default: 1KB..1GB")
-    parser.add_argument(
-        "--methods", help="names, separated by commas; default: all methods that take seconds"
-    )
-    parser.add_argument("--time-limit", default="20s", help="limit for each method; default: 20s")
-    parser.add_argument(
-        "--files", type=int, default=4, help="write at most so many files; default: 4, as many as MSCCL loads"
-    )
-    parser.add_argument("--workers", type=int, help="processes; default: one per core")
+    summary = "write the fastest schedules for a range of sizes as files that a runtime loads"
+    parser = _command(commands, "tune", "tune", summary)
+    network = "a network, as for synth; for msccl and mscclpp its switches only forward"
+    parser.add_argument("topology", help=network)
+    _option(parser, "--collective", "default: allreduce", choices=COLLECTIVES, default="allreduce")
+    _option(parser, "--sizes", "a range or a list of sizes; default: 1KB..1GB", default="1KB..1GB")
+    names = "names, separated by commas; default: all methods that take seconds"
+    _option(parser, "--methods", names)
+    _option(parser, "--time-limit", "limit for each method; default: 20s", default="20s")
+    files = "write at most so many files; default: 4, as many as MSCCL loads"
+    _option(parser, "--files", files, type=int, default=4)
+    _option(parser, "--workers", "processes; default: one per core", type=int)
     _format(
         parser,
         "what to write: msccl, mscclpp, or rules for a tuner: nccl-tuner, ompi-rules (docs/export.md); "
@@ -486,119 +353,81 @@ def _tune(commands: Any) -> None:
 
 
 def _import(commands: Any) -> None:
-    parser = _command(commands, "import", "importing", "turn a runtime's program into a schedule")
-    parser.add_argument("file", type=_path, help="a program")
+    parser = _command(commands, "import", "programs:imported", "turn a runtime's program into a schedule")
+    _file(parser, "a program")
     _format(parser, "what it is: msccl (docs/export.md)")
-    parser.add_argument(
-        "--topology", help="the network; default: a link between any two ranks that exchange data"
-    )
-    parser.add_argument("--bandwidth", help="bandwidth of each link if no topology is given; default: 50GB/s")
-    parser.add_argument("--alpha", help="latency of each link if no topology is given; default: 0.5us")
-    parser.add_argument("--root", type=int, help="the root, if the file does not show it")
-    parser.add_argument(
-        "-o", "--output", type=_path, metavar="FILE", required=True, help=".json, .json.gz or .npz"
-    )
+    _option(parser, "--topology", "the network; default: a link between any two ranks that exchange data")
+    _option(parser, "--bandwidth", "bandwidth of each link if no topology is given; default: 50GB/s")
+    _option(parser, "--alpha", "latency of each link if no topology is given; default: 0.5us")
+    _option(parser, "--root", "the root, if the file does not show it", type=int)
+    _output(parser, "FILE", ".json, .json.gz or .npz", required=True)
     _json(parser)
 
 
 def _format(parser: argparse.ArgumentParser, what: str, default: str | None = None) -> None:
-    parser.add_argument("--format", required=default is None, default=default, metavar="NAME", help=what)
+    _option(parser, "--format NAME", what, required=default is None, default=default)
 
 
-def _exported(parser: argparse.ArgumentParser, metavar: str) -> None:
-    parser.add_argument(
-        "--option",
-        action="append",
-        default=[],
-        metavar="K=V",
-        help="an option of the format; see docs/export.md",
-    )
-    parser.add_argument(
-        "-o", "--output", type=_path, metavar=metavar, required=True, help="the file or folder to write"
-    )
+def _exported(parser: argparse.ArgumentParser, kind: str) -> None:
+    option = "an option of the format; see docs/export.md"
+    _option(parser, "--option K=V", option, action="append", default=[])
+    _output(parser, kind, "the file or folder to write", required=True)
     _json(parser)
 
 
 def _ranks(parser: argparse.ArgumentParser, repeats: int) -> None:
-    parser.add_argument("--ranks", type=int, metavar="N", help="number of processes")
-    parser.add_argument(
-        "--transport",
-        choices=TRANSPORTS,
-        default=TRANSPORTS[0],
-        metavar="|".join(TRANSPORTS),
-        help="what carries the data; start mpi under mpirun, nccl under torchrun; default: %(default)s",
-    )
-    parser.add_argument(
-        "--warmup", type=int, default=2, metavar="W", help="untimed runs before the timed ones; default: 2"
-    )
-    parser.add_argument(
-        "--repeats", type=int, default=repeats, metavar="R", help="timed runs; default: %(default)s"
-    )
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the data; default: 0")
-    parser.add_argument(
-        "--timeout", default="30s", help="how long a rank may wait for the others; default: %(default)s"
+    _option(parser, "--ranks N", "number of processes", type=int)
+    how = "what carries the data; start mpi under mpirun, nccl under torchrun; default: %(default)s"
+    names = "|".join(TRANSPORTS)
+    _option(parser, f"--transport {names}", how, choices=TRANSPORTS, default=TRANSPORTS[0])
+    _option(parser, "--warmup W", "untimed runs before the timed ones; default: 2", type=int, default=2)
+    _option(parser, "--repeats R", "timed runs; default: %(default)s", type=int, default=repeats)
+    _option(parser, "--seed S", "seed of the data; default: 0", type=int, default=0)
+    _option(
+        parser, "--timeout", "how long a rank may wait for the others; default: %(default)s", default="30s"
     )
 
 
 def _exec(commands: Any) -> None:
     summary = "run a schedule or program on real processes, check its result, and time it"
-    parser = _command(commands, "exec", "execution", summary)
-    parser.epilog, parser.formatter_class = EXEC_EXAMPLES, argparse.RawDescriptionHelpFormatter
-    parser.add_argument(
-        "file",
-        type=_path,
-        help="a schedule (.json, .json.gz, .npz, .csv), an MSCCL XML (.xml) or a plan of MSCCL++ (.json)",
+    here = "tutti exec ring.json --size 1KiB,1MiB,64MiB"
+    over_mpi = "mpirun --oversubscribe -n 8 tutti exec ring.json --transport mpi"
+    parser = _command(commands, "exec", "execution", summary, here, over_mpi)
+    _file(
+        parser, "a schedule (.json, .json.gz, .npz, .csv), an MSCCL XML (.xml) or a plan of MSCCL++ (.json)"
     )
-    parser.add_argument(
-        "--size", default="1KiB,1MiB,64MiB", help="M, or several, separated by commas; default: %(default)s"
-    )
-    parser.add_argument(
-        "--dtype", choices=DTYPES, default=DTYPES[0], help="type of an element; default: %(default)s"
-    )
+    sizes = "M, or several, separated by commas; default: %(default)s"
+    _option(parser, "--size", sizes, default="1KiB,1MiB,64MiB")
+    _option(parser, "--dtype", "type of an element; default: %(default)s", choices=DTYPES, default=DTYPES[0])
     _ranks(parser, 10)
-    parser.add_argument(
-        "--against-model",
-        metavar="TOPOLOGY",
-        help="also simulate it on this network, such as a file of tutti profile",
-    )
+    model = "also simulate it on this network, such as a file of tutti profile"
+    _option(parser, "--against-model TOPOLOGY", model)
     _json(parser)
 
 
 def _profile(commands: Any) -> None:
     summary = "measure alpha and bandwidth between all ranks, and write a network file"
-    parser = _command(commands, "profile", "profiling", summary)
-    parser.add_argument(
-        "--sizes", default="4KB,64KB,256KB", help="sizes of the messages; default: %(default)s"
-    )
+    parser = _command(commands, "profile", "execution:profiled", summary)
+    _option(parser, "--sizes", "sizes of the messages; default: %(default)s", default="4KB,64KB,256KB")
     _ranks(parser, 5)
-    parser.add_argument("-o", "--output", type=_path, metavar="FILE", help="the network file to write")
+    _output(parser, "FILE", "the network file to write")
     _json(parser)
 
 
 def _model(commands: Any) -> None:
     summary = "write one of tutti's linear or mixed-integer programs as an MPS or LP file"
     parser = _command(commands, "model", "model", summary)
-    parser.add_argument(
-        "model",
-        help='a program with its options, such as all-to-all or "sccl chunks=2"; an unknown name lists them',
-    )
+    what = 'a program with its options, such as all-to-all or "sccl chunks=2"; an unknown name lists them'
+    parser.add_argument("model", help=what)
     _topology(parser)
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=_path,
-        metavar="FILE",
-        required=True,
-        help="the file to write, ending in .mps or .lp",
-    )
-    parser.add_argument("--large", action="store_true", help="write it even if it takes more than 4 GB")
+    _output(parser, "FILE", "the file to write, ending in .mps or .lp", required=True)
+    _flag(parser, "--large", "write it even if it takes more than 4 GB")
     _json(parser)
 
 
 def _list(commands: Any) -> None:
-    parser = _command(
-        commands, "list", "listing", "list the methods, the families of networks or the solvers"
-    )
+    summary = "list the methods, the families of networks or the solvers"
+    parser = _command(commands, "list", "listing", summary)
     choices = ["methods", "topologies", "solvers"]
     parser.add_argument("what", nargs="?", choices=choices, metavar="|".join(choices), help="what to list")
     parser.set_defaults(parser=parser)
@@ -607,12 +436,30 @@ def _list(commands: Any) -> None:
 
 def _completion(commands: Any) -> None:
     summary = "print a script that completes tutti's commands and options in a shell"
-    parser = _command(commands, "completion", "completion", summary)
-    parser.epilog, parser.formatter_class = COMPLETION_EXAMPLES, argparse.RawDescriptionHelpFormatter
+    bash = f"""{'eval "$(tutti completion bash)"':50} # in ~/.bashrc"""
+    zsh = f"""{'tutti completion zsh > "${fpath[1]}/_tutti"':50} # once"""
+    parser = _command(commands, "completion", "listing:complete", summary, bash, zsh)
     parser.add_argument("shell", choices=["bash", "zsh"], metavar="bash|zsh", help="which shell")
 
 
 def _help(commands: Any) -> None:
-    parser = _command(commands, "help", "help", "explain a command")
+    parser = _command(commands, "help", "parser:explain", "explain a command")
     parser.add_argument("command", nargs="?", metavar="COMMAND", help="default: a list of all commands")
     parser.set_defaults(commands=commands.choices)
+
+
+def explain(arguments: argparse.Namespace) -> int:
+    """Print the help of a command, or of all.
+
+    Raises
+    ------
+    InputError
+        If there is no such command.
+    """
+    name, parser = arguments.command, arguments.parser
+    if name is not None:
+        if name not in arguments.commands:
+            raise InputError(f"no command '{name}'{suggestion(name, arguments.commands)}")
+        parser = arguments.commands[name]
+    parser.print_help()
+    return 0

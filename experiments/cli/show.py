@@ -6,14 +6,12 @@ import argparse
 import re
 from pathlib import Path
 
+from tutti.experiments.cli.output import SHOWN
 from tutti.experiments.printable import say
 from tutti.experiments.show.page import open_page, page_of
 from tutti.experiments.show.sources import SUFFIXES, read_source
 from tutti.schedules.files.schedule_file import check_place
 from tutti.topologies.units import parse_size
-
-LONGEST = 60
-"""Characters of a file's name that is made of a text."""
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -32,4 +30,4 @@ def execute(arguments: argparse.Namespace) -> int:
 def _name(text: str) -> str:
     """Return a name for the page of a file or of a network's text."""
     stem = Path(text).name.partition(".")[0] if text.endswith(SUFFIXES) else text
-    return re.sub(r"[^A-Za-z0-9-]+", "_", stem).strip("_")[:LONGEST] or "page"
+    return re.sub(r"[^A-Za-z0-9-]+", "_", stem).strip("_")[: SHOWN.name] or "page"

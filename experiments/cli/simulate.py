@@ -6,13 +6,12 @@ import argparse
 
 import numpy as np
 
-from tutti.experiments.cli.output import print_fields, print_json
+from tutti.experiments.cli.output import print_answer
 from tutti.schedules.files.schedule_file import read_schedule
 from tutti.schedules.simulation.simulate import SimulationOptions, simulate
 from tutti.schedules.verify import verify
-from tutti.topologies.units import duration, format_size, parse_size, throughput
-
-GIGA, MICRO = 10**9, 10**6
+from tutti.topologies.exact import json_number
+from tutti.topologies.units import GIGA, MICRO, duration, format_size, parse_size, throughput
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -28,7 +27,7 @@ def execute(arguments: argparse.Namespace) -> int:
         "file": str(arguments.file),
         "topology": schedule.topology.name,
         "collective": str(schedule.collective),
-        "size_bytes": size.numerator if size.denominator == 1 else str(size),
+        "size_bytes": json_number(size),
         "time_us": result.time * MICRO,
         "algbw_gbps": float(size) / result.time / GIGA if result.time else None,
         "busiest_link": schedule.topology.link_name(busiest),
@@ -37,16 +36,11 @@ def execute(arguments: argparse.Namespace) -> int:
         "store_and_forward": options.store_and_forward,
         "overlap_alpha": options.overlap_alpha,
     }
-    if arguments.json:
-        print_json(document)
-        return 0
-    rate = document["algbw_gbps"]
-    print_fields(
-        {
-            "schedule": f"{schedule.collective} on {schedule.topology.name}",
-            "time": f"{duration(result.time * MICRO)} at {format_size(size)}",
-            "algbw": None if rate is None else throughput(float(str(rate))),
-            "busiest link": f"{document['busiest_link']}, {used:.1%} of the time",
-        }
-    )
+    fields = {
+        "schedule": f"{schedule.collective} on {schedule.topology.name}",
+        "time": f"{duration(result.time * MICRO)} at {format_size(size)}",
+        "algbw": throughput(float(size) / result.time / GIGA) if result.time else None,
+        "busiest link": f"{document['busiest_link']}, {used:.1%} of the time",
+    }
+    print_answer(document, fields, as_json=arguments.json)
     return 0

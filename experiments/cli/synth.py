@@ -1,40 +1,58 @@
-"""``tutti synth``: one schedule, verified, timed and set against a proven bound."""
+"""``tutti synth``: one schedule, verified, timed and set against a proven bound.
+
+With ``-o FILE.rounds`` the schedule may outgrow memory and is written as it is made. With ``--repair FILE``
+it is that of a whole network, on what is left of it.
+"""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from fractions import Fraction
 from typing import Any
 
-from tutti.experiments.cli.output import console, print_fields, print_json
-from tutti.experiments.cli.parser import DEFAULT_METHOD, DEFAULT_SIZE
+import numpy as np
+
+from tutti.experiments.cli.output import console, print_answer
+from tutti.experiments.cli.parser import DEFAULT_METHOD, DEFAULT_SIZE, make_parser
 from tutti.experiments.cli.problem import parse_amount, parse_collective
-from tutti.experiments.printable import say
+from tutti.experiments.printable import printable, remark
 from tutti.experiments.registry import current_options, find_method, options_of
 from tutti.experiments.result import Result
-from tutti.experiments.runner.progress import waiting
-from tutti.experiments.runner.tasks import synthesize_best
-from tutti.schedules.files.schedule_file import check_target, is_round_file
+from tutti.experiments.runner.judge import GAP_DIGITS, ProvenBound
+from tutti.experiments.runner.progress import Lines, waiting
+from tutti.experiments.runner.tasks import Stopwatch, synthesize_best
+from tutti.schedules.files.rounds import RoundTable, round_cost
+from tutti.schedules.files.schedule_file import check_target, is_round_file, read_schedule
 from tutti.schedules.method import Method, Problem, first_seeds, only_seed
+from tutti.schedules.simulation.pipelining import best_slices
+from tutti.schedules.verify import verify
 from tutti.topologies.errors import InputError, Interrupted
+from tutti.topologies.exact import json_number
 from tutti.topologies.options import options_text, parse_assignments, with_lists
 from tutti.topologies.text import parse_topology
-from tutti.topologies.units import parse_size
+from tutti.topologies.units import GIGA, MICRO, duration, format_size, parse_size, short
+
+OF_THE_FILE = (
+    *("method", "chunks", "option", "seeds", "seed", "collective", "root", "shards", "groups", "matrix"),
+)
+"""Arguments of ``tutti synth`` that the schedule in a file answers."""
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Make the schedule, print what it is, and write it if asked to."""
     if arguments.repair is not None:
-        from tutti.experiments.cli import synth_repair  # and its kernels
-
-        return synth_repair.execute(arguments)
+        return _repair(arguments)
     method = find_method(arguments.method or DEFAULT_METHOD)
     given = _given(method, arguments)
     options = options_of(method, given)
-    seeds = _seeds(method, arguments)
+    if arguments.seed is None:
+        seeds = first_seeds(method, arguments.seeds, "--seeds")
+    else:
+        seeds = only_seed(method, arguments.seed, "--seed")
     topology = parse_topology(arguments.topology)
     what = parse_collective(arguments, topology)
     size = parse_amount(arguments, what) or parse_size(DEFAULT_SIZE)
@@ -44,37 +62,36 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.output is not None:
         check_target(arguments.output)  # before hours of synthesis rather than after
         if is_round_file(arguments.output):
-            from tutti.experiments.cli import synth_rounds  # and its kernels
-
-            return synth_rounds.execute(arguments, method, Problem(topology, what, size), options, seeds)
+            return _in_rounds(arguments, method, Problem(topology, what, size), options, seeds)
     stopped: Interrupted | None = None
     try:
         with _waiting(f"{method.name} on {topology.name}", arguments):
             made = synthesize_best(method, problem, options, seeds, size)
     except Interrupted as stop:
         made, stopped = stop.found, stop
-    said = (*_default_note(method, arguments, given), *_seeds_note(method, arguments))
-    exact_for = method.exactness(options, problem)
-    result = Result.of(made, size, method.name, options_text(given), said, exact_for)
+    said, exact_for = tuple(_notes(method, arguments, given)), method.exactness(options, problem)
+    result = Result.of(made, size, method.name, options_text(given), said=said, exact_for=exact_for)
     try:
         if arguments.output is not None:
             result.save(arguments.output)
     finally:  # a full disk does not take the numbers along
-        _say(arguments, result)
+        with _waiting("bounds and simulation", arguments):
+            document, fields = result.document, result.fields
+        _print(arguments, result.notes, document, fields)
     if stopped is not None:
         raise stopped
     return 0
 
 
-def _say(arguments: argparse.Namespace, result: Result) -> None:
-    with _waiting("bounds and simulation", arguments):
-        document, fields = result.document, result.fields
-    for note in result.notes:
-        say(f"tutti: note: {note}", sys.stderr)
-    if arguments.json:
-        print_json(document)
-    else:
-        print_fields(fields)
+def _print(
+    arguments: argparse.Namespace,
+    notes: Sequence[str],
+    document: Mapping[str, Any],
+    fields: Mapping[str, object],
+) -> None:
+    for note in notes:
+        remark(f"note: {note}")
+    print_answer(document, fields, as_json=arguments.json)
 
 
 def _waiting(text: str, arguments: argparse.Namespace) -> AbstractContextManager[None]:
@@ -92,25 +109,117 @@ def _given(method: Method, arguments: argparse.Namespace) -> dict[str, Any]:
     return given
 
 
-def _default_note(method: Method, arguments: argparse.Namespace, given: Mapping[str, Any]) -> tuple[str, ...]:
-    if arguments.method:
-        return ()
-    limit = given["time_limit"]
-    tries = f"no --method was given, so {method.name} tries the sensible ones for {limit}"
-    own = limit != method.quick["time_limit"]
-    return (tries if own else f"{tries}; --option time_limit=1min gives it more time",)
+def _notes(method: Method, arguments: argparse.Namespace, given: Mapping[str, Any]) -> Iterator[str]:
+    if not arguments.method:
+        limit, more = given["time_limit"], "; --option time_limit=1min gives it more time"
+        tries = f"no --method was given, so {method.name} tries the sensible ones for {limit}"
+        yield tries if limit != method.quick["time_limit"] else f"{tries}{more}"
+    if not method.seeded and arguments.seed is not None:
+        yield f"{method.name} has no randomness, so --seed {arguments.seed} changes nothing."
+    elif not method.seeded and arguments.seeds != 1:
+        yield f"{method.name} has no randomness, so --seeds {arguments.seeds} is one try."
 
 
-def _seeds(method: Method, arguments: argparse.Namespace) -> range:
-    if arguments.seed is not None:
-        return only_seed(method, arguments.seed, "--seed")
-    return first_seeds(method, arguments.seeds, "--seeds")
+def _repair(arguments: argparse.Namespace) -> int:
+    """Repair the schedule, print what it is and what it was, and write it if asked to."""
+    from tutti.schedules.repair import fastest_repair, rerouted  # and their kernels
+
+    usual = make_parser().parse_args(["synth", ""])
+    given = next((name for name in OF_THE_FILE if getattr(arguments, name) != getattr(usual, name)), None)
+    if given is not None:
+        raise InputError(f"--repair and --{given}: a repair keeps what the file has; leave out --{given}")
+    if arguments.output is not None:
+        check_target(arguments.output)
+    schedule, topology = read_schedule(arguments.repair), parse_topology(arguments.topology)
+    verify(schedule)
+    size = parse_amount(arguments, schedule.collective) or schedule.size or parse_size(DEFAULT_SIZE)
+    slices, before = best_slices(schedule, Fraction(size))
+    with Stopwatch() as watch:
+        made = fastest_repair(schedule, topology, Fraction(size), slices)
+    verify(made)
+    old = rerouted(schedule, topology)
+    verify(old)
+    result = Result(made, Fraction(size), "repaired", seconds=watch.seconds)
+    blindly = best_slices(old, result.size)[1]
+    changed = made.stats["changed"]
+    if arguments.output is not None:
+        result.save(arguments.output)
+    numbers = {"transfers_before": len(schedule), "before_s": before, "rerouted_s": blindly}
+    words = {
+        "changed": f"{changed} of {len(schedule)} transfers of {printable(schedule.topology.name)}",
+        "before": f"{duration(before * MICRO)} on the whole network",
+        "rerouted": f"{duration(blindly * MICRO)}, had they taken shortest paths",
+    }
+    document = result.document | {"changed": changed} | numbers
+    _print(arguments, result.notes, document, result.fields | words)
+    return 0
 
 
-def _seeds_note(method: Method, arguments: argparse.Namespace) -> tuple[str, ...]:
-    if method.seeded:
-        return ()
-    if arguments.seed is not None:
-        return (f"{method.name} has no randomness, so --seed {arguments.seed} changes nothing.",)
-    count = arguments.seeds
-    return () if count == 1 else (f"{method.name} has no randomness, so --seeds {count} is one try.",)
+def _in_rounds(
+    arguments: argparse.Namespace, method: Method, problem: Problem, options: Any, seeds: range
+) -> int:
+    """Make the schedule, verify it by streaming, and print what it is."""
+    from tutti.heuristics.tacos.on_disk import synthesize_to  # and its kernels
+
+    if method.name != "tacos":
+        raise method.unsupported("writes no table of rounds; allowed: .json, .json.gz, .npz")
+    if len(seeds) != 1:
+        raise InputError(f"--seeds {len(seeds)}: a table of rounds is of one seed")
+    method.supports(problem, options)
+    lines = Lines(console(sys.stderr), "tutti")
+
+    def told(turn: int, share: float) -> None:
+        lines.tell(f"round {turn}, {share:.2%} of all transfers")
+
+    with Stopwatch() as watch:
+        rng = np.random.default_rng(seeds[0])
+        table = synthesize_to(arguments.output, problem, options, rng, told)
+    remark(f"made in {watch.seconds:.3g} s; now verifying")
+    with Stopwatch() as verification:
+        verify(table)
+    remark(f"{table.transfers} transfers verified in {verification.seconds:.3g} s; now the bound")
+    document = {**_round_document(table, problem), "method": method.name, "seed": seeds[0], "verified": True}
+    document |= {"synth_s": watch.seconds, "verify_s": verification.seconds, "file": str(arguments.output)}
+    print_answer(document, _round_fields(document), as_json=arguments.json)
+    return 0
+
+
+def _round_document(table: RoundTable, problem: Problem) -> dict[str, Any]:
+    """Return what holds of a table at the problem's size; its time is T_L α + T_B, rounds being alike."""
+    size, topology = Fraction(problem.size or 0), table.topology
+    cost = round_cost(table)
+    seconds = cost.steps.tl_steps * topology.alpha[0] + cost.steps.bandwidth_time * size
+    bound = ProvenBound.of(topology, table.collective, size)
+    return {
+        "topology": topology.name,
+        "collective": str(table.collective),
+        "size_bytes": json_number(size),
+        "time_us": float(seconds) * MICRO,
+        "algbw_gbps": float(size / seconds) / GIGA,
+        "bound_us": float(bound.seconds) * MICRO,
+        "bound_kind": bound.kind,
+        "gap": round(float(seconds / bound.seconds) - 1, GAP_DIGITS) + 0.0,
+        "tl_steps": cost.steps.tl_steps,
+        "tb_factor": None if cost.steps.tb is None else str(cost.steps.tb),
+        "congestion": str(cost.congestion * GIGA),
+        "transfers": table.transfers,
+        "clock": str(table.clock),
+    }
+
+
+def _round_fields(document: Mapping[str, Any]) -> dict[str, object]:
+    size = format_size(Fraction(document["size_bytes"]))
+    return {
+        "schedule": f"{document['collective']} on {document['topology']}, {document['clock']} clock",
+        "method": f"{document['method']}, seed {document['seed']}",
+        "verified": f"{document['transfers']} transfers, all legal, {document['verify_s']:.3g} s",
+        "time": f"{short(document['time_us'])} us at {size}",
+        "algbw": f"{short(document['algbw_gbps'])} GB/s",
+        "bound": f"{short(document['bound_us'])} us ({document['bound_kind']})",
+        "gap": f"{document['gap']:.4%}",
+        "T_L": document["tl_steps"],
+        "T_B": document["tb_factor"] and f"{document['tb_factor']} M/B",
+        "congestion": f"{document['congestion']} s/GB",
+        "synthesis": f"{document['synth_s']:.3g} s",
+        "file": document["file"],
+    }

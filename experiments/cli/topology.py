@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tutti.experiments.cli.output import console, print_fields, print_json, print_table
+from tutti.experiments.cli.output import SHOWN, console, print_fields, print_json, print_table
 from tutti.experiments.printable import say
 from tutti.models.bounds import best_bound
 from tutti.schedules.collective import Kind, collective
@@ -23,6 +23,8 @@ from tutti.topologies.graphs.symmetry import automorphisms
 from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import (
+    GIGA,
+    MICRO,
     duration,
     format_bandwidth,
     format_size,
@@ -32,11 +34,6 @@ from tutti.topologies.units import (
 )
 
 COLLECTIVES = (Kind.ALLGATHER, Kind.ALLREDUCE, Kind.ALL_TO_ALL)
-MOST = 8
-"""Classes of ranks that are listed for people."""
-BOUNDED = 1024
-"""Ranks of the largest network whose bounds are told unasked: of more they take a second each and longer."""
-GIGA, MICRO = 10**9, 10**6
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -55,6 +52,8 @@ def topology_document(topology: Topology, sizes: list[Fraction]) -> dict[str, An
     equal = hosts_of(topology, infer=True)
     grid = grid_of(topology, equal)
     hosts = uneven_hosts(topology) or equal
+    members = () if isinstance(hosts, str) else hosts.ranks if isinstance(hosts, Hosts) else hosts.members
+    bounded = sizes if topology.num_ranks <= SHOWN.bounded else []
     tier, tiers = _tiers(topology, hosts)
     orbits = automorphisms(topology).node_orbits[: topology.num_ranks]
     return {
@@ -66,27 +65,15 @@ def topology_document(topology: Topology, sizes: list[Fraction]) -> dict[str, An
         "aggregate": sorted(topology.aggregate),
         "dimensions": None if grid is None or grid.hosts is not None else str(grid),
         "notation": None if topology.expression is None else str(topology.expression),
-        "hosts": _members(hosts),
+        "hosts": [ranks.tolist() for ranks in members] or None,
         "hosts_inferred": isinstance(hosts, Hosts) and hosts.inferred,
         "no_hosts": hosts if isinstance(hosts, str) else None,
         "tiers": tiers,
         "ranks_by_links": _by_links(topology, tier),
         "orbits": [np.flatnonzero(orbits == least).tolist() for least in np.unique(orbits)],
         "notes": list(topology.notes),
-        "bounds": [
-            _bound(topology, kind, size)
-            for kind in COLLECTIVES
-            for size in sizes
-            if topology.num_ranks <= BOUNDED
-        ],
+        "bounds": [_bound(topology, kind, size) for kind in COLLECTIVES for size in bounded],
     }
-
-
-def _members(hosts: Hosts | UnevenHosts | str) -> list[list[int]] | None:
-    """Return the ranks of each host."""
-    if isinstance(hosts, str):
-        return None
-    return [ranks.tolist() for ranks in (hosts.ranks if isinstance(hosts, Hosts) else hosts.members)]
 
 
 def _tiers(topology: Topology, hosts: Hosts | UnevenHosts | str) -> tuple[Int64Array, list[dict[str, Any]]]:
@@ -161,32 +148,36 @@ def _print(document: Mapping[str, Any]) -> None:
             "alike": _orbits(document),
         }
     )
-    print_table(
-        "",
-        ["tier", "bandwidth", "alpha", "links", "between ranks", "inside hosts"],
-        [
-            [
-                number,
-                format_bandwidth(Fraction(tier["bandwidth"])),
-                format_time(Fraction(tier["alpha"])),
-                tier["links"],
-                tier["between_ranks"],
-                tier["inside_hosts"] if document["hosts"] else None,
-            ]
-            for number, tier in enumerate(tiers, start=1)
-        ],
-    )
+    rows: list[list[object]] = []
+    for number, tier in enumerate(tiers, start=1):
+        rate, alpha = format_bandwidth(Fraction(tier["bandwidth"])), format_time(Fraction(tier["alpha"]))
+        inside = tier["inside_hosts"] if document["hosts"] else None
+        rows.append([number, rate, alpha, tier["links"], tier["between_ranks"], inside])
+    print_table("", ["tier", "bandwidth", "alpha", "links", "between ranks", "inside hosts"], rows)
     classes = document["ranks_by_links"]
-    rows = [[runs(one["ranks"]), _has(one, "out", tiers), _has(one, "in", tiers)] for one in classes[:MOST]]
-    if len(classes) > MOST:
-        rows.append([f"{len(classes) - MOST} kinds more", "--json has them", ""])
+    rows = [
+        [runs(one["ranks"]), _has(one, "out", tiers), _has(one, "in", tiers)]
+        for one in classes[: SHOWN.members]
+    ]
+    if len(classes) > SHOWN.members:
+        rows.append([f"{len(classes) - SHOWN.members} kinds more", "--json has them", ""])
     print_table("", ["rank", "links out", "links in"], rows)
     if document["bounds"]:
-        print_table("", ["at least", *_sizes(document)], _bounds(document))
+        _print_bounds(document["bounds"])
     else:
-        say(f"bounds: left out, for over {BOUNDED} ranks; tutti bound finds those of a collective")
+        say(f"bounds: left out, for over {SHOWN.bounded} ranks; tutti bound finds those of a collective")
     for note in document["notes"]:
         console().print(f"note: {note}", soft_wrap=True)
+
+
+def _print_bounds(bounds: list[dict[str, Any]]) -> None:
+    """Print a row a collective: the bounds at each size, and what proves them."""
+    rows: dict[str, list[str]] = {}
+    for bound in bounds:
+        cell = f"{duration(bound['time_s'] * MICRO)} ({bound['kind']})"
+        rows.setdefault(bound["collective"], []).append(cell)
+    sizes = dict.fromkeys(format_size(Fraction(bound["size_bytes"])) for bound in bounds)
+    print_table("", ["at least", *sizes], [[name, *cells] for name, cells in rows.items()])
 
 
 def _nodes(document: Mapping[str, Any]) -> str:
@@ -202,7 +193,7 @@ def _hosts(document: Mapping[str, Any]) -> str:
     if hosts is None:
         return f"none: the network {document['no_hosts']}"
     inferred = "; inferred from the links" if document["hosts_inferred"] else ""
-    each = "; ".join(map(runs, hosts[:MOST])) + "; ..." * (len(hosts) > MOST)
+    each = "; ".join(map(runs, hosts[: SHOWN.members])) + "; ..." * (len(hosts) > SHOWN.members)
     sizes = sorted({len(ranks) for ranks in hosts})
     if len(sizes) > 1:
         return f"{len(hosts)} of unequal size, {sizes[0]} to {sizes[-1]} ranks ({each})"
@@ -216,7 +207,7 @@ def _orbits(document: Mapping[str, Any]) -> str:
         return "all ranks: an automorphism takes each to each"
     if len(orbits) == document["ranks"]:
         return "no two ranks"
-    each = "; ".join(map(runs, orbits[:MOST])) + "; ..." * (len(orbits) > MOST)
+    each = "; ".join(map(runs, orbits[: SHOWN.members])) + "; ..." * (len(orbits) > SHOWN.members)
     return f"the ranks of each of {len(orbits)} orbits: {each}"
 
 
@@ -231,16 +222,3 @@ def _has(kind: Mapping[str, Any], way: str, tiers: list[Mapping[str, Any]]) -> s
     ]
     total = Fraction(kind["egress" if way == "out" else "ingress"])
     return f"{', '.join(words)}: {throughput(float(total / GIGA))}"
-
-
-def _sizes(document: Mapping[str, Any]) -> list[str]:
-    return list(dict.fromkeys(format_size(Fraction(bound["size_bytes"])) for bound in document["bounds"]))
-
-
-def _bounds(document: Mapping[str, Any]) -> list[list[str]]:
-    """Return a row a collective: the bounds at each size, and what proves them."""
-    rows: dict[str, list[str]] = {}
-    for bound in document["bounds"]:
-        cell = f"{duration(bound['time_s'] * MICRO)} ({bound['kind']})"
-        rows.setdefault(bound["collective"], []).append(cell)
-    return [[name, *cells] for name, cells in rows.items()]

@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tutti.experiments import tuning
+from tutti.experiments.cli import Exit
 from tutti.experiments.cli.output import console, print_json, print_table
 from tutti.experiments.cli.run import write_report
-from tutti.experiments.printable import say
+from tutti.experiments.printable import remark, say
 from tutti.experiments.runner.kept_schedules import schedule_path
 from tutti.experiments.runner.run import RunOptions, run
 from tutti.experiments.tuner_files import TUNERS
@@ -24,10 +26,6 @@ from tutti.topologies.options import build_options, parse_assignments
 from tutti.topologies.text import parse_topology
 from tutti.topologies.transforms import forwarding
 from tutti.topologies.units import format_size, parse_size
-
-INTERRUPTED = 130
-FACTOR = 2
-"""From one size to the next."""
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -44,32 +42,22 @@ def execute(arguments: argparse.Namespace) -> int:
         raise InputError(f"format '{form.name}' has no ranges of sizes; with ranges: {able}")
     if arguments.files < 1:
         raise InputError(f"--files {arguments.files}; it must be at least 1")
-    sizes = _sizes(arguments.sizes)
+    sizes = [f"{size}B" for size in _sizes(arguments.sizes)]
     out: Path = arguments.output
     out.mkdir(parents=True, exist_ok=True)
     network = out / "network.json"
     write_topology(forwarding(parse_topology(arguments.topology)), network)
     methods = arguments.methods.split(",") if arguments.methods else tuning.METHODS
-    text = tuning.config(
-        network, arguments.collective, [f"{size}B" for size in sizes], methods, arguments.time_limit
-    )
     config = out / "tuning.toml"
-    config.write_text(text)
-    summary = run(
-        config, RunOptions(out=out / "runs", workers=arguments.workers), console(sys.stderr), write_report
-    )
+    config.write_text(tuning.config(network, arguments.collective, sizes, methods, arguments.time_limit))
+    how = RunOptions(out=out / "runs", workers=arguments.workers)
+    summary = run(config, how, console(sys.stderr), write_report)
     if summary.interrupted:
-        say("tutti: stopped; the same command continues", sys.stderr)
-        return INTERRUPTED
-    kept = out / "runs" / "schedules"
-    trial = out / f"trial{form.suffix}"
-    chosen = tuning.tune(
-        summary.rows,
-        lambda digest: schedule_path(kept, digest),
-        lambda schedule: form.write(schedule, trial, options),
-        options.units,
-        arguments.files,
-    )
+        remark("stopped; the same command continues")
+        return Exit.INTERRUPTED
+    read, trial = partial(schedule_path, out / "runs" / "schedules"), out / f"trial{form.suffix}"
+    fits = partial(form.write, path=trial, options=options)
+    chosen = tuning.tune(summary.rows, read, fits, options.units, arguments.files)
     trial.unlink()
     said = tuning.write(chosen, form, options, out)
     loader = form.loader([out.resolve() / line["file"] for line in said])
@@ -98,14 +86,13 @@ def _write_rules(arguments: argparse.Namespace) -> int:
     notes = form.notes(network, what, options)
     (out / "load.env").write_text(loader + "\n")
     if arguments.json:
-        print_json(
-            {"file": str(path), "rules": [rule._asdict() for rule in rules], "notes": notes, "loader": loader}
-        )
+        named = [rule._asdict() for rule in rules]
+        print_json({"file": str(path), "rules": named, "notes": notes, "loader": loader})
         return 0
     lines = [[str(rule.low), str(rule.high), " ".join(rule.takes)] for rule in rules]
     print_table(f"what {form.name} takes at which size", ["from, bytes", "to", "algorithm"], lines)
     for note in notes:
-        say(f"tutti: note: {note}", sys.stderr)
+        remark(f"note: {note}")
     say(f"load with (load.env): {loader}")
     return 0
 
@@ -121,22 +108,17 @@ def _sizes(text: str) -> list[int]:
     sizes = []
     while first < last:
         sizes.append(first)
-        first *= FACTOR
+        first *= 2
     return [*sizes, last]
 
 
 def _print(said: list[dict[str, Any]], form: ProgramFormat, loader: str, report: Path | None) -> None:
-    lines = [
-        [
-            line["file"],
-            format_size(line["from"]) if line["from"] else "0 B",
-            "any" if line["below"] is None else format_size(line["below"]),
-            line["method"],
-            f"{line['worst_loss']:.1%}",
-            " to ".join(f"{gap:.1%}" for gap in line["gap"]),
-        ]
-        for line in said
-    ]
+    lines = []
+    for line in said:
+        low = format_size(line["from"]) if line["from"] else "0 B"
+        high = "any" if line["below"] is None else format_size(line["below"])
+        gaps = " to ".join(f"{gap:.1%}" for gap in line["gap"])
+        lines.append([line["file"], low, high, line["method"], f"{line['worst_loss']:.1%}", gaps])
     heads = ["file", "from", "below", "method", "over the fastest", "over the bound"]
     print_table(f"what to load at which size, as {form.name}", heads, lines)
     say(f"load with (load.env): {loader}")

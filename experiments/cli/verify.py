@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from pathlib import Path
+from io import DEFAULT_BUFFER_SIZE
 from typing import Any
 
 from tutti.experiments.cli.output import print_json
@@ -24,13 +24,12 @@ from tutti.schedules.verify import VerificationError, verify
 from tutti.topologies.files import opened, read_text
 from tutti.topologies.xml_files import MOST_XML
 
-_HEAD = 256
-"""Bytes by which a file is recognised."""
-
 
 def execute(arguments: argparse.Namespace) -> int:
     """Replay the schedule, or run the program; 0 if it is right, 1 with what is wrong first if not."""
-    if _is_xml(arguments.file):
+    with opened(arguments.file) as file:
+        head = file.read(DEFAULT_BUFFER_SIZE)
+    if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
         return _judge_xml(arguments)
     if is_plan_file(arguments.file):
         program, warnings = read_plan(arguments.file)
@@ -55,11 +54,6 @@ def execute(arguments: argparse.Namespace) -> int:
         what = f"{document['collective']} on {document['topology']}, {document['clock']} clock"
         say(f"legal: {document['transfers']} transfers, {what}")
     return 0
-
-
-def _is_xml(path: Path) -> bool:
-    with opened(path) as file:
-        return file.read(_HEAD).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")
 
 
 def _judge_xml(arguments: argparse.Namespace) -> int:

@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -40,31 +40,60 @@ from tutti.schedules.together import parts_of, together
 from tutti.schedules.verify import verify_answer
 from tutti.topologies.apart import Apart
 from tutti.topologies.errors import InputError, Interrupted, NoSchedule, TuttiError, Unsupported
+from tutti.topologies.exact import ROUNDING
 from tutti.topologies.interruption import OutOfTime, within
 from tutti.topologies.kernels import COMPILATION
 from tutti.topologies.options import Duration, Names, Number
 from tutti.topologies.processes import CallEnd
 from tutti.topologies.progress import tell
-from tutti.topologies.units import duration
+from tutti.topologies.units import MICRO, duration
 
 DEFAULT_SECONDS, DEFAULT_GAP = "60s", 5e-3
-SHARE, FIRST_SHARE = 0.5, 0.9
-"""Largest fraction of the time left that a method gets: once there is a schedule, and before. With larger
-values slow methods are ended less often, and fewer are tried."""
-PROVING = 0.1
-"""Largest fraction of the time limit that is spent on lower bounds. Quick bounds are computed first."""
-LEAST_SECONDS = 0.1
-"""Shortest time limit of any step, in seconds. With a larger value a short limit may be exceeded by more."""
-OVERTIME, LEAST_OVERTIME = 1.0, 5.0
-"""Time that is added while there is no schedule: a fraction of the time limit, but at least the second value,
-in seconds. With larger values a schedule is found more often, and an answer may come later."""
-HOPELESS = 4.0
-"""A method is left out if its closed form is more than this many times the fastest schedule so far. With
-larger values more methods are tried that are unlikely to be the fastest."""
-GRACE_SECONDS = 0.5
-"""A method that keeps its own limit, roughly, is killed this many seconds after all the time has elapsed."""
-LAST_SHARE = 0.95
-"""Fraction of the time left that the last method may use. If it is killed, all that it found is lost."""
+
+
+class Budget(NamedTuple):
+    """How the time is divided among the methods, and which methods are left out."""
+
+    share: float
+    """Largest fraction of the time left that a method gets. A larger value lets slow methods end, and fewer
+    are tried."""
+    first_share: float
+    """The same fraction before there is a schedule."""
+    last_share: float
+    """Fraction of the time left that the last method may use. A larger value risks that it is killed, and all
+    that it found is lost."""
+    proving: float
+    """Largest fraction of the time limit that lower bounds get. A larger value leaves methods less."""
+    least_seconds: float
+    """Shortest time limit of any step. With a larger value a short limit may be exceeded by more."""
+    least_overtime: float
+    """Least seconds that are added while there is no schedule; otherwise as many as the time limit has. With
+    a larger value a schedule is found more often, and an answer may come later."""
+    grace_seconds: float
+    """A method that keeps its own limit is killed this many seconds after it. A larger value spares more."""
+    hopeless: float
+    """A method is left out if its closed form is more than this many times the fastest schedule so far. A
+    larger value tries more methods that are unlikely to be the fastest."""
+    long: float
+    """The α are small if the proven bound is more than this many times the largest. With a larger value
+    methods of few messages are tried early more often."""
+    lost: float
+    """If compiling kernels and loading libraries takes more than this fraction of the time limit, a note says
+    so. A larger value says it less often."""
+
+
+BUDGET = Budget(
+    share=0.5,
+    first_share=0.9,
+    last_share=0.95,
+    proving=0.1,
+    least_seconds=0.1,
+    least_overtime=5.0,
+    grace_seconds=0.5,
+    hopeless=4.0,
+    long=100.0,
+    lost=0.2,
+)
 QUICK = (
     *("torus_rings", "shifted_ring", "ring", "recursive_doubling", "rhd", "swing", "bruck", "pairwise"),
     *(
@@ -92,8 +121,6 @@ ORDER_OF_LONG = (*QUICK, *TREES_AND_FLOWS, *LITTLE_DATA, *FEW_MESSAGES, *SELDOM)
 """All but the last where α is little: little data on the links matters more than few messages."""
 ORDER_OF_SHORT = (*QUICK, "min_latency", *TREES_AND_FLOWS, *FEW_MESSAGES, *LITTLE_DATA, *SELDOM)
 """All but the last behind switches, where messages hold ports for α, if it is not."""
-LONG = 100
-"""The α are small if the proven bound is more than this many times the largest."""
 EARLY = {*QUICK, *TREES_AND_FLOWS, "min_latency"}
 """After these an allreduce is composed of its halves."""
 VARIANTS: Mapping[str, Sequence[Mapping[str, Any]]] = {
@@ -117,12 +144,8 @@ NEAR_ENOUGH = MET, NEAR = "the proven bound is met", "near enough to the proven 
 """Reasons why a method was not tried: the fastest schedule is good enough."""
 INTERRUPTED = "interrupted before all methods were tried"
 """Note on the fastest schedule so far, if Ctrl-C ended the search."""
-LOST = 0.2
-"""If compiling kernels and loading libraries takes more than this fraction of the time, a note says so."""
 PARTS, HALVES = "the best of each part", "the best of both halves"
 """What is tried first for a mixed collective, and for an allreduce after the quick methods."""
-ROUNDING = 1e-9
-"""A time this close (relatively) to the proven bound meets it."""
 
 
 @dataclass(frozen=True)
@@ -197,19 +220,15 @@ class Tried:
     def document(self) -> dict[str, Any]:
         """The same in plain words, times in microseconds and seconds."""
         known: dict[str, Any] = {"method": self.method, "took_s": self.took}
-        return known | ({"why": self.why} if self.why else {"time_us": self.seconds * 1e6})
+        return known | ({"why": self.why} if self.why else {"time_us": self.seconds * MICRO})
 
 
 def portfolio(methods: Mapping[str, Method]) -> Method:
     """Return the method `best` over these methods."""
-
-    def synthesize(problem: Problem, options: BestOptions, rng: np.random.Generator) -> Schedule:
-        return fastest(problem, _chosen(methods, options), options, rng)
-
     return Method(
         name="best",
         kind="heuristic",
-        synthesize=synthesize,
+        synthesize=lambda problem, options, rng: fastest(problem, _chosen(methods, options), options, rng),
         options=BestOptions,
         size_dependent=lambda problem, options: True,
         seeded=True,
@@ -239,7 +258,7 @@ def fastest(
     """
     budget, compiling = options.seconds, COMPILATION.seconds
     search = _PortfolioSearch(problem, options.stop_at_gap, budget)
-    long = search.bound > LONG * float(max(problem.topology.alpha))
+    long = search.bound > BUDGET.long * float(max(problem.topology.alpha))
     if not options.methods and (long or problem.topology.num_switches):
         order = (ORDER_OF_LONG if long else ORDER_OF_SHORT).index
         entries = [*sorted(entries[:-1], key=lambda entry: order(entry.method.name)), entries[-1]]
@@ -254,7 +273,7 @@ def fastest(
     found: dict[str, Any] = {"tried": tuple(search.tried), "bounds": tuple(search.bounds)}
     if search.alone:
         found["alone"] = search.alone
-    if compiling > LOST * budget and not search.met:
+    if compiling > BUDGET.lost * budget and not search.met:
         once = f"compiling kernels and loading libraries took {compiling:.0f} s, which only a first run does"
         known = search.best.stats.get("note")
         found["note"] = f"{f'{known}; ' if known else ''}{once}; run it again to try more methods"
@@ -321,19 +340,17 @@ class _Performer:
             self.problems.append(problem)
         method, rng = self.methods[attempt.label], attempt.rng
         try:
-            schedule = verify_answer(_made(method, attempt, problem), problem, method.name)
+            options = method.options(**attempt.options)
+            method.supports(problem, options)
+            if method.improve is not None and attempt.given is not None:
+                made = method.improve(problem, attempt.given, options, rng)
+            else:
+                made = method.synthesize(problem, options, rng)
+            schedule = verify_answer(made, problem, method.name)
             seconds = best_slices(schedule, problem.size or Fraction(1))[1]
         except Exception as error:  # noqa: BLE001 (one attempt's fault is not the others')
             return _AttemptResult(rng.bit_generator.state, why=_told(error))
         return _AttemptResult(rng.bit_generator.state, schedule, seconds)
-
-
-def _made(method: Method, attempt: _Attempt, problem: Problem) -> Schedule:
-    options = method.options(**attempt.options)
-    method.supports(problem, options)
-    if method.improve is not None and attempt.given is not None:
-        return method.improve(problem, attempt.given, options, attempt.rng)
-    return method.synthesize(problem, options, attempt.rng)
 
 
 def by_estimate(problem: Problem, entries: Sequence[PortfolioEntry]) -> list[PortfolioEntry]:
@@ -367,12 +384,12 @@ class _PortfolioSearch:
     ) -> None:
         self.whole, self.part = whole, part
         self.until, self.ended = time.monotonic() + budget, ended
-        self.overtime = max(OVERTIME * budget, LEAST_OVERTIME)
+        self.overtime = max(budget, BUDGET.least_overtime)
         self.problem = problem
         self.size = problem.size or Fraction(1)
         self.enough = 1 + max(gap, ROUNDING)
         self.bound = 0.0
-        with suppress(OutOfTime), within(max(PROVING * budget, LEAST_SECONDS)):
+        with suppress(OutOfTime), within(max(BUDGET.proving * budget, BUDGET.least_seconds)):
             for bound in each_bound(problem.topology, problem.collective, self.size):
                 self.bound = max(self.bound, float(bound.time(self.size)))
         self.best: Schedule | None = None
@@ -386,7 +403,7 @@ class _PortfolioSearch:
         what, topology = self.problem.collective, self.problem.topology
         if not what.parts:
             return
-        seconds = SHARE * (self.until - time.monotonic()) / len(what.parts)
+        seconds = BUDGET.share * (self.until - time.monotonic()) / len(what.parts)
         alone = [Problem(topology, part, self.size * share) for share, part in parts_of(what)]
 
         def run() -> float:
@@ -401,11 +418,11 @@ class _PortfolioSearch:
 
     def attempt_halves(self, entries: Sequence[PortfolioEntry], rng: np.random.Generator) -> None:
         """Compose an allreduce through switches of the fastest halves, found in half of the time left."""
-        topology, seconds = self.problem.topology, SHARE * (self.until - time.monotonic()) / 2
+        topology, seconds = self.problem.topology, BUDGET.share * (self.until - time.monotonic()) / 2
         switches = topology.num_nodes > topology.num_ranks
         if self.problem.collective.kind is not Kind.ALLREDUCE or not switches or self._over():
             return
-        if self.best is None or seconds < LEAST_SECONDS:
+        if self.best is None or seconds < BUDGET.least_seconds:
             return
 
         halves: list[Schedule] = []
@@ -452,7 +469,8 @@ class _PortfolioSearch:
         tell(self._under_way(entry.label))
 
         def run() -> float:
-            options, left = self._within_budget(entry, self._left())
+            seconds = max(self._end() - time.monotonic(), BUDGET.least_seconds)
+            options, left = self._within_budget(entry, seconds)
             attempt = _Attempt(entry.label, self.problem, dict(vars(options)), self.best, rng)
             ended = self.apart.call(attempt, None if math.isinf(left) else left)
             if ended.how is not CallEnd.ANSWER:
@@ -488,7 +506,7 @@ class _PortfolioSearch:
         if self.best is None:
             return ""
         over = f", {self.seconds / self.bound - 1:.1%} over its bound" if self.bound else ""
-        return f"; {what} {duration(self.seconds * 1e6)} by {self.best.stats['algorithm']}{over}"
+        return f"; {what} {duration(self.seconds * MICRO)} by {self.best.stats['algorithm']}{over}"
 
     @property
     def met(self) -> bool:
@@ -504,25 +522,21 @@ class _PortfolioSearch:
     def _hopeless(self, entry: PortfolioEntry) -> str:
         """Return that a method's closed form is much slower than the fastest so far; empty: it is not."""
         slower = (entry.expected or 0.0) / self.seconds if self.best is not None else 0.0
-        return f"{SLOWER}{slower:.3g} times the fastest so far" if HOPELESS < slower < math.inf else ""
+        return f"{SLOWER}{slower:.3g} times the fastest so far" if BUDGET.hopeless < slower < math.inf else ""
 
     def _end(self) -> float:
         """Return the latest start of a method: the end of the time, or of the overtime without a schedule."""
         return self.until + (0.0 if self.ended or self.best is not None else self.overtime)
 
-    def _left(self) -> float:
-        """Return the seconds left of the time, and of the overtime if there is no schedule."""
-        return max(self._end() - time.monotonic(), LEAST_SECONDS)
-
     def _within_budget(self, entry: PortfolioEntry, left: float) -> tuple[Any, float]:
         """Return a method's options, and when it is killed: later if it keeps a limit itself."""
-        own, most = entry.options, left * (FIRST_SHARE if self.best is None else SHARE)
+        own, most = entry.options, left * (BUDGET.first_share if self.best is None else BUDGET.share)
         options = limited(own, most)
         if self.best is None and self.ended:
             return options, left
         if entry.last and entry.method.improve is not None:
-            return replace(own, time_limit=f"{LAST_SHARE * left:.3f}s"), left + GRACE_SECONDS
-        return options, left + GRACE_SECONDS if options is not own else most
+            return replace(own, time_limit=f"{BUDGET.last_share * left:.3f}s"), left + BUDGET.grace_seconds
+        return options, left + BUDGET.grace_seconds if options is not own else most
 
     def _judged(self, label: str, schedule: Schedule, seconds: float | None = None) -> float:
         """Keep a verified schedule if it is the fastest, and what it proves; return its seconds."""

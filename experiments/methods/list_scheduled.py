@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -38,11 +39,22 @@ _AS_FLOWS: Mapping[str, Mapping[str, Any]] = {
     "forestcoll": {"search": "newton"},
 }
 """Options with which methods make flows, for all sizes, soon."""
-NEAR, FAR = 1.005, 1.5
-"""Within the first of the time that their links need, list schedules are near enough; beyond the second it is
-α that takes long, and few long messages would not help."""
-LISTS_PART = 0.4
-"""Of the time limit, what the lists have before trees in epochs are tried."""
+
+
+class TreesInEpochs(NamedTuple):
+    """When trees in epochs are tried beside the list schedules."""
+
+    near: float
+    """A list schedule within this many times what its links need is near enough. A larger value tries trees
+    in epochs less often."""
+    far: float
+    """Beyond this many times it is α that takes long, and trees in epochs are not tried: they have few long
+    messages. A larger value tries them more often."""
+    lists_part: float
+    """Fraction of the time limit that list schedules get first. With more, trees in epochs get less."""
+
+
+EPOCHS = TreesInEpochs(near=1.005, far=1.5, lists_part=0.4)
 
 
 @dataclass(frozen=True)
@@ -69,16 +81,13 @@ def listed(methods: Mapping[str, Method]) -> Method:
     def synthesize(problem: Problem, options: ListedOptions, rng: np.random.Generator) -> Schedule:
         return _shortest(problem, _chosen(methods, options), options.seconds, rng)
 
-    def check(problem: Problem, options: ListedOptions) -> None:
-        _check(problem, _chosen(methods, options))
-
     return Method(
         name="list_scheduling",
         kind="heuristic",
         synthesize=synthesize,
         options=ListedOptions,
         capabilities=Capabilities(KINDS, further="what a method of its option base_methods needs"),
-        check=check,
+        check=lambda problem, options: _check(problem, _chosen(methods, options)),
         size_dependent=lambda problem, options: True,
         seeded=True,
         summary="trees of other methods, with the order and the size of every link's messages chosen",
@@ -115,13 +124,14 @@ def _shortest(
     """
     size, began = problem.size or Fraction(1), now()
     until = began + budget
-    lists = list(_lists(problem, methods, began + LISTS_PART * budget, rng))
+    lists = list(_lists(problem, methods, began + EPOCHS.lists_part * budget, rng))
     found = [(seconds, schedule) for seconds, schedule, _ in lists]
     first = min(lists, key=lambda each: each[0], default=None)
-    if first is None or NEAR < first[0] / _needed(problem, lists) < FAR:
-        found += _in_epochs(problem, until - now(), rng)
-        left = until - now()
-        if first is not None and left > LISTS_PART * budget:  # there are none: the nearest list has the time
+    if first is None or EPOCHS.near < first[0] / _needed(problem, lists) < EPOCHS.far:
+        with suppress(Unsupported, NoSchedule, InputError):  # the last: messages longer than 64 bits of ticks
+            found.append(_timed([planned_schedule(problem, until - now(), rng)], size))
+        left = until - now()  # where there are none, the nearest list has it
+        if first is not None and left > EPOCHS.lists_part * budget:
             found.append(_listed(first[2], size, left))
     if not found:
         raise NoSchedule(
@@ -165,14 +175,6 @@ def _halves(problem: Problem) -> list[Collective]:
     if what.kind is not Kind.ALLREDUCE or what.parts:
         return [what]
     return [what.with_kind(kind) for kind in (Kind.REDUCE_SCATTER, Kind.ALLGATHER)]
-
-
-def _in_epochs(problem: Problem, seconds: float, rng: np.random.Generator) -> list[tuple[float, Schedule]]:
-    """Return the schedule by trees made for the size, if there is one, and its simulated time."""
-    try:
-        return [_timed([planned_schedule(problem, seconds, rng)], problem.size or Fraction(1))]
-    except (Unsupported, NoSchedule, InputError):  # the last: a message longer than 64 bits of ticks
-        return []
 
 
 def _flows(

@@ -28,11 +28,7 @@ from tutti.topologies.options import Names
 QUICK = ("bfb", "torus_rings", "shortest_path_all_to_all", "rails", "min_latency")
 """Whose schedules are tried by default."""
 MOST_ITEMS = 2**16
-"""Shards, or in an all-to-all pairs of ranks."""
-STARTS_PART = 0.5
-"""Of the time limit; when it is over no other start is made."""
-LEAST_TIME = 1e-3
-"""Seconds."""
+"""Most shards, or in an all-to-all pairs of ranks. With more the search has no time to change each."""
 
 
 @dataclass(frozen=True)
@@ -84,23 +80,22 @@ def refinement(methods: Mapping[str, Method]) -> Method:
 
 def _check(problem: Problem, methods: Sequence[Method]) -> None:
     """Refuse too many items, and shards without a byte, which need not go anywhere."""
-    if len(problem.collective.items) > MOST_ITEMS:
-        raise Unsupported(
-            f"local_search needs at most {MOST_ITEMS} items; this has {len(problem.collective.items)}"
-        )
-    if not all(share > 0 for share in problem.collective.items.share):
+    items = problem.collective.items
+    if len(items) > MOST_ITEMS:
+        raise Unsupported(f"local_search needs at most {MOST_ITEMS} items; this has {len(items)}")
+    if not all(share > 0 for share in items.share):
         raise Unsupported(f"local_search needs bytes in every shard; this is {problem.collective}")
 
 
 def _made(
     problem: Problem, methods: Sequence[Method], until: float, rng: np.random.Generator
 ) -> Iterator[Schedule]:
-    """Yield what the methods make, as long as `STARTS_PART` of the time lasts."""
-    enough = now() + STARTS_PART * (until - now())
+    """Yield what the methods make; when half of the time is over, no other is begun."""
+    enough = (now() + until) / 2
     for method in methods:
         options = method.options(**method.fast)
         if getattr(options, "time_limit", "") is None:
-            options = replace(options, time_limit=max(enough - now(), LEAST_TIME))
+            options = replace(options, time_limit=max(enough - now(), 1e-3))
         try:
             method.supports(problem, options)
             if now() > enough:

@@ -4,39 +4,60 @@ A synthesis is minutes of native code that may hold the interpreter, and Dask ta
 answer for dead. So a Dask task gives the row to a process as the pool's, with the row's limits, waits for it
 without holding anything, and ends it where nobody wants the row any more. Rows and schedules come back as
 bytes; who asked keeps them.
+
+A cluster can also be started on this machine: a scheduler and workers, each in a process of its own. Dask
+runs any code that it is sent. All connections are therefore encrypted, and both ends must show a certificate.
+This process creates the certificate and gives it to the processes that it starts. No other user of the
+machine has it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import re
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from importlib import import_module
 from itertools import chain
 from multiprocessing.connection import wait
-from typing import Any
+from typing import Any, NamedTuple
 
 from tutti.experiments.plugins import Loaded
-from tutti.experiments.runner.local_cluster import HERE, MOST_HERE, LocalCluster, count_of, hush
 from tutti.experiments.runner.manifest import versions
-from tutti.experiments.runner.pool import KEPT, Call, Running, Setting, known_bounds, outcome_of
+from tutti.experiments.runner.pool import KEPT, Call, Running, Setting, cause, known_bounds, outcome_of
 from tutti.experiments.runner.tasks import Task, TaskOutcome, failure
 from tutti.topologies.errors import InputError, TuttiError, installing
-from tutti.topologies.processes import WAITS, Worker
+from tutti.topologies.processes import WAITS, CallEnd, Caller, Worker
 from tutti.topologies.units import format_size
 
 ADDRESS = re.compile(r"[a-z]+://.+:\d+")
-ANSWER_SECONDS = 10.0
-"""How long a scheduler may take to answer."""
-LOOK_SECONDS = 0.5
-"""Between two looks at whether a row is still wanted."""
-AHEAD = 3
-"""So many rows are with the cluster for each of its threads: one to run, the others to go on with."""
+HERE = "local:"
+"""An address that begins so starts a cluster on this machine, of so many workers."""
+NOISY = frozenset({"distributed", "tornado", "asyncio"})
+"""Packages that log for themselves; some of their loggers have levels of their own."""
+
+
+class ClusterLimits(NamedTuple):
+    """How long a cluster is waited for, and how much it gets."""
+
+    answer: float
+    """Seconds that a scheduler may take to answer. A larger value waits longer for one that is not there."""
+    look: float
+    """Seconds between two looks: is a row still wanted, are there other workers, has one here ended? With a
+    larger value each is noticed later."""
+    ahead: int
+    """Rows that are with the cluster for each of its threads: one to run, the others to go on with. With a
+    larger value threads idle less, and rows that differ in memory are spread worse."""
+    here: int
+    """Most workers on this machine. More are a slip of the hand."""
+
+
+LIMITS = ClusterLimits(answer=10.0, look=0.5, ahead=3, here=256)
 WORKING = frozenset({"running", "paused", "closing_gracefully"})
 """What a Dask worker is while it may still hand in a row."""
 RUNS = "tutti"
@@ -63,10 +84,10 @@ class DaskCluster:
         If nobody answers there, or what answers has other versions of anything that results depend on.
     """
 
-    def __init__(self, address: str, setting: Setting, most: int = MOST_HERE) -> None:
+    def __init__(self, address: str, setting: Setting, most: int = LIMITS.here) -> None:
         self.address, self._setting, self._most, self._stack = address, setting, most, ExitStack()
         self._here: LocalCluster | None = None
-        self._threads, self._looked = 1, -LOOK_SECONDS
+        self._threads, self._looked = 1, -LIMITS.look
         self._fit = set[str]()
         self._named = dict[str, Task]()
 
@@ -116,14 +137,14 @@ class DaskCluster:
         """Return what runs now, as the workers say."""
         return [
             Running(str(self._named[key]), seconds, where)
-            for where, began in _began_there(self._client).items()
-            for key, seconds in began.items()
+            for where, worker in self._client.scheduler_info(n_workers=-1)["workers"].items()
+            for key, seconds in worker["metrics"].get(RUNS, {}).items()
             if key in self._named
         ]
 
     def lacks(self) -> str:
         """Return what rows wait for that the cluster has not; nothing where it has all."""
-        workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
+        workers = self._workers()
         if not workers:
             return "workers"
         most = max(worker["resources"].get(MEMORY, 0) for worker in workers)
@@ -148,24 +169,23 @@ class DaskCluster:
 
     def _submit(self, key: str, task: Task, known: Mapping[str, Any]) -> Any:
         """Return the future of a task."""
-        needs = {} if task.memory is None or not self._counts_memory else {MEMORY: task.memory}
+        counted = any(MEMORY in worker["resources"] for worker in self._workers())
+        needs = {} if task.memory is None or not counted else {MEMORY: task.memory}
         call = Call(task, known, self._setting)
         return self._client.submit(supervise, call, versions(), key=key, pure=False, resources=needs)
 
     def _room(self) -> int:
         """Return how many rows may be with the cluster; it is asked now and then, as workers come and go."""
-        if time.monotonic() - self._looked >= LOOK_SECONDS:
+        if time.monotonic() - self._looked >= LIMITS.look:
             workers = self._client.nthreads()
             self._threads = max(1, sum(workers.values()))
             if not self._fit.issuperset(workers):
                 self._check()
             self._looked = time.monotonic()
-        return AHEAD * self._threads
+        return LIMITS.ahead * self._threads
 
-    @property
-    def _counts_memory(self) -> bool:
-        workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
-        return any(MEMORY in worker["resources"] for worker in workers)
+    def _workers(self) -> Sequence[Any]:
+        return [*self._client.scheduler_info(n_workers=-1)["workers"].values()]
 
     def _check(self) -> None:
         """Refuse workers that differ; each is asked once."""
@@ -193,6 +213,124 @@ class DaskCluster:
         if error is not None:
             raise TuttiError(f"{self.address}: a worker can't run {task}: {_in_words(error)}; {KEPT}")
         raise TuttiError(f"{self.address}: the scheduler is lost; {KEPT}")
+
+
+def count_of(address: str) -> int:
+    """Return the number of workers in ``local:N``.
+
+    Raises
+    ------
+    InputError
+        If there is none, or too large a one.
+    """
+    text = address.removeprefix(HERE)
+    if not text.isdecimal() or len(text) > len(str(LIMITS.here)) or not 0 < int(text) <= LIMITS.here:
+        raise InputError(
+            f"--scheduler {address}: write local:4 for a scheduler and 4 workers here, {LIMITS.here} at most"
+        )
+    return int(text)
+
+
+def hush() -> None:
+    """Keep Dask, which is imported, from writing what it meets: we say it, in one line."""
+    for name in [name for name in logging.root.manager.loggerDict if name.partition(".")[0] in NOISY]:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+class LocalCluster:
+    """A scheduler and workers on this machine; use it in a ``with`` block.
+
+    Parameters
+    ----------
+    count
+        Workers.
+
+    Attributes
+    ----------
+    address
+        Of the scheduler.
+    security
+        The certificate and its key, which live in memory as long as the cluster.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.security = _certificate()
+        self._count, self._workers = count, list[Worker]()
+        self._closing = threading.Event()
+        self._watch = threading.Thread(target=self._mend, daemon=True)
+
+    def __enter__(self) -> LocalCluster:
+        entry = "tutti.experiments.runner.cluster:be_scheduler"
+        self._scheduler, self.address = _served(entry, self.security)
+        self._watch.start()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._closing.set()
+        self._watch.join()
+        for process in (*self._workers, self._scheduler):
+            process.end()
+
+    @property
+    def processes(self) -> list[int]:
+        """The numbers of the workers' processes."""
+        return [worker.process.pid for worker in self._workers]
+
+    def _mend(self) -> None:
+        """Start workers, and others for those that have ended."""
+        while True:
+            self._workers = [worker for worker in self._workers if worker.process.exitcode is None]
+            while len(self._workers) < self._count and not self._closing.is_set():
+                call = self.address, self.security
+                self._workers.append(_served("tutti.experiments.runner.cluster:be_worker", call)[0])
+            if self._closing.wait(LIMITS.look):
+                return
+
+
+def _certificate() -> Any:
+    """Return a new certificate in Dask's form. This needs the optional libraries Dask and cryptography."""
+    try:
+        return import_module("distributed").Security.temporary()
+    except ImportError:
+        what = f"--scheduler {HERE}N needs Dask and cryptography"
+        raise InputError(f"{what}: {installing('cluster')}") from None
+
+
+def _served(entry: str, call: Any) -> tuple[Worker, str]:
+    """Start a process that serves Dask, and return it with its address."""
+    process = Worker.fresh(entry)
+    process.give(call)
+    ended = process.finish()
+    if ended.how is not CallEnd.ANSWER:
+        raise TuttiError(f"a Dask process could not start: {cause(ended)}")
+    return process, ended.answer
+
+
+def be_scheduler(caller: Caller) -> None:
+    """Be a Dask scheduler until the parent process ends."""
+    dask = import_module("distributed")
+    place = {"host": "127.0.0.1", "port": 0, "dashboard": False, "dashboard_address": "127.0.0.1:0"}
+    _serve(caller, lambda security: dask.Scheduler(**place, protocol="tls", security=security))
+
+
+def be_worker(caller: Caller) -> None:
+    """Be a Dask worker of one thread until the parent process ends."""
+    dask = import_module("distributed")
+    place = {"host": "127.0.0.1", "nthreads": 1, "memory_limit": 0}
+    _serve(caller, lambda call: dask.Worker(call[0], **place, protocol="tls", security=call[1]))
+
+
+def _serve(caller: Caller, make: Callable[[Any], Any]) -> None:
+    hush()
+
+    async def served(call: Any) -> str:
+        server = await make(call)
+        address: str = server.address
+        return address
+
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, daemon=True).start()
+    caller.serve(lambda call: asyncio.run_coroutine_threadsafe(served(call), loop).result())
 
 
 def check_address(address: str) -> None:
@@ -237,7 +375,7 @@ def _attended(row: Call, key: str, worker: Any) -> TaskOutcome:
     ended = None
     while ended is None:
         patience = process.patience()
-        wait([process.pipe], LOOK_SECONDS if patience is None else min(patience, LOOK_SECONDS))
+        wait([process.pipe], LIMITS.look if patience is None else min(patience, LIMITS.look))
         ended = process.step()
         if ended is None and not _wanted(key, worker):
             process.end()
@@ -247,7 +385,12 @@ def _attended(row: Call, key: str, worker: Any) -> TaskOutcome:
 
 def unfit(theirs: Mapping[str, str]) -> str:
     """Return in what this worker differs from who asks; nothing where it is fit."""
-    said = _differences(theirs, versions())
+    ours = versions()
+    said = ", ".join(
+        f"{name} {str(ours.get(name, 'is missing'))[:12]} (here {str(theirs.get(name, 'none'))[:12]})"
+        for name in sorted({*ours, *theirs})
+        if ours.get(name) != theirs.get(name)
+    )
     return f"differs: {said}" if said else ""
 
 
@@ -280,12 +423,6 @@ def _wanted(key: str, worker: Any) -> bool:
     return worker.status.name in WORKING and known is not None and known.state != "cancelled"
 
 
-def _began_there(client: Any) -> dict[str, dict[str, float]]:
-    """Return for how many seconds each row has run, of each worker."""
-    workers = client.scheduler_info(n_workers=-1)["workers"]
-    return {where: worker["metrics"].get(RUNS, {}) for where, worker in workers.items()}
-
-
 def _in_words(error: Exception) -> str:
     """Return an error of a worker in one line."""
     return " ".join(f"{type(error).__name__}: {error}".split())
@@ -299,15 +436,6 @@ def _dask(address: str) -> Any:
         raise InputError(f"--scheduler {address} needs Dask: {installing('cluster')}") from None
 
 
-def _differences(own: Mapping[str, str], theirs: Mapping[str, str]) -> str:
-    """Return what is of another version there."""
-    return ", ".join(
-        f"{name} {str(theirs.get(name, 'is missing'))[:12]} (here {str(own.get(name, 'none'))[:12]})"
-        for name in sorted({*own, *theirs})
-        if own.get(name) != theirs.get(name)
-    )
-
-
 @contextmanager
 def _client(address: str, security: Any = None) -> Iterator[Any]:
     """Yield a client of a scheduler that has answered. The default of `security` is that of Dask's config."""
@@ -319,23 +447,22 @@ def _client(address: str, security: Any = None) -> Iterator[Any]:
         kind = asyncio.run(_kind(address, security))
         if kind != "Scheduler":
             raise InputError(f"--scheduler {address}: that is a {kind}, no Dask scheduler")
-        client = dask.Client(address, timeout=ANSWER_SECONDS, set_as_default=False, security=security)
+        client = dask.Client(address, timeout=LIMITS.answer, set_as_default=False, security=security)
     except OSError as error:
-        raise InputError(f"--scheduler {address}: nobody answers within {ANSWER_SECONDS:g} s") from error
+        raise InputError(f"--scheduler {address}: nobody answers within {LIMITS.answer:g} s") from error
     except (ValueError, TypeError, RuntimeError) as error:
         raise InputError(f"--scheduler {address}: {error}") from error
     with client:
         version = client.get_versions()["scheduler"]["packages"]["distributed"]
         if version != dask.__version__:
-            raise InputError(
-                f"--scheduler {address} has distributed {version}, not {dask.__version__} as here"
-            )
+            ours = f"not {dask.__version__} as here"
+            raise InputError(f"--scheduler {address} has distributed {version}, {ours}")
         yield client
 
 
 async def _kind(address: str, security: Any) -> str:
     """Return what answers at an address: a client would wait endlessly for anything but a scheduler."""
     how = security.get_connection_args("client")
-    async with _dask(address).rpc(address, timeout=ANSWER_SECONDS, connection_args=how) as there:
-        kind: str = (await asyncio.wait_for(there.identity(), ANSWER_SECONDS))["type"]
+    async with _dask(address).rpc(address, timeout=LIMITS.answer, connection_args=how) as there:
+        kind: str = (await asyncio.wait_for(there.identity(), LIMITS.answer))["type"]
         return kind

@@ -28,7 +28,7 @@ SIZE_EXAMPLE = '"1MB"'
 Values = dict[str, Any]
 """A table as TOML has it, not yet checked."""
 MOST_TABLES = 10**5
-"""More networks, collectives or methods than this are a slip of the hand."""
+"""Most networks, collectives or methods of a config. A larger value accepts more slips of the hand."""
 PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 """A name in braces; the papers' ``C(16,{3,4})`` is none."""
 
@@ -315,8 +315,11 @@ def expand(table: Mapping[str, Any], keys: Collection[str], where: str) -> Itera
     >>> [table["spec"] for table, _ in grid]
     ['ring:4', 'ring:8']
     """
-    for flat, nested_notes in _expand_nested(table, where):
-        axes = _axes(flat.pop("sweep", {}), where)
+    inner, axes = _inner_axes(table, where), _axes(table.get("sweep", {}), where)
+    for inner_values in itertools.product(*inner.values()):
+        flat = {key: _without_sweep(value) for key, value in table.items() if key != "sweep"}
+        for (key, name), value in zip(inner, inner_values, strict=True):
+            flat[key][name] = value
         used = {name for text in _texts(flat) for name in PLACEHOLDER.findall(text)}
         for key in axes:
             if key not in keys and key not in used:
@@ -324,7 +327,8 @@ def expand(table: Mapping[str, Any], keys: Collection[str], where: str) -> Itera
                 raise InputError(f"{where}, sweep: '{key}' is no key, and no text has {{{key}}}{known}")
         for values in itertools.product(*axes.values()):
             chosen = dict(zip(axes, values, strict=True))
-            notes = [*(f"{key} = {value}" for key, value in chosen.items()), *nested_notes]
+            names = [*axes, *(name for _, name in inner)]
+            notes = [f"{name} = {value}" for name, value in zip(names, (*values, *inner_values), strict=True)]
             place = f"{where} ({', '.join(notes)})" if notes else where
             filled = {key: value for key, value in chosen.items() if key in keys}
             yield _fill({**flat, **filled}, chosen, place), place
@@ -343,32 +347,23 @@ def combinations(table: Mapping[str, Any], where: str) -> int:
     >>> combinations({"sweep": {"n": [4, 8]}, "options": {"sweep": {"chunks": [1, 2, 3]}}}, "[[method]] 1")
     6
     """
-    inner = [_axes(table[key]["sweep"], f"{where}, {key}") for key in _swept(table)]
-    axes = [*inner, _axes(table.get("sweep", {}), where)]
-    return math.prod(len(values) for axis in axes for values in axis.values())
+    inner, axes = _inner_axes(table, where), _axes(table.get("sweep", {}), where)
+    return math.prod(map(len, (*inner.values(), *axes.values())))
 
 
-def _swept(table: Mapping[str, Any]) -> list[str]:
-    """Return the keys of the tables in it that have a sweep of their own."""
-    nested = [key for key, value in table.items() if isinstance(value, dict) and "sweep" in value]
-    return [key for key in nested if key != "sweep"]
+def _inner_axes(table: Mapping[str, Any], where: str) -> dict[tuple[str, str], list[Any]]:
+    """Return the values of the sweeps that tables in it have, by the key of such a table and its own key."""
+    swept = [key for key, value in table.items() if isinstance(value, dict) and "sweep" in value]
+    return {
+        (key, name): values
+        for key in swept
+        if key != "sweep"
+        for name, values in _axes(table[key]["sweep"], f"{where}, {key}").items()
+    }
 
 
-def _expand_nested(table: Mapping[str, Any], where: str) -> Iterator[tuple[Values, list[str]]]:
-    """Yield the table with each combination of the sweeps of the tables in it."""
-    nested = _swept(table)
-    grids = [list(_nested_grid(table[key], f"{where}, {key}")) for key in nested]
-    for choice in itertools.product(*grids):
-        replaced = {key: inner for key, (inner, _) in zip(nested, choice, strict=True)}
-        yield {**table, **replaced}, [note for _, note in choice]
-
-
-def _nested_grid(table: Mapping[str, Any], where: str) -> Iterator[tuple[Values, str]]:
-    axes = _axes(table["sweep"], where)
-    fixed = {key: value for key, value in table.items() if key != "sweep"}
-    for values in itertools.product(*axes.values()):
-        chosen = dict(zip(axes, values, strict=True))
-        yield {**fixed, **chosen}, ", ".join(f"{key} = {value}" for key, value in chosen.items())
+def _without_sweep(value: Any) -> Any:
+    return {key: of for key, of in value.items() if key != "sweep"} if isinstance(value, dict) else value
 
 
 def _axes(sweep: Any, where: str) -> dict[str, list[Any]]:

@@ -24,16 +24,15 @@ from tutti.schedules.schedule import Clock, Schedule
 from tutti.schedules.simulation.pipelining import best_slices
 from tutti.schedules.simulation.simulate import simulate
 from tutti.topologies.errors import TuttiError
+from tutti.topologies.exact import ROUNDING
 from tutti.topologies.topology import Topology
-from tutti.topologies.units import format_size
+from tutti.topologies.units import GIGA, MICRO, format_size
 
 if TYPE_CHECKING:
     import pandas as pd
 
-GIGA = 10**9
-MICRO = 10**6
 GAP_DIGITS = 12
-"""A gap is the quotient of a float and an exact number: beyond these digits is rounding."""
+"""Decimals of a gap. It is the quotient of a float and an exact number, so that more would show rounding."""
 STATS = (
     *("algorithm", "program", "build_s", "solve_s", "variables", "constraints", "solver", "solver_gap"),
     *("trees", "height", "mean_height", "search_s", "removal_s", "packing_s"),
@@ -42,13 +41,9 @@ STATS = (
 )
 """What a method may say of its work that becomes columns (`Schedule.stats`)."""
 WIDE_GAP = 1e-3
-"""A solver's own gap above this is remarked."""
-TOO_FAST = -1e-9
-"""A gap below this is no rounding: the schedule, the simulator or the bound is wrong."""
+"""A note names a solver's own gap above this. A larger value names fewer."""
 ONE_BYTE = Fraction(1)
 """M in bytes at which the time of a schedule is hardly more than the α that it pays."""
-ROUNDING = 1e-9
-"""Relative error of a simulated time that is tolerated."""
 Row = Mapping[str, Any]
 GAPS = "gaps.csv"
 INSTANCE = ("topology", "collective", "size_bytes")
@@ -126,7 +121,7 @@ class Cost:
 
     def columns(self) -> dict[str, Any]:
         """Return the columns of a result row that hold at every size."""
-        tb = self.tb_factor
+        tb, stats = self.tb_factor, self.schedule.stats
         return {
             "tl_steps": self.tl_steps,
             "tb_factor": None if tb is None else float(tb),
@@ -135,16 +130,12 @@ class Cost:
             "congestion_exact": str(self.congestion),
             "transfers": len(self.schedule),
             "clock": str(self.schedule.clock),
-            **_stats(self.schedule.stats),
+            **{name: _plain(stats[name]) for name in STATS if stats.get(name) is not None},
         }
 
 
-def _stats(stats: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what making a schedule cost, as plain Python numbers and texts."""
-    return {name: _plain(stats[name]) for name in STATS if stats.get(name) is not None}
-
-
 def _plain(value: Any) -> Any:
+    """Return a number or text of a method as a plain one of Python."""
     if isinstance(value, np.generic):
         return value.item()
     return value if isinstance(value, (int, float, str)) else str(value)
@@ -166,21 +157,15 @@ def time_columns(schedule: Schedule, size: Fraction, bound: ProvenBound) -> dict
         raise TuttiError(
             f"simulated {time * MICRO:.9g} us beats the {bound.kind} bound of {against['bound_us']:.9g} us"
         )
+    alone = [seconds * MICRO for seconds in schedule.stats.get("alone", ())]  # of a mixed collective's parts
+    alone_us = "; ".join(f"{one:.9g}" for one in alone)
     return {
         "time_us": time * MICRO,
         "algbw_gbps": float(size) / time / GIGA if time else None,
         **against,
-        **_alone(schedule.stats),
+        **({"sequential_us": sum(alone), "alone_us": alone_us} if alone else {}),
         "slices": slices if schedule.clock is Clock.FLOW else None,
     }
-
-
-def _alone(stats: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how long the parts of a mixed collective take by themselves, and one after the other."""
-    if "alone" not in stats:
-        return {}
-    alone = [seconds * MICRO for seconds in stats["alone"]]
-    return {"sequential_us": sum(alone), "alone_us": "; ".join(f"{time:.9g}" for time in alone)}
 
 
 def bound_columns(time_us: float, bound: ProvenBound) -> dict[str, Any]:
@@ -192,7 +177,7 @@ def bound_columns(time_us: float, bound: ProvenBound) -> dict[str, Any]:
 
 def too_fast(row: Row) -> bool:
     """Whether its time is below its bound by more than rounding."""
-    return row["gap"] is not None and row["gap"] < TOO_FAST
+    return row["gap"] is not None and row["gap"] < -ROUNDING
 
 
 def notes(schedule: Schedule, size: Fraction) -> str:

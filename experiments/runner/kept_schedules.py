@@ -17,7 +17,7 @@ from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import InputError
 
 MANY_TRANSFERS = 10**6
-"""Above this a schedule is kept as arrays (.npz), up to it as readable JSON."""
+"""Most transfers of a schedule that is kept as readable JSON. A larger one is kept as arrays (.npz)."""
 NAME = re.compile(r"([0-9a-f]{16,128})\.(json\.gz|npz)")
 
 

@@ -43,16 +43,13 @@ def code_digest(folders: tuple[str, ...] = CODE) -> str:
 @cache
 def versions() -> dict[str, str]:
     """Return the version of Python, of tutti and of everything that it depends on."""
-    names = {re.split(r"[^\w.-]", text, maxsplit=1)[0] for text in _requirements()}
+    try:
+        needed = importlib.metadata.requires(DISTRIBUTION) or []
+    except importlib.metadata.PackageNotFoundError:
+        needed = []
+    names = {re.split(r"[^\w.-]", text, maxsplit=1)[0] for text in needed}
     found = {name: version for name in sorted(names) if (version := _version(name))}
     return {"python": platform.python_version(), "tutti": installed_version(), "code": code_digest(), **found}
-
-
-def _requirements() -> list[str]:
-    try:
-        return importlib.metadata.requires(DISTRIBUTION) or []
-    except importlib.metadata.PackageNotFoundError:
-        return []
 
 
 def _version(name: str) -> str | None:

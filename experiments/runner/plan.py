@@ -29,9 +29,8 @@ from tutti.topologies.text import parse_topology
 from tutti.topologies.units import exact_number, format_size, parse_size, parse_time
 
 TASK_FORMAT = "tutti.task/1"
-ONE_SEED = (0,)
 MOST_TASKS = 10**6
-"""More syntheses than this in a run are a slip of the hand."""
+"""Most syntheses of a run. A larger value accepts more slips of the hand."""
 
 
 @dataclass(frozen=True)
@@ -255,14 +254,14 @@ def _seeds(method: Method, table: MethodTable) -> tuple[tuple[int, ...], ...]:
     Of a method without randomness there is one task, whatever is asked.
     """
     if table.seeds is None:
-        return (ONE_SEED,)
+        return ((0,),)
     if isinstance(table.seeds, int):
         return (tuple(first_seeds(method, table.seeds)),)
     if not table.seeds or min(table.seeds) < 0 or len(set(table.seeds)) < len(table.seeds):
         raise InputError(f"seeds = {table.seeds}; a list holds different seeds, none negative")
     if max(table.seeds) > INT64_MAX:
         raise InputError(f"seeds = {table.seeds}; a seed must be below 2^63")
-    return tuple((seed,) for seed in table.seeds) if method.seeded else (ONE_SEED,)
+    return tuple((seed,) for seed in table.seeds) if method.seeded else ((0,),)
 
 
 def _seeds_note(method: Method, seeds: int | Sequence[int] | None) -> str:

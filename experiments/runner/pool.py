@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from tutti.experiments import plugins
 from tutti.experiments.plugins import Loaded
 from tutti.experiments.runner.kept_schedules import keep_schedule, packed
-from tutti.experiments.runner.tasks import SYNTHESIZE, Task, TaskOutcome, Workplace, failure
+from tutti.experiments.runner.tasks import JUDGE, SYNTHESIZE, Task, TaskOutcome, Workplace, failure
 from tutti.schedules.method import Method
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import TuttiError
@@ -26,8 +26,6 @@ from tutti.topologies.units import MEGA
 
 PRELOADED = ("tutti.experiments.runner.tasks",)
 """Imported once, by a server that has run nothing and has no threads; workers are forked from it at once."""
-STILLBORN = 10
-"""So many workers in a row may die before they are ready."""
 KEPT = "what is done is kept, the same command continues"
 
 
@@ -93,15 +91,8 @@ def work_afar(caller: Caller) -> None:
 
 
 def _workplace(setting: Setting, keep: Callable[[Schedule], str] | None, caller: Caller) -> Workplace:
-    return Workplace(load_methods(setting.registry), keep, {}, partial(_set_clock, caller))
-
-
-def _set_clock(caller: Caller, stage: str) -> None:
-    """Only a synthesis has a time limit."""
-    if stage == SYNTHESIZE:
-        caller.start_clock()
-    else:
-        caller.stop_clock()
+    clock = {SYNTHESIZE: caller.start_clock, JUDGE: caller.stop_clock}  # only a synthesis has a time limit
+    return Workplace(load_methods(setting.registry), keep, {}, lambda stage: clock[stage]())
 
 
 @dataclass(frozen=True)
@@ -164,11 +155,7 @@ class Pool:
             worker.end(WAITS.shutdown if kind is None and not worker.busy else 0.0)
         self._tasks = {}
 
-    def run(
-        self,
-        tasks: Collection[Task],
-        bounds: dict[str, Any],
-    ) -> Iterator[tuple[Task, TaskOutcome]]:
+    def run(self, tasks: Collection[Task], bounds: dict[str, Any]) -> Iterator[tuple[Task, TaskOutcome]]:
         """Yield each task with its outcome, in the order in which they finish.
 
         A task is asked for when there is room for it. `bounds` are known ones; those that the tasks compute
@@ -191,7 +178,7 @@ class Pool:
                     self._tasks[worker] = None
                 else:
                     stillborn += not worker.ready
-                    if stillborn > STILLBORN:
+                    if stillborn > 10:  # in a row
                         raise TuttiError(f"{cause(ended)} before it was ready, as were all others; {KEPT}")
                     self._start()
                 if task is not None:

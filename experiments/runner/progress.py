@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from rich.console import Console, RenderableType
 from rich.progress import (
@@ -26,32 +27,24 @@ from tutti.experiments.runner.pool import Running
 from tutti.experiments.runner.tasks import Task, TaskOutcome
 from tutti.topologies.progress import listening
 
-PLAIN_SECONDS = 10.0
-"""Between two lines on a single synthesis where there is no terminal."""
 
-LOG_SECONDS = 60.0
-"""Between two lines on a run where there is no terminal."""
+class Pace(NamedTuple):
+    """How often progress is written, in seconds; larger values write less. And how much of it."""
 
-LOOK_SECONDS = 1.0
-"""Between two looks at what runs."""
-
-WITHOUT_SECONDS = 10.0
-"""After which it is said that workers are missing."""
-
-DAY_SECONDS = 86400.0
-
-SILENT_SECONDS = 1.0
-"""What takes less needs no word on it."""
-
-BESIDE = 12
-"""Columns of a terminal that a wait takes beside its text: what turns, and the time."""
-
-MOST_NAMED = 5
-"""So many methods, and tasks that run, are named."""
+    silent: float
+    """What takes less is not mentioned on a terminal."""
+    look: float
+    """Time between two looks at what runs."""
+    plain: float
+    """Time between two lines on one synthesis where there is no terminal; also the time for which workers may
+    be missing before a line says so."""
+    log: float
+    """Time between two lines on a run where there is no terminal."""
+    named: int
+    """Methods, and tasks that run, that are named below the bar."""
 
 
-def _nothing() -> Sequence[Running]:
-    return ()
+PACE = Pace(silent=1.0, look=1.0, plain=10.0, log=60.0, named=5)
 
 
 class Reporter:
@@ -96,7 +89,7 @@ class Reporter:
         self._bar = _Bar(console) if console.is_terminal and not quiet else None
         self._over = threading.Event()
         self._watch = threading.Thread(target=self._look_on, daemon=True)
-        self.running: Callable[[], Sequence[Running]] = _nothing
+        self.running: Callable[[], Sequence[Running]] = list
         self.lacks: Callable[[], str] = str
 
     def __enter__(self) -> Reporter:
@@ -108,7 +101,7 @@ class Reporter:
 
     def __exit__(self, *error: object) -> None:
         self._over.set()
-        self._watch.join(LOOK_SECONDS)  # which may wait for a cluster that is gone
+        self._watch.join(PACE.look)  # which may wait for a cluster that is gone
         if self._bar is not None:
             self._bar.stop()
 
@@ -127,7 +120,7 @@ class Reporter:
         return self._total - self._left.total()
 
     def _look_on(self) -> None:
-        while not (self._quiet or self._over.wait(LOOK_SECONDS)):
+        while not (self._quiet or self._over.wait(PACE.look)):
             self._now, lacks = (), "workers"
             with contextlib.suppress(Exception):  # the run itself meets what is wrong, and says it
                 self._now, lacks = self.running(), self.lacks()
@@ -135,7 +128,7 @@ class Reporter:
             if self._bar is not None:
                 self._bar.below = [", ".join(self._methods()), *map(_line, self._longest())]
                 self._bar.update(self._line, counts=self._counts())
-            elif time.monotonic() - self._logged >= LOG_SECONDS:
+            elif time.monotonic() - self._logged >= PACE.log:
                 self._logged = time.monotonic()
                 self._print("; ".join([self._counts(), self._end(), *map(_line, self._longest()[:1])]))
 
@@ -143,7 +136,7 @@ class Reporter:
         """Say what it waits for, when that lasts, and that it waits no more."""
         if not lacks:
             self._manned = time.monotonic()
-        waits = lacks if time.monotonic() - self._manned > WITHOUT_SECONDS else ""
+        waits = lacks if time.monotonic() - self._manned > PACE.plain else ""
         if waits != self._waits and not self._over.is_set():
             self._waits = waits
             self._print(f"waiting for {waits} at {self._where}" if waits else "workers have come")
@@ -153,11 +146,11 @@ class Reporter:
 
     def _methods(self) -> list[str]:
         """Return how far the methods are that have rows left, those with the most first."""
-        most = [(name, left) for name, left in self._left.most_common(MOST_NAMED) if left]
+        most = [(name, left) for name, left in self._left.most_common(PACE.named) if left]
         return [f"{name} {self._all[name] - left}/{self._all[name]}" for name, left in most]
 
     def _longest(self) -> list[Running]:
-        return sorted(self._now, key=lambda one: -one.seconds)[:MOST_NAMED]
+        return sorted(self._now, key=lambda one: -one.seconds)[: PACE.named]
 
     def _end(self) -> str:
         """Return a guess of when it ends, from the rows done in this run."""
@@ -185,10 +178,11 @@ def _line(one: Running) -> str:
 def _clock(seconds: float) -> str:
     """Return what the clock will show in so many seconds, with the day if that is another."""
     try:
-        then = datetime.now().astimezone() + timedelta(seconds=seconds)
+        left = timedelta(seconds=seconds)
+        then = datetime.now().astimezone() + left
     except OverflowError:
         return "never"
-    return f"{then:%H:%M}" if seconds < DAY_SECONDS else f"{then:%Y-%m-%d %H:%M}"
+    return f"{then:%H:%M}" if left < timedelta(days=1) else f"{then:%Y-%m-%d %H:%M}"
 
 
 class _Bar(Progress):
@@ -213,15 +207,15 @@ class _Bar(Progress):
             yield Text(f"  {printable(line)}", no_wrap=True, overflow="ellipsis")
 
 
-class _Lines:
-    """Writes what is told as plain lines, the latest every `PLAIN_SECONDS`."""
+class Lines:
+    """Writes what is told as plain lines, the latest now and then."""
 
     def __init__(self, console: Console, text: str) -> None:
         self._console, self._text, self._spoke = console, text, time.monotonic()
 
     def tell(self, more: str) -> None:
         """Write a line, unless one was written just now."""
-        if time.monotonic() - self._spoke >= PLAIN_SECONDS:
+        if time.monotonic() - self._spoke >= PACE.plain:
             self._spoke = time.monotonic()
             self._console.print(f"{self._text}: {more}", markup=False, highlight=False, soft_wrap=True)
 
@@ -230,7 +224,7 @@ class _Lines:
 def waiting(console: Console, text: str, *, quiet: bool = False) -> Iterator[None]:
     """Show that something goes on, for how long, and what it tells of itself, while it lasts.
 
-    A line that is erased, not before `SILENT_SECONDS`; where there is no terminal, a line now and then.
+    A line that is erased, once it lasts; where there is no terminal, a line now and then.
 
     Parameters
     ----------
@@ -245,10 +239,10 @@ def waiting(console: Console, text: str, *, quiet: bool = False) -> Iterator[Non
         yield
         return
     if not console.is_interactive:
-        with listening(_Lines(console, text).tell):
+        with listening(Lines(console, text).tell):
             yield
         return
-    room = console.width - BESIDE
+    room = console.width - 12  # what turns, and the time, take the rest
     line = Progress(
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
@@ -265,7 +259,7 @@ def waiting(console: Console, text: str, *, quiet: bool = False) -> Iterator[Non
         return words if len(words) <= room else f"{words[: room - 1]}…"
 
     task = line.add_task(shown(), total=None)
-    begin = threading.Timer(SILENT_SECONDS, line.start)
+    begin = threading.Timer(PACE.silent, line.start)
     begin.daemon = True
     begin.start()
     try:

@@ -18,68 +18,22 @@ from tutti.models.bounds.check import current_kind
 from tutti.topologies.files import opened, replacing
 
 Row = Mapping[str, Any]
+_KINDS = {"text": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
+_COLUMNS = """
+    topology text, nodes int, switches int, links int, collective text, size_bytes int, method text,
+    kind text, options text, seed int, status text, message text, synth_s float, build_s float,
+    solve_s float, peak_rss_mb float, time_us float, algbw_gbps float, tl_steps int, tb_factor float,
+    congestion float, bound_us float, bound_kind text, gap float, verified bool, variables int,
+    constraints int, solver text, solver_gap float, tb_exact text, congestion_exact text, clock text,
+    transfers int, seeds int, verify_s float, simulate_s float, schedule text, slices int, trees int,
+    height int, mean_height float, search_s float, removal_s float, packing_s float, rank_egress float,
+    rank_egress_unicast float, link_traffic float, link_traffic_unicast float, note text,
+    rank_ingress float, rank_ingress_unicast float, algorithm text, program text, busbw_gbps float,
+    speedup float, protocol text, nccl_us float, global_bytes float, sequential_us float, alone_us text,
+    exact_for text
+"""
 COLUMNS: dict[str, Any] = {
-    "topology": pa.string(),
-    "nodes": pa.int64(),
-    "switches": pa.int64(),
-    "links": pa.int64(),
-    "collective": pa.string(),
-    "size_bytes": pa.int64(),
-    "method": pa.string(),
-    "kind": pa.string(),
-    "options": pa.string(),
-    "seed": pa.int64(),
-    "status": pa.string(),
-    "message": pa.string(),
-    "synth_s": pa.float64(),
-    "build_s": pa.float64(),
-    "solve_s": pa.float64(),
-    "peak_rss_mb": pa.float64(),
-    "time_us": pa.float64(),
-    "algbw_gbps": pa.float64(),
-    "tl_steps": pa.int64(),
-    "tb_factor": pa.float64(),
-    "congestion": pa.float64(),
-    "bound_us": pa.float64(),
-    "bound_kind": pa.string(),
-    "gap": pa.float64(),
-    "verified": pa.bool_(),
-    "variables": pa.int64(),
-    "constraints": pa.int64(),
-    "solver": pa.string(),
-    "solver_gap": pa.float64(),
-    "tb_exact": pa.string(),
-    "congestion_exact": pa.string(),
-    "clock": pa.string(),
-    "transfers": pa.int64(),
-    "seeds": pa.int64(),
-    "verify_s": pa.float64(),
-    "simulate_s": pa.float64(),
-    "schedule": pa.string(),
-    "slices": pa.int64(),
-    "trees": pa.int64(),
-    "height": pa.int64(),
-    "mean_height": pa.float64(),
-    "search_s": pa.float64(),
-    "removal_s": pa.float64(),
-    "packing_s": pa.float64(),
-    "rank_egress": pa.float64(),
-    "rank_egress_unicast": pa.float64(),
-    "link_traffic": pa.float64(),
-    "link_traffic_unicast": pa.float64(),
-    "note": pa.string(),
-    "rank_ingress": pa.float64(),
-    "rank_ingress_unicast": pa.float64(),
-    "algorithm": pa.string(),
-    "program": pa.string(),
-    "busbw_gbps": pa.float64(),
-    "speedup": pa.float64(),
-    "protocol": pa.string(),
-    "nccl_us": pa.float64(),
-    "global_bytes": pa.float64(),
-    "sequential_us": pa.float64(),
-    "alone_us": pa.string(),
-    "exact_for": pa.string(),
+    name: _KINDS[kind] for name, kind in (column.split() for column in _COLUMNS.split(","))
 }
 """Name and type of every column, in order. ``congestion`` is in s/GB of M; ``tb_exact`` and
 ``congestion_exact`` are the fractions; ``seeds``: how many were tried; ``schedule``: its content hash;
@@ -99,8 +53,6 @@ crosses all links, with in-network multicast and aggregation and (``_unicast``) 
 TEXTS = {name: str for name, kind in COLUMNS.items() if kind == pa.string()}
 """The columns that are text even where each looks like a number."""
 PARQUET, CSV = "results.parquet", "results.csv"
-AT_ONCE = 1000
-"""So many rows are written at once."""
 FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
 """How a cell begins that a spreadsheet takes for a formula; and the marks of those that are none."""
 
@@ -142,7 +94,7 @@ def tables(
         def write(rows: Iterable[Row]) -> None:
             for row in rows:
                 waiting.append(row)
-                if len(waiting) == AT_ONCE:
+                if len(waiting) == 1000:  # a batch of columns is faster than rows, and fits memory
                     flush()
 
         flush(header=True)

@@ -1,4 +1,8 @@
-"""The runner: run what of a study is not done yet, keep everything, arrange it."""
+"""The runner: run what of a study is not done yet, keep everything, arrange it.
+
+A task of many seeds is divided into parts, each a task of its own for workers and store; then one again. How
+it is divided depends on nothing but its seeds, so that a row is the same wherever its parts ran.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,10 @@ import contextlib
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +26,20 @@ from tutti.experiments.runner.config import read_config
 from tutti.experiments.runner.judge import GAPS
 from tutti.experiments.runner.kept_schedules import schedule_path
 from tutti.experiments.runner.manifest import FORMAT, NOT_RUN, machine, now, versions
-from tutti.experiments.runner.parts import Parts, combined, divided, parts_of, with_parts
 from tutti.experiments.runner.plan import select, study_of
 from tutti.experiments.runner.pool import KEPT, DiskError, Pool, Setting, load_methods, one_line
 from tutti.experiments.runner.progress import Reporter
-from tutti.experiments.runner.rejudging import rejudge
 from tutti.experiments.runner.results import read_csv, read_rows
-from tutti.experiments.runner.store import Store
+from tutti.experiments.runner.store import Store, rejudge
 from tutti.experiments.runner.study import REPORT, Study
 from tutti.experiments.runner.tasks import Row, Task, TaskOutcome
 from tutti.topologies.errors import InputError
 
 REGISTRY = Setting.registry
+MOST_SEEDS = 25
+"""Most seeds of a part of a task. A larger value makes fewer parts, which use fewer workers."""
+SUMMED = ("seeds", "synth_s", "verify_s")
+"""Columns that count all parts; all others but the peak of memory are the best one's."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,7 @@ class RunOptions:
     fresh
         Start over.
     rejudge
-        Take over what other code made, with this code's bounds (`experiments.runner.rejudging`).
+        Take over what other code made, with this code's bounds (`experiments.runner.store.rejudge`).
     only
         A shell pattern: run only the tasks it matches.
     quiet
@@ -222,12 +229,7 @@ def _settled(store: Store, study: Study, task: Task) -> bool:
 
 
 def _perform(
-    store: Store,
-    study: Study,
-    todo: Sequence[Task],
-    options: RunOptions,
-    where: str | int,
-    console: Console,
+    store: Store, study: Study, todo: Sequence[Task], options: RunOptions, where: str | int, console: Console
 ) -> bool:
     """Run tasks, writing each as it ends; return whether all of them ended."""
     if not todo:
@@ -236,7 +238,7 @@ def _perform(
     schedules = None if study.keep_schedules == "none" else store.schedules
     setting = Setting(options.registry, schedules, study.perform)
     parts = Parts(todo, partial(_settled, store, study))
-    executor = _executor(where, setting, len(parts))
+    executor = DaskCluster(where, setting, len(parts)) if isinstance(where, str) else Pool(where, setting)
     shown = study.tasks if options.only is None else todo
     with (
         contextlib.suppress(KeyboardInterrupt),
@@ -251,11 +253,6 @@ def _perform(
                 reporter.finished(task, _whole(store, task, outcome))
         return True
     return False
-
-
-def _executor(where: str | int, setting: Setting, most: int) -> DaskCluster | Pool:
-    """Return what runs tasks: a cluster, of which at most so many workers are started here, or processes."""
-    return DaskCluster(where, setting, most) if isinstance(where, str) else Pool(where, setting)
 
 
 def _bounds(store: Store, study: Study, todo: Iterable[Task]) -> dict[str, Any]:
@@ -322,3 +319,108 @@ def _report(study: Study, directory: Path, console: Console, *, fresh: bool) -> 
     except Exception as error:  # noqa: BLE001 (a report is made of results that are complete without it)
         console.print(f"the report was not written: {type(error).__name__}: {error}", highlight=False)
         return None
+
+
+def divided(task: Task) -> bool:
+    """Whether a task has more than one part."""
+    return len(task.seeds) > MOST_SEEDS
+
+
+def parts_of(task: Task) -> list[Task]:
+    """Return the parts of a task, in the order of its seeds; of one that is not divided itself."""
+    if not divided(task):
+        return [task]
+    count = len(task.seeds)
+    parts = []
+    for first in range(0, count, MOST_SEEDS):
+        seeds, key = task.seeds[first : first + MOST_SEEDS], f"{task.key}-{first}"
+        after = count - first - len(seeds)
+        parts.append(replace(task, seeds=seeds, key=key, before=first, after=after))
+    return parts
+
+
+def with_parts(tasks: Iterable[Task]) -> Iterator[Task]:
+    """Yield tasks, and the parts of those that are divided."""
+    for task in tasks:
+        yield task
+        if divided(task):
+            yield from parts_of(task)
+
+
+def combined(task: Task, outcomes: Sequence[TaskOutcome]) -> TaskOutcome:
+    """Return what became of a task: what would have, had its seeds been tried one after the other.
+
+    Parameters
+    ----------
+    task
+        All of it.
+    outcomes
+        Of its parts, in order, up to the first without a schedule at least: that ends the row, as one
+        synthesis would have. Else the schedule is the fastest at the largest size, the first of equal ones.
+    """
+    lost = next((outcome for outcome in outcomes if outcome.status != "ok"), None)
+    if lost is not None:
+        return replace(lost, rows=task.rows(lost.status, lost.rows[0]["message"]))
+    largest = task.sizes.index(max(task.sizes))
+    best = min(outcomes, key=lambda outcome: outcome.rows[largest]["time_us"])
+    firsts = [outcome.rows[0] for outcome in outcomes]
+    every = {name: sum(row[name] for row in firsts) for name in SUMMED}
+    every["peak_rss_mb"] = max(row["peak_rss_mb"] for row in firsts)
+    bounds = {key: bound for outcome in outcomes for key, bound in outcome.bounds.items()}
+    return TaskOutcome("ok", [row | every for row in best.rows], bounds)
+
+
+class Parts(Collection[Task]):
+    """What is left to do of some tasks, one part after the other, and how far each task is.
+
+    Whoever takes one after the other gets none of a task after one that has no schedule.
+
+    Parameters
+    ----------
+    tasks
+        Those to do.
+    settled
+        Whether a part is done already.
+    """
+
+    def __init__(self, tasks: Iterable[Task], settled: Callable[[Task], bool]) -> None:
+        self._whole: dict[str, Task] = {}  # of parts
+        self._left: dict[str, set[int]] = {}
+        self._lost: dict[str, int] = {}
+        self._todo: list[Task] = []
+        for task in tasks:
+            # A task that was stopped between its last part and itself has its last part done again.
+            left = [part for part in parts_of(task) if not settled(part)] or parts_of(task)[-1:]
+            self._todo += left
+            if divided(task):
+                self._whole |= {part.key: task for part in left}
+                self._left[task.key] = {part.before for part in left}
+
+    def __len__(self) -> int:
+        return len(self._todo)
+
+    def __contains__(self, part: object) -> bool:
+        return part in self._todo
+
+    def __iter__(self) -> Iterator[Task]:
+        return (part for part in self._todo if part.before < self._lost.get(self._task(part).key, inf))
+
+    def ended(self, part: Task, outcome: TaskOutcome) -> Task | None:
+        """Note that a part has ended; return its task if that is decided by it."""
+        task = self._task(part)
+        if task is part:
+            return task
+        left = self._left.get(task.key)
+        if left is None:
+            return None
+        left.discard(part.before)
+        if outcome.status != "ok":
+            self._lost[task.key] = min(part.before, self._lost.get(task.key, part.before))
+        if any(first < self._lost.get(task.key, inf) for first in left):
+            return None
+        del self._left[task.key]
+        return task
+
+    def _task(self, part: Task) -> Task:
+        """Return what it is a part of; itself, if it is whole."""
+        return self._whole.get(part.key, part)

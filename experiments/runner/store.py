@@ -14,20 +14,32 @@ import os
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tutti.experiments.runner.judge import GAPS, INSTANCE, GapTableBuilder, ProvenBound
+import pyarrow as pa
+
+from tutti.experiments.runner.judge import (
+    GAP_DIGITS,
+    GAPS,
+    INSTANCE,
+    GapTableBuilder,
+    ProvenBound,
+    bound_columns,
+    too_fast,
+)
 from tutti.experiments.runner.kept_schedules import drop_damaged, drop_schedules, keep_file, schedule_path
 from tutti.experiments.runner.manifest import MANIFEST, code_digest, read_manifest
-from tutti.experiments.runner.results import CSV, tables, write_csv
+from tutti.experiments.runner.results import CSV, current_row, tables, to_table, write_csv
 from tutti.experiments.runner.study import Study
 from tutti.experiments.runner.tasks import Row, Task, TaskOutcome
 from tutti.topologies.errors import InputError
 from tutti.topologies.files import drop_drafts, read_text, replacing
+from tutti.topologies.text import parse_topology
+from tutti.topologies.units import MICRO
 
 TABLE, SCHEDULES = "tasks.sqlite", "schedules"
 FILES = "tasks"
@@ -59,6 +71,17 @@ CREATE TABLE IF NOT EXISTS schedules (digest TEXT PRIMARY KEY, bytes INTEGER, ch
 """What became of each task, by its key; of what the tables are; how the files of schedules looked when they
 were last read. One process alone has it, so that no memory is shared and a network's folder serves; what is
 written is on the disk."""
+
+
+TAKEN = frozenset({"ok", "timeout", "infeasible"})
+SAME = ("nodes", "switches", "links", "kind")
+"""What else the rows must say as the task does; the text alone is that of the store's key."""
+NEEDED = ("size_bytes", "time_us", "bound_us", "bound_kind")
+"""What is read of the rows, where there is a time; elsewhere the first alone."""
+NAMED = ("collective", "method", "options")
+"""Columns that stand, in this order, in the text of a task."""
+
+Document = dict[str, Any]
 
 
 class TaskRecord(NamedTuple):
@@ -130,7 +153,11 @@ class Store:
     def load(self, task: Task) -> TaskOutcome | None:
         """Return what became of a task earlier, None if nothing did."""
         found = self._table.execute("SELECT document FROM tasks WHERE key = ?", (task.key,)).fetchone()
-        return None if found is None else _outcome(json.loads(found[0]))
+        if found is None:
+            return None
+        document = json.loads(found[0])
+        bounds = {key: ProvenBound(Fraction(s), kind) for key, (s, kind) in document["bounds"].items()}
+        return TaskOutcome(document["status"], document["rows"], bounds, document["trace"])
 
     def outcomes(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, TaskOutcome]]:
         """Yield the tasks that ended, with what became of them."""
@@ -139,13 +166,13 @@ class Store:
             if outcome is not None:
                 yield task, outcome
 
-    def entries(self) -> Iterator[tuple[str, float, dict[str, Any]]]:
-        """Yield the key, the time and the content of every entry, of this code or of other.
+    def entries(self) -> Iterator[Document]:
+        """Yield the content of every entry, of this code or of other, in the order in which they were made.
 
         One that earlier code wrote had no checksum: who reads it must expect anything in its values.
         """
-        for key, made, document in self._table.execute("SELECT key, made, document FROM tasks"):
-            yield key, made, json.loads(document)
+        for (document,) in self._table.execute("SELECT document FROM tasks ORDER BY made, rowid"):
+            yield json.loads(document)
 
     def entry(self, task: Task) -> TaskRecord | None:
         """Return what is known of a task without its rows, None if nothing is."""
@@ -197,12 +224,13 @@ class Store:
 
     def arrange(self, study: Study) -> dict[str, Any]:
         """Write the tables and remove the schedules that are not to be kept; return what is counted."""
-        kept, gaps = _Kept(study.keep_schedules), GapTableBuilder()
+        kept, gaps = dict[Any, tuple[float, str]](), GapTableBuilder()
         counted = {name: Counter[str]() for name in study.counted}
         with tables(self.directory, study.columns) as write:
             for rows in study.arrange(study.tasks, self.outcomes):
                 write(rows)
-                kept.add(rows)
+                if study.keep_schedules != "none":
+                    _keep(kept, rows, every=study.keep_schedules == "all")
                 for name, column in study.counted.items():
                     counted[name].update(row.get(column) or "none" for row in rows)
                 if study.gaps:
@@ -210,7 +238,7 @@ class Store:
         if study.gaps:
             write_csv(gaps.frame(), self.directory / GAPS)
         if all(self.entry(task) for task in study.tasks):
-            drop_schedules(self.schedules, kept.digests)
+            drop_schedules(self.schedules, {digest for _, digest in kept.values()})
         said = {name: dict(values) for name, values in counted.items()}
         with self._at_once():
             self._table.execute("DELETE FROM arranged")
@@ -302,11 +330,6 @@ def _reason(error: sqlite3.Error, path: Path) -> Exception:
     return OSError(number, os.strerror(number), str(path))
 
 
-def _outcome(document: Mapping[str, Any]) -> TaskOutcome:
-    bounds = {key: ProvenBound(Fraction(s), kind) for key, (s, kind) in document["bounds"].items()}
-    return TaskOutcome(document["status"], document["rows"], bounds, document["trace"])
-
-
 def _read(path: Path) -> dict[str, Any] | None:
     """Return the content of a file of an earlier version; None if it is not all that was written."""
     try:
@@ -318,9 +341,8 @@ def _read(path: Path) -> dict[str, Any] | None:
     digest = document.pop(CHECKSUM, None)  # the first versions had none
     whole = digest is None or digest == _hash(json.dumps(document, sort_keys=True))
     rows = document["rows"]
-    return (
-        document if whole and isinstance(rows, list) and all(isinstance(row, dict) for row in rows) else None
-    )
+    whole = whole and isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
+    return document if whole else None
 
 
 def _hash(text: str) -> str:
@@ -333,22 +355,128 @@ def _looks(path: Path) -> list[int]:
     return [seen.st_size, seen.st_mtime_ns]
 
 
-class _Kept:
-    """The schedules that stay: of all rows, of each instance's best, or none."""
+def _keep(kept: dict[Any, tuple[float, str]], rows: Iterable[Row], *, every: bool) -> None:
+    """Add the schedules of rows to those that stay: each, or that of the fastest row of each instance."""
+    for row in rows:
+        if row.get("schedule"):
+            key = row["schedule"] if every else tuple(row[name] for name in INSTANCE)
+            if key not in kept or row["time_us"] < kept[key][0]:
+                kept[key] = row["time_us"], row["schedule"]
 
-    def __init__(self, keep: str) -> None:
-        self._keep, self._best = keep, dict[tuple[Any, ...], Row]()
-        self._all: set[str] = set()
 
-    def add(self, rows: Iterable[Row]) -> None:
-        for row in rows:
-            if self._keep == "none" or not row.get("schedule"):
-                continue
-            self._all.add(row["schedule"])
-            key = tuple(row[name] for name in INSTANCE)
-            if key not in self._best or row["time_us"] < self._best[key]["time_us"]:
-                self._best[key] = row
+def rejudge(store: Store, tasks: Sequence[Task]) -> int:
+    """Take over what other code made of these tasks, with the bounds of this code; return how many.
 
-    @property
-    def digests(self) -> set[str]:
-        return {row["schedule"] for row in self._best.values()} if self._keep == "best" else self._all
+    A result of another version of the code is normally made anew (`experiments.runner.plan`). Where only the
+    bounds have become better, that is a waste: a gap is a time over a bound, and the times are known. So a
+    result is taken over if it is of the same task, with
+
+    - status ok: its times, and for each size the larger of this code's bound and of the one that its own
+      method proved (a certificate that was checked when it was made). A time below the bound is no result:
+      that task is left to be made anew, which says what is wrong;
+    - status timeout or infeasible: as it is. What was unsupported or failed is asked again.
+
+    A topology read from a file is left out, for its content may be another by now.
+
+    Raises
+    ------
+    OSError
+        If the results can't be written.
+    """
+    open_ = [task for task in tasks if store.load(task) is None and not Path(task.topology).exists()]
+    documents = {
+        _name(document["task"], [row["size_bytes"] for row in document["rows"]]): document
+        for document in map(_current, filter(_is_taken, store.entries()))
+    }  # of each task the newest
+    common = _common(documents.values())
+    bounds: dict[str, ProvenBound] = {}
+    taken = 0
+    for task in open_:
+        document = documents.get(_name(str(task), task.sizes))
+        if document is None or not _alike(document, task):
+            continue
+        found = TaskOutcome(document["status"], document["rows"])
+        outcome = judged_again(task, found, bounds, common)
+        if outcome is not None:
+            store.save(task, outcome, document["time_limit"])
+            taken += 1
+    return taken
+
+
+def judged_again(
+    task: Task, outcome: TaskOutcome, bounds: dict[str, ProvenBound], common: Mapping[str, Fraction]
+) -> TaskOutcome | None:
+    """Return an outcome with bounds of this code; None where a time is below its bound.
+
+    Parameters
+    ----------
+    task, outcome
+        What was to be done, and what became of it earlier.
+    bounds
+        Of this code, by `Task.bound_key`; those computed here are added.
+    common
+        Of the code that made it: the bounds in seconds that were no method's own.
+    """
+    if outcome.status != "ok":
+        return outcome
+    rows, used = [], {}
+    for row in outcome.rows:
+        key = task.bound_key(row["size_bytes"])
+        if key not in bounds:
+            size = Fraction(row["size_bytes"])
+            bounds[key] = ProvenBound.of(parse_topology(task.topology), task.collective, size)
+        used[key] = bounds[key]
+        rows.append(row | bound_columns(row["time_us"], _larger(bounds[key], row, common.get(key))))
+    if any(map(too_fast, rows)):
+        return None
+    return TaskOutcome("ok", rows, used)
+
+
+def _larger(bound: ProvenBound, row: Row, common: Fraction | None) -> ProvenBound:
+    """Return this code's bound, or the one that the row's method proved if that is larger."""
+    old = Fraction(row["bound_us"]) / MICRO
+    own = common is not None and old > common * (1 + Fraction(10) ** -GAP_DIGITS)  # more than rounding
+    return max(bound, ProvenBound(old, row["bound_kind"]), key=lambda b: b.seconds) if own else bound
+
+
+def _current(document: Document) -> Document:
+    """Return an entry with the names of today: of methods, options and bounds."""
+    rows = [current_row(row) for row in document["rows"]]
+    before, after = (
+        " ".join(str(row[name]) for row in few for name in NAMED if row.get(name))
+        for few in (document["rows"][:1], rows[:1])
+    )
+    return {**document, "task": document["task"].replace(before, after, 1), "rows": rows}
+
+
+def _is_taken(document: Document) -> bool:
+    """Whether it is of an outcome that is taken, and its values are what they should be."""
+    if document["status"] not in TAKEN or not isinstance(document.get("task"), str):
+        return False
+    needed = NEEDED if document["status"] == "ok" else NEEDED[:1]
+    try:
+        to_table(document["rows"])  # each value is of its column's type
+        _common([document])
+        return all(row[name] is not None for row in document["rows"] for name in needed)
+    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError, pa.ArrowException):
+        return False
+
+
+def _name(task: str, sizes: Iterable[int]) -> str:
+    return json.dumps([task, list(sizes)])
+
+
+def _common(documents: Iterable[Document]) -> dict[str, Fraction]:
+    """Return the largest bound of each topology, collective and size that was no method's own."""
+    common: dict[str, Fraction] = {}
+    for document in documents:
+        for key, (seconds, _) in document["bounds"].items():
+            common[key] = max(common.get(key, Fraction(0)), Fraction(seconds))
+    return common
+
+
+def _alike(document: Document, task: Task) -> bool:
+    """Whether an entry is of the same network and of as many seeds."""
+    alike = all(row.get(name) == getattr(task, name) for row in document["rows"] for name in SAME)
+    seeds = {row.get("seeds", len(task.seeds)) for row in document["rows"]}
+    return alike and seeds == {len(task.seeds)}

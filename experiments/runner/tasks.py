@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import math
 import time
 import traceback
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -32,10 +33,6 @@ from tutti.topologies.topology import Topology
 
 SYNTHESIZE, JUDGE = "synthesize", "judge"
 """The stages that `notify` is given; a time limit counts the first."""
-SHORT_SECONDS, LONG_SECONDS = 1.0, 3.0
-"""A synthesis during which kernels were compiled or modules imported is repeated if it took at most the first
-value, or at most the second value and no longer than that work. Larger values repeat more of a process's
-first syntheses."""
 Row = dict[str, Any]
 Bounds = MutableMapping[str, ProvenBound]
 STATUS_OF = {Unsupported: "unsupported", NoSchedule: "infeasible"}
@@ -118,7 +115,7 @@ def synthesize_best(
         If it was stopped when there was a schedule: with the best so far, as it would have been returned.
     """
     synth_s = verify_s = 0.0
-    best: tuple[float, int, Schedule] | None = None
+    best, least = None, math.inf
     notify(SYNTHESIZE)
     method.supports(problem, options)
     for count, seed in enumerate(seeds, 1):
@@ -130,22 +127,16 @@ def synthesize_best(
                 made = verify_answer(schedule, problem, method.name)
             verify_s += verification.seconds
             time = best_slices(made, size)[1] if len(seeds) > 1 else 0.0
-            if best is None or time < best[0]:
-                best = (time, seed, made)
+            if best is None or time < least:
+                best, least = Synthesized(made, seed if method.seeded else None, 0, 0.0, 0.0), time
         if stop is not None:
             if best is None:
                 raise stop
             tried = count - (schedule is None)
-            raise Interrupted(_synthesized(method, best, tried, synth_s, verify_s)) from stop
+            raise Interrupted(replace(best, seeds=tried, synth_s=synth_s, verify_s=verify_s)) from stop
     if best is None:
         raise TuttiError(f"{method.name}: no seed given; at least one is needed")
-    return _synthesized(method, best, len(seeds), synth_s, verify_s)
-
-
-def _synthesized(
-    method: Method, best: tuple[float, int, Schedule], seeds: int, synth_s: float, verify_s: float
-) -> Synthesized:
-    return Synthesized(best[2], best[1] if method.seeded else None, seeds, synth_s, verify_s)
+    return replace(best, seeds=len(seeds), synth_s=synth_s, verify_s=verify_s)
 
 
 def _until_stopped(
@@ -174,8 +165,8 @@ def _synthesize_once(
         with Stopwatch() as watch:
             schedule = method.synthesize(problem, options, np.random.default_rng(seed))
         tried = getattr(schedule, "stats", {}).get("tried")  # not verified yet: it may be anything
-        most = max(SHORT_SECONDS, min(watch.compiling, LONG_SECONDS))
-        short = watch.seconds <= most and not tried
+        # Seconds: a second always, and up to three where compiling took as long.
+        short = watch.seconds <= max(1.0, min(watch.compiling, 3.0)) and not tried
         if attempt == "again" or not watch.compiling or not short:
             break
         gc.collect()  # else the garbage collector looks through what was imported while the clock runs
@@ -214,7 +205,7 @@ class Task:
         Seconds of each synthesis, and bytes that it may take; None for no limit.
     before, after
         How many seeds of the same rows other tasks try, of smaller and of larger number
-        (`experiments.runner.parts`).
+        (`experiments.runner.run.Parts`).
     """
 
     topology: str
@@ -267,25 +258,11 @@ class Task:
 
     def rows(self, status: str, message: str = "") -> list[Row]:
         """Return a row for each size with what is known without running it."""
-        return [
-            {
-                "topology": self.topology,
-                "nodes": self.nodes,
-                "switches": self.switches,
-                "links": self.links,
-                "collective": str(self.collective),
-                "size_bytes": size,
-                "method": self.method,
-                "kind": self.kind,
-                "exact_for": self.exact_for or None,
-                "options": options_text(self.options),
-                "seed": self.seed,
-                "status": status,
-                "message": message,
-                "note": self.note,
-            }
-            for size in self.sizes
-        ]
+        as_they_are = ("topology", "nodes", "switches", "links", "method", "kind", "seed", "note")
+        known = {name: getattr(self, name) for name in as_they_are}
+        known |= {"collective": str(self.collective), "exact_for": self.exact_for or None}
+        known |= {"options": options_text(self.options), "status": status, "message": message}
+        return [{**known, "size_bytes": size} for size in self.sizes]
 
     def bound_key(self, size: int) -> str:
         """Return what the bound of a row depends on, as text."""
@@ -371,7 +348,10 @@ def perform(task: Task, place: Workplace) -> TaskOutcome:
         topology = place.topology(task.topology)
         if task.network and topology_digest(topology) != task.network:
             raise InputError(f"{task.topology} is another network where the row runs; give it the same file")
-        result = _synthesize(task, method, topology, place)
+        largest = Fraction(max(task.sizes))
+        problem = Problem(topology, task.collective, largest if task.size_dependent else None)
+        options = options_of(method, task.options)
+        result = synthesize_best(method, problem, options, task.seeds, largest, place.notify)
         rows = _judge(task, result, place.bounds)
     except (Unsupported, NoSchedule) as outcome:
         status = next(status for kind, status in STATUS_OF.items() if isinstance(outcome, kind))
@@ -390,13 +370,6 @@ def failure(task: Task, message: str, trace: str = "") -> TaskOutcome:
     return TaskOutcome("failed", task.rows("failed", message), {}, trace)
 
 
-def _synthesize(task: Task, method: Method, topology: Topology, place: Workplace) -> Synthesized:
-    largest = Fraction(max(task.sizes))
-    problem = Problem(topology, task.collective, largest if task.size_dependent else None)
-    options = options_of(method, task.options)
-    return synthesize_best(method, problem, options, task.seeds, largest, place.notify)
-
-
 def _judge(task: Task, result: Synthesized, bounds: Bounds) -> list[Row]:
     """Return the rows of a verified schedule."""
     cost = Cost(result.schedule)
@@ -404,21 +377,16 @@ def _judge(task: Task, result: Synthesized, bounds: Bounds) -> list[Row]:
     constant |= {name: getattr(result, name) for name in ("seed", "seeds", "synth_s", "verify_s")}
     own, rows = own_bounds(result.schedule), []
     for row in task.rows("ok"):
-        size = Fraction(row["size_bytes"])
-        bound = _bound(task, result.schedule, row["size_bytes"], bounds).or_better(own, size)
+        size, key = Fraction(row["size_bytes"]), task.bound_key(row["size_bytes"])
+        if key not in bounds:
+            bounds[key] = ProvenBound.of(result.schedule.topology, result.schedule.collective, size)
+        bound = bounds[key].or_better(own, size)
         with Stopwatch() as watch:
             measured = time_columns(result.schedule, size, bound)
         note = "; ".join(filter(None, [task.note, notes(result.schedule, size)]))
         measured |= {"global_bytes": cost.global_bytes(size), "simulate_s": watch.seconds}
         rows.append({**row, **constant, **measured, "note": note})
     return [{**row, "peak_rss_mb": peak_memory()} for row in rows]
-
-
-def _bound(task: Task, schedule: Schedule, size: int, bounds: Bounds) -> ProvenBound:
-    key = task.bound_key(size)
-    if key not in bounds:
-        bounds[key] = ProvenBound.of(schedule.topology, schedule.collective, Fraction(size))
-    return bounds[key]
 
 
 def _one_line(error: BaseException) -> str:

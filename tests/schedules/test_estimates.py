@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tutti.experiments.methods.best import HOPELESS
+from tutti.experiments.methods.best import BUDGET
 from tutti.experiments.registry import METHODS
 from tutti.schedules.collective import collective
 from tutti.schedules.cost import step_cost
@@ -65,7 +65,7 @@ def test_none_is_left_out_that_is_the_fastest(text, size):
             if case is None or case[0] is None:
                 continue
             estimate, schedule, problem = case
-            assert estimate < HOPELESS * best_slices(schedule, problem.size)[1], (name, kind)
+            assert estimate < BUDGET.hopeless * best_slices(schedule, problem.size)[1], (name, kind)
             compared += 1
     assert compared > 8
 

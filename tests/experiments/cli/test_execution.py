@@ -35,7 +35,7 @@ def test_a_profile_is_a_network(tutti, tmp_path, monkeypatch):
         seconds = [2 * n * 5e-6 + 8 * task.size / 1e9 for n, task in zip(answers, tasks, strict=True)]
         return [[RepeatTimes([one], []) for one in seconds]] * 2
 
-    monkeypatch.setattr("tutti.experiments.cli.ranks.run", run)
+    monkeypatch.setattr("tutti.experiments.cli.execution.run", run)
     path = tmp_path / "machine.json"
     code, out, err = tutti("profile", "--ranks", 2, "--sizes", "4KB,64KB", "-o", path)
     assert (code, err) == (0, "")
@@ -91,7 +91,7 @@ def test_a_rank_that_fails_is_exit_1(tutti, schedule, monkeypatch):
     def run(job, tasks, settings):
         raise Failure("rank 1 died: SIGKILL")
 
-    monkeypatch.setattr("tutti.experiments.cli.ranks.run", run)
+    monkeypatch.setattr("tutti.experiments.cli.execution.run", run)
     assert tutti("exec", schedule) == (1, "", "tutti: rank 1 died: SIGKILL\n")
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from tests.experiments.cli.commands import write_smoke
 from tests.experiments.report.test_page import row
-from tutti.experiments.cli.run import MOST_METHODS, _print_summary
+from tutti.experiments.cli.output import SHOWN
+from tutti.experiments.cli.run import _print_counts, _print_summary
 from tutti.experiments.runner import run as runner
 from tutti.experiments.runner.judge import GAPS, GapTableBuilder
 from tutti.experiments.runner.results import read_frame, write_csv
@@ -23,11 +24,13 @@ def printed(count, folder, capsys):
     gaps = GapTableBuilder()
     gaps.add(rows)
     write_csv(gaps.frame(), folder / GAPS)
-    _print_summary(Summary(folder, Counter(ok=count)))
+    summary = Summary(folder, Counter(ok=count))
+    _print_summary(summary)
+    _print_counts(summary)
     return capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("count", "shown"), [(2, True), (MOST_METHODS + 1, False)])
+@pytest.mark.parametrize(("count", "shown"), [(2, True), (SHOWN.methods + 1, False)])
 def test_of_many_methods_only_the_best_is_named(count, shown, tmp_path, capsys):
     text = printed(count, tmp_path, capsys)
     assert "25.00%" in text

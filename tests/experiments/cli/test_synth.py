@@ -211,7 +211,7 @@ def test_a_size_that_does_not_divide_is_said_and_not_rounded(tutti):
 def test_what_is_said_without_a_method_is_the_limit_that_holds(options, said):
     arguments = make_parser().parse_args(["synth", "ring:4", *options])
     method = find_method("best")
-    (note,) = synth._default_note(method, arguments, synth._given(method, arguments))
+    (note,) = synth._notes(method, arguments, synth._given(method, arguments))
     assert note == f"no --method was given, so best tries the sensible ones {said}"
 
 

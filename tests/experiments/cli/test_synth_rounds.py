@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tutti.experiments.cli import synth_rounds
+from tutti.experiments.runner import progress
 from tutti.schedules.files.rounds import read_head, read_rounds
 
 SYNTH = ["synth", "mesh:4x4", "--method", "tacos", "--size", "1MB"]
@@ -75,7 +75,7 @@ def test_other_commands_say_what_reads_it(tutti, tmp_path):
 
 
 def test_progress_is_told_now_and_then(tutti, tmp_path, monkeypatch):
-    monkeypatch.setattr(synth_rounds, "SPOKEN_SECONDS", -1.0)
+    monkeypatch.setattr(progress, "PACE", progress.PACE._replace(plain=-1.0))
     monkeypatch.setattr("tutti.heuristics.tacos.on_disk.TOLD", 1)
     _, out, err = tutti(*SYNTH, "-o", tmp_path / "a.rounds")
     assert "tutti: round 1, 2" in err

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tutti
+from tutti.experiments.methods import best as best_module
 from tutti.experiments.methods.best import HALVES, ORDER, portfolio
 from tutti.experiments.registry import METHODS
 from tutti.experiments.runner import tasks
@@ -237,7 +238,7 @@ def test_a_method_that_takes_too_long_is_ended_and_the_next_one_tried():
 
 
 def test_the_first_has_a_limit_too_and_the_next_one_a_schedule(monkeypatch):
-    monkeypatch.setattr("tutti.experiments.methods.best.LEAST_OVERTIME", 2.0)
+    monkeypatch.setattr(best_module, "BUDGET", best_module.BUDGET._replace(least_overtime=2.0))
 
     def synthesize(task, options, rng):
         time.sleep(60)
@@ -252,7 +253,7 @@ def test_the_first_has_a_limit_too_and_the_next_one_a_schedule(monkeypatch):
 
 
 def test_the_overtime_ends(monkeypatch):
-    monkeypatch.setattr("tutti.experiments.methods.best.LEAST_OVERTIME", 0.2)
+    monkeypatch.setattr(best_module, "BUDGET", best_module.BUDGET._replace(least_overtime=0.2))
 
     def synthesize(task, options, rng):
         time.sleep(60)

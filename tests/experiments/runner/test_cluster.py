@@ -71,7 +71,7 @@ def test_a_plug_in_that_is_changed_between_two_runs_is_read_again_by_the_workers
 
 def test_who_has_no_certificate_of_a_cluster_here_is_refused(tmp_path, monkeypatch):
     """Dask's own client too, unencrypted or with a certificate of its own making, runs nothing."""
-    monkeypatch.setattr(cluster, "ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(cluster, "LIMITS", cluster.LIMITS._replace(answer=1.0))
     stranger = distributed.Security.temporary()
     with DaskCluster("local:1", SETTING) as one:
         plain = one.address.replace("tls://", "tcp://")
@@ -176,13 +176,13 @@ def test_an_address_that_is_none_is_one_line(address, tmp_path):
 
 
 def test_nobody_answers(tmp_path, monkeypatch):
-    monkeypatch.setattr(cluster, "ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(cluster, "LIMITS", cluster.LIMITS._replace(answer=0.2))
     with pytest.raises(InputError, match=r"--scheduler tcp://127\.0\.0\.1:9: nobody answers within 0\.2 s"):
         DaskCluster("tcp://127.0.0.1:9", SETTING).__enter__()
 
 
 def test_who_answers_without_being_a_scheduler(monkeypatch):
-    monkeypatch.setattr(cluster, "ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(cluster, "LIMITS", cluster.LIMITS._replace(answer=0.2))
     with socket.create_server(("127.0.0.1", 0)) as mute:  # takes connections, as any server, and says nothing
         address = f"tcp://127.0.0.1:{mute.getsockname()[1]}"
         with pytest.raises(InputError, match=rf"^--scheduler {address}: nobody answers within 0\.2 s$"):

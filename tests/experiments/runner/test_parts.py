@@ -8,7 +8,6 @@ import pytest
 from tests.experiments import zoo
 from tests.experiments.runner.test_cluster import SMALL, certified, tasks_of
 from tests.experiments.runner.test_run import comparable, entries, go, write_config
-from tutti.experiments.runner import parts
 from tutti.experiments.runner import run as running
 from tutti.experiments.runner.cluster import DaskCluster
 from tutti.experiments.runner.pool import Setting
@@ -29,7 +28,7 @@ def the_task(folder, method):
 @pytest.mark.parametrize(("seeds", "sizes"), [(1, [1]), (25, [25]), (26, [25, 1]), (60, [25, 25, 10])])
 def test_the_parts_are_all_seeds_in_order(seeds, sizes, tmp_path):
     task = the_task(tmp_path, f'name = "lucky"\nseeds = {seeds}')
-    divided = parts.parts_of(task)
+    divided = running.parts_of(task)
     assert [len(part.seeds) for part in divided] == sizes
     assert [seed for part in divided for seed in part.seeds] == list(range(seeds))
     assert len({part.key for part in divided}) == len(sizes)
@@ -39,12 +38,12 @@ def test_the_parts_are_all_seeds_in_order(seeds, sizes, tmp_path):
 
 def test_a_part_says_which_seeds_it_has(tmp_path):
     task = the_task(tmp_path, 'name = "lucky"\nseeds = 60')
-    assert str(parts.parts_of(task)[1]) == f"{task} seeds=25..49 of 60"
+    assert str(running.parts_of(task)[1]) == f"{task} seeds=25..49 of 60"
 
 
 def test_methods_without_randomness_have_one_part(tmp_path):
     task = the_task(tmp_path, 'name = "good"\nseeds = 60')
-    assert parts.parts_of(task) == [task]
+    assert running.parts_of(task) == [task]
 
 
 @pytest.fixture(scope="module", params=["pool", "cluster"])
@@ -70,7 +69,7 @@ def whole(tmp_path_factory):
 
 
 def test_rows_made_in_parts_are_those_made_at_once(where, whole, tmp_path, monkeypatch):
-    monkeypatch.setattr(parts, "MOST_SEEDS", 2)
+    monkeypatch.setattr(running, "MOST_SEEDS", 2)
     divided, said = go(whole[0], tmp_path, **where)
     assert comparable(tmp_path) == comparable(whole[1])
     assert divided.counts == {"ok": 4, "timeout": 2, "unsupported": 2}
@@ -83,7 +82,7 @@ def test_rows_made_in_parts_are_those_made_at_once(where, whole, tmp_path, monke
 
 
 def test_a_run_that_was_stopped_loses_no_part(tmp_path, monkeypatch):
-    monkeypatch.setattr(parts, "MOST_SEEDS", 1)
+    monkeypatch.setattr(running, "MOST_SEEDS", 1)
     config = write_config(tmp_path, FIVE, head=SMALL)
     saved, save = [], running._save
 
@@ -107,7 +106,7 @@ def test_a_run_that_was_stopped_loses_no_part(tmp_path, monkeypatch):
 
 
 def test_a_run_that_was_stopped_after_the_last_part_ends(tmp_path, monkeypatch):
-    monkeypatch.setattr(parts, "MOST_SEEDS", 2)
+    monkeypatch.setattr(running, "MOST_SEEDS", 2)
     config = write_config(tmp_path, FIVE, head=SMALL)
     save = running._save
 
@@ -135,25 +134,25 @@ def test_seconds_are_summed_memory_is_the_most_and_the_first_of_equals_is_kept(t
         )
 
     outcomes = [made(3, 9.0, 25, 1.0, 80.0), made(25, 7.0, 25, 2.0, 95.0), made(52, 7.0, 10, 0.5, 70.0)]
-    small, large = parts.combined(task, outcomes).rows
+    small, large = running.combined(task, outcomes).rows
     assert (large["seed"], large["time_us"], small["seed"]) == (25, 7.0, 25)
     assert [large[name] for name in ("seeds", "synth_s", "verify_s", "peak_rss_mb")] == [60, 3.5, 0.875, 95.0]
 
 
 def test_the_first_part_without_a_schedule_decides(tmp_path):
     task = the_task(tmp_path, 'name = "lucky"\nseeds = 75')
-    pieces = parts.parts_of(task)
+    pieces = running.parts_of(task)
     lost = [
         TaskOutcome(status, piece.rows(status, status), trace=status)
         for piece, status in zip(pieces, ("ok", "timeout", "failed"), strict=True)
     ]
-    outcome = parts.combined(task, lost)
+    outcome = running.combined(task, lost)
     assert (outcome.status, outcome.trace) == ("timeout", "timeout")
     assert outcome.rows == task.rows("timeout", "timeout")
 
 
 def test_parts_after_one_without_a_schedule_are_left_out(where, tmp_path, monkeypatch):
-    monkeypatch.setattr(parts, "MOST_SEEDS", 1)
+    monkeypatch.setattr(running, "MOST_SEEDS", 1)
     config = write_config(tmp_path, 'name = "stuck"\nseeds = 12', run_table='time_limit = "0.3s"', head=SMALL)
     config.write_text(config.read_text().replace("workers = 2", ""))
     summary, _ = go(config, tmp_path / "out", **where)
@@ -166,8 +165,8 @@ def test_parts_after_one_without_a_schedule_are_left_out(where, tmp_path, monkey
 
 def test_the_first_part_without_a_schedule_decides_whenever_it_ends(tmp_path):
     task = the_task(tmp_path, 'name = "lucky"\nseeds = 75')
-    one, two, three = parts.parts_of(task)
-    left = parts.Parts([task], lambda part: False)
+    one, two, three = running.parts_of(task)
+    left = running.Parts([task], lambda part: False)
     lost, made = TaskOutcome("infeasible", []), TaskOutcome("ok", [])
     assert list(left) == [one, two, three]
     assert left.ended(two, lost) is None, "the first may be lost too"

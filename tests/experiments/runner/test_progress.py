@@ -44,7 +44,7 @@ def terminal(width=80):
 
 
 def test_what_lasts_is_said_with_its_time_and_the_line_is_gone_at_the_end(monkeypatch):
-    monkeypatch.setattr(progress, "SILENT_SECONDS", 0.05)
+    monkeypatch.setattr(progress, "PACE", progress.PACE._replace(silent=0.05))
     console = terminal()
     with waiting(console, "taccl on dgx2:2"):
         time.sleep(0.4)
@@ -54,7 +54,7 @@ def test_what_lasts_is_said_with_its_time_and_the_line_is_gone_at_the_end(monkey
 
 
 def test_a_long_name_is_cut_to_the_line(monkeypatch):
-    monkeypatch.setattr(progress, "SILENT_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "PACE", progress.PACE._replace(silent=0.0))
     console = terminal(width=30)
     with waiting(console, "tacos on " + "a/long/way/to/a/network/" * 4):
         time.sleep(0.3)
@@ -81,7 +81,7 @@ def test_what_is_quick_is_not_said():
     ids=["no terminal", "one that can't erase", "quiet"],
 )
 def test_nothing_is_written_where_it_can_not_or_shall_not_be(console, quiet, monkeypatch):
-    monkeypatch.setattr(progress, "SILENT_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "PACE", progress.PACE._replace(silent=0.0))
     with waiting(console, "x", quiet=quiet):
         time.sleep(0.1)
     assert console.file.getvalue() == ""
@@ -96,7 +96,7 @@ def slow(monkeypatch):
         time.sleep(0.3)
         return make(*arguments)
 
-    monkeypatch.setattr(progress, "SILENT_SECONDS", 0.05)
+    monkeypatch.setattr(progress, "PACE", progress.PACE._replace(silent=0.05))
     monkeypatch.setattr(synth, "synthesize_best", slowly)
     monkeypatch.setattr(synth, "console", lambda stream: console)
     return console
@@ -138,8 +138,7 @@ OK = SimpleNamespace(status="ok", rows=[{"message": ""}])
 
 @pytest.fixture
 def hasty(monkeypatch):
-    for name in ("LOOK_SECONDS", "LOG_SECONDS", "WITHOUT_SECONDS"):
-        monkeypatch.setattr(progress, name, 0.02)
+    monkeypatch.setattr(progress, "PACE", progress.PACE._replace(look=0.02, log=0.02, plain=0.02))
 
 
 def reported(console, running, lacks=str):

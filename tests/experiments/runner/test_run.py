@@ -28,6 +28,7 @@ from rich.console import Console
 
 from tests.experiments import zoo
 from tutti.experiments.report import write_report
+from tutti.experiments.runner import cluster
 from tutti.experiments.runner.config import read_config
 from tutti.experiments.runner.plan import make_plan
 from tutti.experiments.runner.pool import DiskError
@@ -424,7 +425,7 @@ def test_two_runs_do_not_share_a_directory(tmp_path):
 
 
 def test_options_of_a_run_are_checked(tmp_path, monkeypatch):
-    monkeypatch.setattr("tutti.experiments.runner.cluster.ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(cluster, "LIMITS", cluster.LIMITS._replace(answer=0.5))
     config = write_config(tmp_path, 'name = "good"')
     with pytest.raises(InputError, match="--workers is 0; at least 1 is needed"):
         go(config, tmp_path / "out", workers=0)

@@ -64,7 +64,7 @@ from tutti.experiments.cli import main
 from tutti.schedules.execution.launch import OverSharedMemory, run
 from tutti.schedules.execution.session import Settings, SessionTask
 from tests.schedules.programs.test_program import ring
-import tutti.experiments.cli.help
+import tutti.experiments.cli.parser
 
 def forever(arguments):
     todo = [SessionTask(ring(2), 64)]
@@ -72,7 +72,7 @@ def forever(arguments):
     run(OverSharedMemory(todo), todo, Settings(0, 10**9, 5.0))
 
 if __name__ == "__main__":
-    tutti.experiments.cli.help.execute = forever
+    tutti.experiments.cli.parser.explain = forever
     sys.exit(main(["help"]))
 """
 
