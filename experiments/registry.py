@@ -5,12 +5,12 @@ A method is imported when it is first asked for: most commands want one, and all
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from functools import cache
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
+from tutti.experiments.old_names import OLD_NAMES, current_name, current_options
 from tutti.topologies.errors import InputError, suggestion
 from tutti.topologies.options import build_options
 
@@ -128,42 +128,13 @@ _MADE = Methods(
 METHODS = Methods({**_MADE.find, "best": _at("tutti.experiments.methods.best:portfolio", _MADE)})
 """The methods of this project, by the name used in configs and on the command line."""
 
-OLD_NAMES = {
-    "few_sums": "cp_allreduce",
-    "hybrid": "recursive_hybrid",
-    "listed": "list_scheduling",
-    "message_flow": "windowed_mcf",
-    "one_shot": "one_shot_allreduce",
-    "refined": "local_search",
-    "rounds": "min_latency",
-    "stepwise": "shortest_path_all_to_all",
-    "walks": "de_bruijn_allreduce",
-}
-"""Methods by their names before version 0.2, and what they are called now. Old names are always read."""
-OLD_OPTIONS: Mapping[str, Mapping[str, str]] = {
-    "allreduce_lp": {"low": "shallow_trees"},
-    "best": {"gap": "stop_at_gap"},
-    "de_bruijn_allreduce": {"radius": "hub_radius"},
-    "list_scheduling": {"of": "base_methods"},
-    "local_search": {"of": "base_methods"},
-    "mcf": {"paced": "step_schedule"},
-    "one_shot_allreduce": {"radius": "hub_radius"},
-    "shortest_path_all_to_all": {"effort": "search_effort", "fewest": "min_steps", "rounds": "reroutes"},
-    "taccl": {"again": "reroutes", "together": "concurrent_receives", "tries": "restarts"},
-    "tacos": {"pick": "chunk_rule", "tries": "restarts", "wait": "wait_for_faster_link"},
-}
-"""For each method, its options by their names before version 0.2, and what they are called now."""
-METHOD_LISTS = frozenset({"base_methods", "methods"})
-"""Options whose value is a list of methods."""
-_ASSIGNED = re.compile(r"(?:^| )(\w+)=")
-
-
 REMOVED = {"postal": ("0.2", "min_latency")}
 """Methods of earlier versions: the first version without each, and the method to use in its place."""
 
 
 def add_method(method: Method) -> None:
     """Add a method from outside, which `best` and `list_scheduling` may be told to call."""
+    OLD_NAMES.pop(method.name, None)
     for methods in (_SINGLE, _MADE, METHODS):
         methods[method.name] = method
 
@@ -174,28 +145,6 @@ def unknown_method(name: str, known: Mapping[str, Method]) -> str:
         version, instead = REMOVED[name]
         return f"method '{name}' was removed in version {version}; use '{instead}'"
     return f"unknown method '{name}'{suggestion(name, known)}"
-
-
-def current_name(name: str, known: Mapping[str, Method] = METHODS) -> str:
-    """Return today's name of a method; a method from outside keeps a name that one had here earlier."""
-    return name if name in known else OLD_NAMES.get(name, name)
-
-
-def current_options(method: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a method's options under their names of today.
-
-    Raises
-    ------
-    InputError
-        If one is given by both its names.
-    """
-    old, found = OLD_OPTIONS.get(method, {}), dict[str, Any]()
-    for name, value in given.items():
-        new = old.get(name, name)
-        if new in found or (new != name and new in given):
-            raise InputError(f"method {method}: options '{name}' and '{new}' say the same; give one of them")
-        found[new] = _current_methods(value) if new in METHOD_LISTS else value
-    return found
 
 
 def options_of(method: Method, given: Mapping[str, Any]) -> Any:
@@ -209,36 +158,6 @@ def options_of(method: Method, given: Mapping[str, Any]) -> Any:
     return build_options(method, current_options(method.name, given))
 
 
-def _current_methods(value: Any) -> Any:
-    """Return a list of methods, or a text with commas, with their names of today."""
-    if isinstance(value, str):
-        return ",".join(current_name(name.strip()) for name in value.split(","))
-    if isinstance(value, list | tuple):
-        return [current_name(name) if isinstance(name, str) else name for name in value]
-    return value
-
-
-def current_label(text: str) -> str:
-    """Return a method's name and options, as rows have them, under their names of today.
-
-    Examples
-    --------
-    >>> current_label("tacos chunks=4 pick=rarest"), current_label("stepwise")
-    ('tacos chunk_rule=rarest chunks=4', 'shortest_path_all_to_all')
-    """
-    name, _, options = text.partition(" ")
-    method, places = current_name(name), list(_ASSIGNED.finditer(options))
-    if not places or places[0].start():
-        return f"{method} {options}".rstrip() if method != name else text
-    ends = [*(place.start() for place in places[1:]), len(options)]
-    given = {place[1]: options[place.end() : end] for place, end in zip(places, ends, strict=True)}
-    try:
-        current = current_options(method, given)
-    except InputError:
-        return text
-    return " ".join([method, *(f"{option}={current[option]}" for option in sorted(current))])
-
-
 def find_method(name: str, methods: Mapping[str, Method] | None = None) -> Method:
     """Return the method of that name, which does several collectives at once if it does each alone.
 
@@ -250,7 +169,7 @@ def find_method(name: str, methods: Mapping[str, Method] | None = None) -> Metho
         If there is none; the message suggests one.
     """
     known = METHODS if methods is None else methods
-    current = current_name(name, known) if isinstance(name, str) else name
+    current = name if not isinstance(name, str) or name in known else current_name(name)
     if not isinstance(name, str) or current not in known:
         raise InputError(unknown_method(str(name), known))
     from tutti.schedules.by_groups import by_groups  # what it needs is needed only here

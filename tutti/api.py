@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tutti.experiments import plugins
-from tutti.experiments.registry import METHODS, current_options, find_method, options_of
+from tutti.experiments.old_names import current_options
+from tutti.experiments.registry import METHODS, find_method, options_of
 from tutti.experiments.result import LowerBound, Result
 from tutti.experiments.runner.plan import tasks_of
 from tutti.experiments.runner.tasks import Workplace, perform, synthesize_best

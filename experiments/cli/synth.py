@@ -19,8 +19,9 @@ import numpy as np
 from tutti.experiments.cli.output import console, print_answer
 from tutti.experiments.cli.parser import DEFAULT_METHOD, DEFAULT_SIZE, make_parser
 from tutti.experiments.cli.problem import parse_amount, parse_collective
+from tutti.experiments.old_names import current_options
 from tutti.experiments.printable import printable, remark
-from tutti.experiments.registry import current_options, find_method, options_of
+from tutti.experiments.registry import find_method, options_of
 from tutti.experiments.result import Result
 from tutti.experiments.runner.judge import GAP_DIGITS, ProvenBound
 from tutti.experiments.runner.progress import Lines, waiting

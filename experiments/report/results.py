@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from tutti.experiments.registry import current_label
+from tutti.experiments.old_names import current_label
 from tutti.experiments.report.series import Series, make_series, short_names
 from tutti.experiments.runner.kept_schedules import schedule_path
 from tutti.experiments.runner.results import CSV, PARQUET, current_row, read_csv, read_frame

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from tutti.experiments import plugins
-from tutti.experiments.registry import current_label, current_options, find_method, options_of
+from tutti.experiments.old_names import current_label, current_options
+from tutti.experiments.registry import find_method, options_of
 from tutti.experiments.runner.config import CollectiveTable, Config, MethodTable, PartTable, Placed
 from tutti.experiments.runner.judge import is_named, method_label, with_busbw, with_speedups
 from tutti.experiments.runner.manifest import code_digest

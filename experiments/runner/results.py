@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tutti.experiments.registry import current_label
+from tutti.experiments.old_names import current_label
 from tutti.models.bounds.check import current_kind
 from tutti.topologies.files import opened, replacing
 

@@ -110,7 +110,7 @@ class AllreduceEpochsOptions(Options):
 
 
 @dataclass(frozen=True, eq=False)
-class Lines:
+class EpochLines:
     """A network's links in orbits. A *line* is all parallel links from one rank to another.
 
     Parameters
@@ -128,7 +128,7 @@ class Lines:
     links: dict[tuple[int, int], list[int]]
 
     @classmethod
-    def of(cls, topology: Topology) -> Lines:
+    def of(cls, topology: Topology) -> EpochLines:
         """Return them under a group that is not too large."""
         nodes, _ = automorphisms(topology).some_elements(TUNING.elements)
         return cls(topology, nodes.astype(np.int64), links_between(topology))
@@ -239,7 +239,7 @@ class _EpochTreeSearch(EpochSearch):
 
     rounds = ROUNDS._replace(smoothing=0.8, improved=60, new=4, known=1500, kept=700, progress=1e-4)
 
-    def __init__(self, lines: Lines, size: float, epochs: int, rng: np.random.Generator) -> None:
+    def __init__(self, lines: EpochLines, size: float, epochs: int, rng: np.random.Generator) -> None:
         self.lines, self.epochs, self.rng = lines, epochs, rng
         self.unit = max(size / float(np.median(lines.bandwidth)), float(lines.alpha.max()))
         self.bandwidth = lines.together(lines.bandwidth) * self.unit / size
@@ -355,7 +355,7 @@ def synthesize(problem: Problem, options: AllreduceEpochsOptions, rng: np.random
     if problem.size is None:
         raise InputError("allreduce_epochs needs a size: its schedule depends on it")
     until = now() + TUNING.search_part * float(parse_time(options.time_limit))
-    lines = Lines.of(problem.topology)
+    lines = EpochLines.of(problem.topology)
     search = _fastest(lines, float(problem.size), until, rng)
     search.keep(max(1, TUNING.trees // len(lines.ranks)))
     pairs, weight = search.used()
@@ -363,7 +363,7 @@ def synthesize(problem: Problem, options: AllreduceEpochsOptions, rng: np.random
     return _schedule(problem, Fraction(problem.size), lines, pairs, weight).replace(stats=stats)
 
 
-def _fastest(lines: Lines, size: float, until: float, rng: np.random.Generator) -> _EpochTreeSearch:
+def _fastest(lines: EpochLines, size: float, until: float, rng: np.random.Generator) -> _EpochTreeSearch:
     """Return the search that ends best, for ever more epochs as long as these help or there is time."""
     topology, steps = lines.topology, 2 * int(lines.height.min())
     alpha, seconds = float(topology.alpha.floats.max()), size / float(topology.ingress.floats.min())
@@ -394,7 +394,7 @@ def _fastest(lines: Lines, size: float, until: float, rng: np.random.Generator) 
 
 
 def _schedule(
-    problem: Problem, size: Fraction, lines: Lines, pairs: _UpDownTrees, weight: FloatArray
+    problem: Problem, size: Fraction, lines: EpochLines, pairs: _UpDownTrees, weight: FloatArray
 ) -> Schedule:
     """Return the schedule in which each image of a pair has an interval of the vector."""
     elements = len(lines.ranks)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tutti.experiments.registry import METHODS, OLD_NAMES, OLD_OPTIONS
+from tutti.experiments.old_names import OLD_NAMES, OLD_OPTIONS
+from tutti.experiments.registry import METHODS
 from tutti.models.bounds.check import PROOFS
 
 ROOT = Path(__file__).parents[2]

@@ -7,16 +7,10 @@ import pytest
 
 import tutti
 from tutti.experiments.cli import main
-from tutti.experiments.registry import (
-    METHODS,
-    OLD_NAMES,
-    OLD_OPTIONS,
-    current_label,
-    current_options,
-    find_method,
-)
+from tutti.experiments.old_names import OLD_NAMES, OLD_OPTIONS, current_label, current_options
+from tutti.experiments.registry import METHODS, find_method, options_of
 from tutti.experiments.report.results import read_results
-from tutti.experiments.runner import rejudging
+from tutti.experiments.runner import store
 from tutti.experiments.runner.config import parse_config
 from tutti.experiments.runner.plan import make_plan, study_of
 from tutti.experiments.runner.results import current_row
@@ -24,7 +18,6 @@ from tutti.models.bounds.check import OLD_NAMES as OLD_KINDS
 from tutti.models.bounds.check import PROOFS
 from tutti.schedules.method import Method
 from tutti.topologies.errors import InputError
-from tutti.topologies.options import build_options
 
 CONFIG = """
 name = "old"
@@ -38,7 +31,7 @@ name = "stepwise"
 options = {fewest = true, effort = 0, sweep = {rounds = [1, 2]}}
 [[method]]
 name = "refined"
-options = {of = ["stepwise", "postal"], time_limit = "1s"}
+options = {of = ["stepwise", "bfb"], time_limit = "1s"}
 [[method]]
 name = "best"
 options = {methods = ["stepwise", "bfb"], gap = 0.5}
@@ -64,7 +57,7 @@ def test_a_config_of_an_earlier_version_has_tasks_with_names_of_today():
     assert found == [
         ("shortest_path_all_to_all", {"min_steps": True, "search_effort": 0, "reroutes": 1}),
         ("shortest_path_all_to_all", {"min_steps": True, "search_effort": 0, "reroutes": 2}),
-        ("local_search", {"base_methods": ["shortest_path_all_to_all", "postal"], "time_limit": "1s"}),
+        ("local_search", {"base_methods": ["shortest_path_all_to_all", "bfb"], "time_limit": "1s"}),
         ("best", {"methods": ["shortest_path_all_to_all", "bfb"], "stop_at_gap": 0.5}),
     ]
     settings = study_of(config, METHODS).settings
@@ -75,9 +68,9 @@ def test_old_and_new_name_of_one_option_are_refused():
     with pytest.raises(
         InputError, match="method best: options 'gap' and 'stop_at_gap' say the same; give one"
     ):
-        build_options(METHODS["best"], {"stop_at_gap": 0.1, "gap": 0.1})
+        options_of(METHODS["best"], {"stop_at_gap": 0.1, "gap": 0.1})
     with pytest.raises(InputError, match="method ring has no option 'gap'"):
-        build_options(METHODS["ring"], {"gap": 0.1})
+        options_of(METHODS["ring"], {"gap": 0.1})
 
 
 def test_a_method_from_outside_keeps_a_name_that_one_had_here():
@@ -128,13 +121,13 @@ def test_a_task_kept_by_an_earlier_version_is_found_by_its_text_of_today():
     row = {"topology": "K(3) * 2", "collective": "all-to-all", "size_bytes": 10, "method": "stepwise"}
     row |= {"options": "effort=0 fewest=true", "bound_kind": "relays"}
     kept = {"task": "K(3) * 2 all-to-all stepwise effort=0 fewest=true seed=1", "status": "ok", "rows": [row]}
-    found = rejudging._current(kept)
+    found = store._current(kept)
     assert found["task"] == (
         "K(3) * 2 all-to-all shortest_path_all_to_all min_steps=true search_effort=0 seed=1"
     )
     assert found["rows"][0]["bound_kind"] == "unicast_price"
-    assert rejudging._current(found) == found
-    assert rejudging._current({"task": "x", "rows": []}) == {"task": "x", "rows": []}
+    assert store._current(found) == found
+    assert store._current({"task": "x", "rows": []}) == {"task": "x", "rows": []}
 
 
 def test_labels_with_texts_that_are_no_options_stay():

@@ -23,7 +23,7 @@ def test_one_method_is_found_without_importing_the_others():
         "import sys; from tutti.experiments.registry import METHODS\n"
         "assert 'bfb' in METHODS; METHODS['ring']\n"
         "makers = ['tutti.heuristics.classic.ring', 'tutti.heuristics.tacos', 'tutti.models.bfb']\n"
-        "print(*(name for name in makers if f'tutti.{name}' in sys.modules))"
+        "print(*(name for name in makers if name in sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "tutti.heuristics.classic.ring\n"
