@@ -34,8 +34,6 @@ from pathlib import Path
 from traceback import walk_stack
 from types import FrameType
 
-from tutti.topologies.kernels import COMPILATION, now
-
 FOREVER = 1e9
 """A time in seconds that is longer than the system's timers can hold. It means no limit."""
 AGAIN_SECONDS, HALVINGS = 0.002, 9
@@ -159,6 +157,11 @@ def within(seconds: float) -> Iterator[None]:
     seconds
         Above 0, on a clock that stands still while kernels are compiled; beyond `FOREVER` there is no limit.
     """
+    from tutti.topologies.kernels import (
+        COMPILATION,
+        now,
+    )  # which import numpy: ``tutti --version`` needs none
+
     if seconds > FOREVER or threading.current_thread() is not threading.main_thread():
         yield
         return
