@@ -16,6 +16,7 @@ from written import read
 import tutti
 from tutti.experiments.cli.parser import make_parser
 from tutti.experiments.registry import METHODS
+from tutti.experiments.report.markdown import table
 from tutti.experiments.result import Result
 from tutti.schedules import Method
 from tutti.schedules.collective import KINDS, Kind
@@ -47,8 +48,8 @@ def _methods_page() -> str:
     lines = ["# Methods", "", "What each does, for which collectives and networks, and its options.", ""]
     for kind, title in KINDS_OF.items():
         names = [name for name, method in METHODS.items() if method.kind == kind]
-        lines += [f"## {title}", "", "| method | what it is |", "| --- | --- |"]
-        lines += [f"| [{name}](methods/{name}.md) | {METHODS[name].summary} |" for name in names]
+        rows = [(f"[{name}](methods/{name}.md)", METHODS[name].summary) for name in names]
+        lines += [f"## {title}", "", table(("method", "what it is"), rows)]
         lines += ["", "```{toctree}", ":hidden:", *(f"methods/{name}" for name in names), "```", ""]
     return "\n".join(lines)
 
@@ -88,14 +89,17 @@ def _costs(name: str) -> list[str]:
     """Return the table of what was measured of a method."""
     with (ROOT / "docs/methods/costs.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if row["method"] == name]
+    lines = [
+        (
+            *(f"`{row['network']}`", row["collective"], f"{int(row['ranks']):,}"),
+            *(f"{int(row['transfers']):,}", f"{float(row['seconds']):.2g}"),
+        )
+        for row in rows
+    ]
     return [
         "Measured (`docs/measure_methods.py`, one seed, after compilation, one busy core):",
-        *("", "| network | collective | ranks | transfers | seconds |", "| --- | --- | --- | --- | --- |"),
-        *(
-            f"| `{row['network']}` | {row['collective']} | {int(row['ranks']):,} | "
-            f"{int(row['transfers']):,} | {float(row['seconds']):.2g} |"
-            for row in rows
-        ),
+        "",
+        table(("network", "collective", "ranks", "transfers", "seconds"), lines),
     ]
 
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 from markupsafe import Markup
 
-from tutti.experiments.show.drawing import LEVELS, draw, picture, seconds
+from tutti.experiments.show.drawing import LEVELS, draw, picture, rates, seconds
 from tutti.experiments.show.player import Film, film
 from tutti.schedules.collective import Kind
 from tutti.schedules.cost import link_loads
@@ -33,7 +33,7 @@ def method_picture(schedule: Schedule, size: Fraction) -> str:
         said = f"{topology.name}. {what} {int((shades > 0).sum())} links do."
         panels.append((draw(topology, shades=shades, said=said), what, ("early", "late", "never")))
     loads = np.multiply(link_loads(schedule), float(size / schedule.chunks.denominator), dtype=np.float64)
-    busiest = float((loads / (topology.bandwidth.numerators / topology.bandwidth.denominator)).max())
+    busiest = float((loads / rates(topology)).max())
     what = f"How long each link sends at {format_size(size)}, without α: the busiest for {seconds(busiest)}."
     panels.append((draw(topology, loads), what, ("short", "long", "idle")))
     width, height = picture(topology).size

@@ -249,8 +249,7 @@ def show(
     VerificationError, InputError
         If it is no legal schedule and no network, or the page can't be written.
     """
-    from tutti.experiments.show.page import page_of
-    from tutti.experiments.show.sources import read_source
+    from tutti.experiments.show.page import page_of, read_source
 
     if isinstance(what, Result) and size is None:
         size = what.size

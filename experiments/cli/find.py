@@ -15,8 +15,7 @@ from tutti.expansions.finder import Candidate, Finder, bandwidth_factor
 from tutti.experiments.cli import Exit
 from tutti.experiments.cli.output import console, print_json, print_table
 from tutti.experiments.cli.run import stopped
-from tutti.experiments.growth.baselines import CostParameters, least_hops
-from tutti.experiments.growth.bounds import all_to_all_bound, allreduce_bound
+from tutti.experiments.growth.baselines import CostParameters, all_to_all_bound, allreduce_bound, least_hops
 from tutti.experiments.growth.report import write_page
 from tutti.experiments.growth.study import FIRST_NODES, GrowthSearch, study_of
 from tutti.experiments.printable import remark, say

@@ -18,7 +18,7 @@ from tutti.experiments.runner.judge import INSTANCE, REFERENCE
 from tutti.experiments.runner.run import RunOptions, Summary, run
 from tutti.experiments.solver_study import is_study, run_study
 from tutti.experiments.solver_study.statistics import shift_of, standings
-from tutti.experiments.training.config import is_training, read_training
+from tutti.experiments.training.config import claims, is_training, read_training
 from tutti.topologies.units import MICRO, duration, format_size
 
 TRAINING_TIMES = ("time_s", "compute_s", "bubble_s", "activations_s", "weights_s", "optimal_s")
@@ -96,13 +96,16 @@ def _print_study(summary: Summary) -> None:
 
 
 def _print_training(config: Path, summary: Summary) -> None:
-    from tutti.experiments.training.stated import claims
-
-    lines = []
-    for row in summary.rows:
-        if row["status"] == "ok":
-            times = [duration(row[name] * MICRO) for name in TRAINING_TIMES]
-            lines.append([row["job"], row["method"], *times, f"{row['saving']:.1%}"])
+    rows = [row for row in summary.rows if row["status"] == "ok"]
+    lines = [
+        [
+            row["job"],
+            row["method"],
+            *(duration(row[name] * MICRO) for name in TRAINING_TIMES),
+            f"{row['saving']:.1%}",
+        ]
+        for row in rows
+    ]
     heads = ["job", "method", *(name.removesuffix("_s") for name in TRAINING_TIMES), "saving"]
     print_table("an iteration, and what optimal collectives would save", heads, lines)
     stated = claims(summary.rows, read_training(config).stated)

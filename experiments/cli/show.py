@@ -8,8 +8,7 @@ from pathlib import Path
 
 from tutti.experiments.cli.output import SHOWN
 from tutti.experiments.printable import say
-from tutti.experiments.show.page import open_page, page_of
-from tutti.experiments.show.sources import SUFFIXES, read_source
+from tutti.experiments.show.page import SUFFIXES, open_page, page_of, read_source
 from tutti.schedules.files.schedule_file import check_place
 from tutti.topologies.units import parse_size
 

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from tutti.expansions.finder import Candidate, Finder
-from tutti.experiments.runner.results import read_rows
+from tutti.experiments.runner.results import read_rows, typed
 from tutti.models.bfb.kautz import kautz_cost
 from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.exact import FloatArray, Int32Array
@@ -33,22 +32,10 @@ FAMILIES = {"gen_kautz": "GenKautz", "distance_regular": "DistReg", "circulant":
 """Names of Fig. A.4."""
 OTHER = "OtherBase"
 """What other bases are called."""
-COLUMNS: dict[str, Any] = {
-    "search": pa.string(),
-    "degree": pa.int64(),
-    "nodes": pa.int64(),
-    "points": pa.int64(),
-    "point": pa.int64(),
-    "topology": pa.string(),
-    "family": pa.string(),
-    "tl_steps": pa.int64(),
-    "tb_factor": pa.string(),
-    "exact": pa.bool_(),
-    "all_to_all_low": pa.float64(),
-    "all_to_all_high": pa.float64(),
-    "status": pa.string(),
-    "message": pa.string(),
-}
+COLUMNS = typed("""
+    search text, degree int, nodes int, points int, point int, topology text, family text, tl_steps int,
+    tb_factor text, exact bool, all_to_all_low float, all_to_all_high float, status text, message text
+""")
 """Name and type of every column of the table, those of `FrontierRow` first."""
 
 
@@ -108,10 +95,8 @@ def read_frontiers(directory: Path) -> list[FrontierRow]:
     return [FrontierRow(**row | {"tb_factor": Fraction(row["tb_factor"])}) for row in known]
 
 
-@cache
-def _finder(search: str, most_hops: int | None) -> Finder:
-    """Return a search that this process remembers, for other N."""
-    return Finder(bidirectional=search == BOTH_WAYS, most_hops=most_hops)
+_finder = cache(Finder)
+"""A search that this process remembers, for other N."""
 
 
 def frontier_of(
@@ -120,7 +105,7 @@ def frontier_of(
     """Return the frontier of one N, a row if it is empty; with `spans` the all-to-all of its ends."""
     found: list[Candidate] = []
     with suppress(InputError, NoSchedule):  # no network of this size; the numbers are in range
-        found = _finder(search, most_hops).find(nodes, degree)
+        found = _finder(bidirectional=search == BOTH_WAYS, most_hops=most_hops).find(nodes, degree)
     beside = FrontierRow(search, degree, nodes, points=len(found))
     ends = {1, len(found)} if spans else set()
     return [_row(beside, candidate, point, point in ends) for point, candidate in enumerate(found, 1)] or [
@@ -201,11 +186,7 @@ def cheap_interval(topology: Topology) -> tuple[float, float]:
 
 @kernel
 def _spread(
-    outgoing: Incidence,
-    incoming: Incidence,
-    tail: Int32Array,
-    target: Int32Array,
-    loads: FloatArray,
+    outgoing: Incidence, incoming: Incidence, tail: Int32Array, target: Int32Array, loads: FloatArray
 ) -> int:
     """Add to loads (links,) what one unit from every node to every other loads; return the sum of distances.
 

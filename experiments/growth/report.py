@@ -34,7 +34,7 @@ from tutti.experiments.report.charts import (
     page_charts,
     specs_of,
 )
-from tutti.experiments.report.page import palette, scripts, source, template
+from tutti.experiments.report.page import render
 from tutti.experiments.report.series import Series
 from tutti.schedules.cost import moore_optimal_steps
 from tutti.topologies.families.expressions import Base, Expression, LineGraph, parse_notation
@@ -121,15 +121,14 @@ def _spec(axes: Axes) -> alt.LayerChart | alt.FacetChart:
         alt.Tooltip("x:Q", title="N"),
         alt.Tooltip("y:Q", title=axes.up),
     ]
-    chosen = {
-        kind: named_rows().transform_filter(f"datum.kind === '{kind}'") for kind in ("line", "dots", "bound")
-    }
+    kinds = ("line", "dots", "bound")
+    line, dots, bound = (named_rows().transform_filter(f"datum.kind === '{kind}'") for kind in kinds)
     band = named_rows().transform_filter("isValid(datum.y2)").mark_area(opacity=0.18)
     return alt.layer(
-        chosen["bound"].mark_line(**LIMIT, color=MUTED).encode(x, y),
+        bound.mark_line(**LIMIT, color=MUTED).encode(x, y),
         band.encode(x, y, COLOUR, y2="y2:Q"),
-        chosen["line"].mark_line(strokeWidth=1.8).encode(x, y, COLOUR, opacity=OPACITY, tooltip=tips),
-        chosen["dots"].mark_circle(size=9, opacity=1).encode(x, y, COLOUR, opacity=OPACITY, tooltip=tips),
+        line.mark_line(strokeWidth=1.8).encode(x, y, COLOUR, opacity=OPACITY, tooltip=tips),
+        dots.mark_circle(size=9, opacity=1).encode(x, y, COLOUR, opacity=OPACITY, tooltip=tips),
     ).properties(height=280)
 
 
@@ -139,8 +138,6 @@ COLOURED = 4
 """Ways of building that have a colour of their own; the rarer ones share the next."""
 OTHERS = "rest"
 BOTH = "best bidirectional"
-LARGEST_LINE = 100_000
-"""Nodes of the largest line graph in the chart of Fig. 3.3."""
 
 
 class Time(NamedTuple):
@@ -239,10 +236,9 @@ def _render(
         "kautz": _kautz_chart(charts, kautz),
         "lines": _lines_chart(charts, growth.degree),
     }
-    return template("growth.html").render(
-        shown,
-        style=source("report.css") + palette(),
-        scripts=scripts(),
+    return render(
+        "growth.html",
+        **shown,
         charts=charts.page,
         growth=growth,
         frontiers=len({row.nodes for row in rows if row.points}),
@@ -251,21 +247,18 @@ def _render(
     )
 
 
-class _Section(NamedTuple):
-    best: Figure | None
-    counts: list[tuple[str, int]]
-    allreduce: Figure | None
-
-
 def _section(
     charts: Charts, rows: Sequence[FrontierRow], times: Sequence[Time], workload: CostParameters
-) -> _Section:
+) -> dict[str, Any]:
+    """Return what the page says of a size: the best networks, and how they are built."""
     best = {time.nodes: time for time in times if time.network == "best"}
     built = {(row.nodes, row.topology): row.family for row in rows}
     family = {nodes: built[nodes, time.topology] for nodes, time in best.items()}
-    counts = Counter(family.values()).most_common()
-    best_of = _best_chart(charts, times, family, workload)
-    return _Section(best_of, counts, _allreduce_chart(charts, times, workload))
+    return {
+        "best": _best_chart(charts, times, family, workload),
+        "counts": Counter(family.values()).most_common(),
+        "allreduce": _allreduce_chart(charts, times, workload),
+    }
 
 
 def _best_chart(
@@ -339,8 +332,9 @@ def _lines_chart(charts: Charts, degree: int) -> Figure | None:
 
 
 def _lines(base: Expression) -> Iterator[tuple[float, float]]:
+    """Yield N and T_B over the least T_B of each line graph of a base, up to 100,000 nodes."""
     cost, times = predict(base), 0
-    while cost.nodes <= LARGEST_LINE:
+    while cost.nodes <= 100_000:
         yield float(cost.nodes), float(cost.tb / bandwidth_factor(cost.nodes))
         times += 1
         cost = predict(LineGraph(base, times))

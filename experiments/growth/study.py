@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,17 +10,16 @@ from tutti.expansions.finder import MOST_DEGREE, MOST_NODES
 from tutti.experiments.growth.frontiers import ANY, BOTH_WAYS, COLUMNS, frontier_of, kautz_graphs
 from tutti.experiments.runner.manifest import read_manifest
 from tutti.experiments.runner.plan import task_key
-from tutti.experiments.runner.study import Outcomes, Study
-from tutti.experiments.runner.tasks import Row, Task, TaskOutcome, Workplace, failure
+from tutti.experiments.runner.study import Study, in_order
+from tutti.experiments.runner.tasks import Row, Task, TaskOutcome, Workplace, guarded
 from tutti.schedules.collective import Kind, collective
-from tutti.topologies.errors import InputError, raised
+from tutti.topologies.errors import InputError
 
 TASK_FORMAT = "tutti.growth/1"
 COMMAND = "tutti find"
 """Stands in manifests for the path of a config; its text is the whole command then."""
-FIGURE = (2, 4, 8, 16)
-"""Degrees of Fig. A.7."""
 FIRST_NODES = 2
+"""The least N that is searched."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +59,11 @@ class GrowthSearch:
         return BOTH_WAYS if self.bidirectional else ANY
 
     def rows(self, nodes: int) -> list[Row]:
-        """Return all rows of one N."""
+        """Return all rows of one N, with the Kautz graphs of this degree and of those of Fig. A.7."""
         rows = frontier_of(nodes, self.degree, self.search, self.most_hops, spans=True)
         if not self.bidirectional:
             rows += frontier_of(nodes, self.degree, BOTH_WAYS, self.most_hops)
-        rows += kautz_graphs(nodes, {*FIGURE, self.degree})
+        rows += kautz_graphs(nodes, {2, 4, 8, 16, self.degree})
         return [row.document for row in rows]
 
 
@@ -86,10 +84,7 @@ class GrowthTask(Task):
 
 def perform(task: GrowthTask, place: Workplace) -> TaskOutcome:
     """Run a task; whatever goes wrong becomes its row."""
-    try:
-        return TaskOutcome("ok", task.growth.rows(task.nodes))
-    except Exception as error:  # noqa: BLE001 (a fault with one N is one task's row)
-        return failure(task, raised(error), traceback.format_exc())
+    return guarded(task, lambda: TaskOutcome("ok", task.growth.rows(task.nodes)), ())
 
 
 def study_of(growth: GrowthSearch, report: Callable[[Path], Path] | None = None) -> Study:
@@ -102,7 +97,7 @@ def study_of(growth: GrowthSearch, report: Callable[[Path], Path] | None = None)
         path=COMMAND,
         text=f"{COMMAND} --up-to {growth.up_to} --degree {growth.degree}{limits}",
         tasks=[_task(nodes, growth) for nodes in range(FIRST_NODES, growth.up_to + 1)],
-        arrange=_in_order,
+        arrange=in_order,
         report=report,
         perform="tutti.experiments.growth.study:perform",
         columns=COLUMNS,
@@ -134,7 +129,3 @@ def _task(nodes: int, growth: GrowthSearch) -> GrowthTask:
         key=task_key(TASK_FORMAT, nodes, growth.degree, growth.search, growth.most_hops),
         growth=growth,
     )
-
-
-def _in_order(tasks: Sequence[Task], outcomes: Outcomes) -> Iterator[list[Row]]:
-    return (outcome.rows for _, outcome in outcomes(tasks))

@@ -19,13 +19,9 @@ import numpy as np
 from tutti.models.allreduce.bound import lp_bound
 from tutti.models.bounds import Bound, lower_bounds
 from tutti.schedules.collective import KINDS, Collective, collective
-from tutti.topologies.exact import BoolArray, Int64Array
+from tutti.topologies.exact import NONE, BoolArray, Int64Array
 from tutti.topologies.topology import Topology
 
-MOST_NODES = 512
-"""Of larger networks the bounds are not computed again for a picture."""
-NOWHERE = -1
-"""The part of a node that is in none."""
 _TELLING = ("degree", "cut", "lp", "partition", "mcf")
 """Of equal bounds the last of these is shown."""
 
@@ -41,8 +37,8 @@ class Bottleneck:
     lengths
         Whole numbers, one a link; 0 where the bound does not feel the link.
     part
-        int64, shape (nodes,): of a cut 0 inside and `NOWHERE` outside; of a partition the number of the part;
-        `NOWHERE` for nodes that the certificate does not name.
+        int64, shape (nodes,): of a cut 0 inside and `NONE` outside; of a partition the number of the part;
+        `NONE` for nodes that the certificate does not name.
     """
 
     topology: Topology
@@ -73,7 +69,7 @@ class Bottleneck:
     @cached_property
     def sizes(self) -> Int64Array:
         """Nodes of each part, shape (parts,)."""
-        return np.bincount(self.part[self.part != NOWHERE])
+        return np.bincount(self.part[self.part != NONE])
 
     @property
     def capacity(self) -> Fraction:
@@ -129,33 +125,30 @@ def _cut(topology: Topology, certificate: Certificate) -> Read:
 
 def _degree(topology: Topology, certificate: Certificate) -> Read:
     node = certificate["node"]
-    part = np.full(topology.num_nodes, NOWHERE)
+    part = np.full(topology.num_nodes, NONE)
     part[node] = 0
     end = topology.source if certificate["direction"] == "out" else topology.target
     return (end == node).astype(int).tolist(), part
 
 
 def _partition(topology: Topology, certificate: Certificate) -> Read:
-    part = np.full(topology.num_nodes, NOWHERE)
+    part = np.full(topology.num_nodes, NONE)
     for index, members in enumerate(certificate["parts"]):
         part[members] = index
     end = topology.source if certificate["direction"] == "out" else topology.target
-    used = (part[topology.source] != part[topology.target]) & (part[end] != NOWHERE)
+    used = (part[topology.source] != part[topology.target]) & (part[end] != NONE)
     return used.astype(int).tolist(), part
 
 
 def _mcf(topology: Topology, certificate: Certificate) -> Read:
-    nobody = np.full(topology.num_nodes, NOWHERE)
+    """Return the lengths of a dual, and the part of the cut that proves as much, if there is one."""
+    nobody = np.full(topology.num_nodes, NONE)
     cut = certificate.get("cut")
     return certificate["lengths"], nobody if cut is None else _inside(topology, cut)
 
 
-def _lp(topology: Topology, certificate: Certificate) -> Read:
-    return certificate["lengths"], np.full(topology.num_nodes, NOWHERE)
-
-
 def _inside(topology: Topology, nodes: Certificate) -> Int64Array:
-    part = np.full(topology.num_nodes, NOWHERE)
+    part = np.full(topology.num_nodes, NONE)
     part[[*nodes["ranks"], *nodes["switches"]]] = 0
     return part
 
@@ -165,5 +158,5 @@ _READERS: Mapping[str, Callable[[Topology, Certificate], Read]] = {
     "degree": _degree,
     "partition": _partition,
     "mcf": _mcf,
-    "lp": _lp,
+    "lp": _mcf,
 }

@@ -14,34 +14,48 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from tutti.experiments.report.bottleneck import (
-    MOST_NODES,
-    NOWHERE,
-    Bottleneck,
-    bounds,
-    known_collective,
-    largest,
-    read,
-)
+from tutti.experiments.report.bottleneck import Bottleneck, bounds, known_collective, largest, read
 from tutti.experiments.report.charts import Figure
 from tutti.experiments.report.networks import Mark, marked
 from tutti.experiments.report.panels import Panel
+from tutti.experiments.report.series import LIGHT
 from tutti.experiments.report.text import counted, number
 from tutti.experiments.report.utilisation import Usages
 from tutti.models.allreduce.bound import TREES
 from tutti.models.bounds import Bound, best_bound
 from tutti.schedules.collective import Collective, Kind, collective
 from tutti.topologies.errors import TuttiError
+from tutti.topologies.exact import NONE
 from tutti.topologies.topology import Topology
-from tutti.topologies.units import format_bandwidth
+from tutti.topologies.units import GIGA, format_bandwidth
 
-MOST_RANKS = 64
-GIGA = 10**9
+
+class DrawnLimits(NamedTuple):
+    """What of a bound and of a gain is drawn or listed."""
+
+    bound: int
+    """Most nodes of a network whose bounds are computed again for a picture."""
+    gain: int
+    """Most ranks of a network whose gain is computed."""
+    nodes: int
+    """Most nodes of a network that is drawn; a larger one has bars."""
+    links: int
+    """Most links of such a network."""
+    many: int
+    """Number of links that a bound rests on, above which they are drawn thin."""
+    thin: float
+    """Width of thin links over the usual one."""
+    named: int
+    """Runs of ranks, or sizes of parts, that a sentence lists."""
+
+
+DRAWN = DrawnLimits(bound=512, gain=64, nodes=64, links=1000, many=40, thin=0.6, named=6)
 
 
 @dataclass(frozen=True)
@@ -85,7 +99,7 @@ class Gain:
 
 
 def gain(topology: Topology, what: Collective, found: Sequence[Bound]) -> Gain | None:
-    """Return the gain, None for other collectives, for groups, and for more than `MOST_RANKS` ranks.
+    """Return the gain, None for other collectives, for groups, and for more than `DRAWN.gain` ranks.
 
     Parameters
     ----------
@@ -95,7 +109,7 @@ def gain(topology: Topology, what: Collective, found: Sequence[Bound]) -> Gain |
         Its bandwidth bounds, the LP's included where it is known.
     """
     ranks = topology.num_ranks
-    if what.kind is not Kind.ALLREDUCE or what.groups is not None or ranks > MOST_RANKS:
+    if what.kind is not Kind.ALLREDUCE or what.groups is not None or ranks > DRAWN.gain:
         return None
     halves = sum(
         (best_bound(topology, collective(kind, ranks)).value for kind in ("reduce-scatter", "allgather")),
@@ -129,32 +143,26 @@ def gain_sentence(found: Gain) -> str:
     return f"{number(float(found.ratio), 4)} ({found.ratio}) times as fast. {proofs[found.proof]}."
 
 
-MOST_DRAWN = 64
-"""Nodes of the largest network that is drawn ..."""
-MOST_LINKS = 1000
-"""... and its links."""
-PARTS = (0, 2, 3, 4, 5)
+PARTS = tuple(colour for colour in range(len(LIGHT)) if colour != 1)
 """Colours of parts, of the series' ones; that of the links is left out."""
 NAMED = {"mcf": "Multi-commodity flow", "lp": "Linear program"}
 """Kinds of bounds, where their names are short for something."""
-MANY = 40
-"""Links beyond these that a bound feels ..."""
-THIN = 0.6
-"""... are so wide, over the usual width."""
-MOST_NAMED = 6
-"""Runs of ranks that a sentence lists."""
 
 
 def chart(found: Bottleneck, label: str) -> Markup | Figure:
-    """Return the picture of a bottleneck; `label` says of what, to those who can't see it."""
-    if found.topology.num_nodes > MOST_DRAWN or found.topology.num_links > MOST_LINKS:
-        return _summary(found, label)
+    """Return the picture of a bottleneck; `label` says of what, to those who can't see it.
+
+    Of a large network that is the lengths, longest first; of a cut or a partition the share that it is.
+    """
+    if found.topology.num_nodes > DRAWN.nodes or found.topology.num_links > DRAWN.links:
+        name, data = ("lengths", _lengths(found)) if found.has_lengths else ("parts", _bars(found))
+        return Figure(name, f"bottleneck, {label}", data=data)
     return _drawing(found, label)
 
 
 def _drawing(found: Bottleneck, label: str) -> Markup:
     """Return the network: a link that the bound feels is the wider the longer it is."""
-    colours, wide = colours_of(found), THIN if found.felt.sum() > MANY else 1.0
+    colours, wide = colours_of(found), DRAWN.thin if found.felt.sum() > DRAWN.many else 1.0
 
     def link(number: int) -> Mark:
         share = found.lengths[number] / found.longest
@@ -203,16 +211,10 @@ def _node_tip(found: Bottleneck, node: int) -> str:
     name = f"{kind} {found.topology.labels[node]}"
     index = int(found.part[node])
     if found.bound.kind == "partition":
-        return f"{name}, {'in no part' if index == NOWHERE else f'part {index + 1} of {len(found.sizes)}'}"
+        return f"{name}, {'in no part' if index == NONE else f'part {index + 1} of {len(found.sizes)}'}"
     if not len(found.sizes):
         return name
-    return f"{name}, {'outside' if index == NOWHERE else 'inside'} the cut"
-
-
-def _summary(found: Bottleneck, label: str) -> Figure:
-    """Return the lengths, longest first; for a cut or a partition the share of the network that it is."""
-    name, data = ("lengths", _lengths(found)) if found.has_lengths else ("parts", _bars(found))
-    return Figure(name, f"bottleneck, {label}", data=data)
+    return f"{name}, {'outside' if index == NONE else 'inside'} the cut"
 
 
 def _lengths(found: Bottleneck) -> pd.DataFrame:
@@ -235,7 +237,7 @@ def _shares(found: Bottleneck) -> Iterator[tuple[str, Fraction, str]]:
     ranks = found.part[: topology.num_ranks]
     groups, what = (len(found.sizes), "parts, of ranks")
     if kind != "partition":
-        groups, what = int((ranks != NOWHERE).sum()), "ranks inside"
+        groups, what = int((ranks != NONE).sum()), "ranks inside"
     yield what, Fraction(groups, len(ranks)), f"{groups:,} of {len(ranks):,}"
     links, total = int(found.felt.sum()), topology.num_links
     yield f"links {where}", Fraction(links, total), f"{links:,} of {total:,}"
@@ -269,7 +271,7 @@ def _of_partition(found: Bottleneck) -> str:
         parts = f"{len(sizes)} parts of {ranks[0]} ranks"
     else:
         alone = ranks.count(1)
-        large = ", ".join(str(count) for count in sorted(ranks, reverse=True)[:MOST_NAMED] if count > 1)
+        large = ", ".join(str(count) for count in sorted(ranks, reverse=True)[: DRAWN.named] if count > 1)
         parts = f"{len(sizes)} parts, of {large} ranks" + (f" and {alone} of one" if alone else "")
     return f"{parts}; {certificate['transfers']} M must go between them, over {_links_felt(found)}"
 
@@ -317,8 +319,8 @@ def names(num_ranks: int, nodes: Sequence[int]) -> str:
         if chosen:
             plural = word if len(chosen) == 1 else {"rank": "ranks", "switch": "switches"}[word]
             runs = _runs(chosen)
-            more = f", ... ({len(chosen)} in all)" if len(runs) > MOST_NAMED else ""
-            words.append(f"{plural} {', '.join(runs[:MOST_NAMED])}{more}")
+            more = f", ... ({len(chosen)} in all)" if len(runs) > DRAWN.named else ""
+            words.append(f"{plural} {', '.join(runs[: DRAWN.named])}{more}")
     return " and ".join(words)
 
 
@@ -357,7 +359,7 @@ def bottlenecks(
     numbers
         The place of each collective in the run.
     """
-    if topology is None or topology.num_nodes > MOST_NODES:
+    if topology is None or topology.num_nodes > DRAWN.bound:
         return Bottlenecks()
     found = [_of(topology, text, usages, numbers[text]) for text, usages in used.items()]
     panels = tuple(panel for each in found for panel in each.panels)

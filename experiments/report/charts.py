@@ -70,17 +70,14 @@ class Figure:
         """Return the element in which the page draws it."""
         rows = {"data_rows": json.dumps(columns(self.data))} if self.data is not None else {}
         where = json.dumps(self.where)
-        return tag(
-            "div", class_="view", data_chart=self.chart, data_label=self.description, data_where=where, **rows
-        )
+        said = {"data_chart": self.chart, "data_label": self.description, "data_where": where}
+        return tag("div", class_="view", **said, **rows)
 
     def measured(self, measures: Mapping[str, str]) -> Iterator[Figure]:
         """Yield the chart in each measure, if it is of one; the page has one chart, in which one chooses."""
         for measure, name in measures.items() if self.chart in OF_MEASURES else [(ALGBW, ALGBW)]:
-            chart, told = (
-                text.replace(ALGBW, new) for text, new in ((self.chart, measure), (self.description, name))
-            )
-            yield replace(self, chart=chart, description=told)
+            told = self.description.replace(ALGBW, name)
+            yield replace(self, chart=self.chart.replace(ALGBW, measure), description=told)
 
 
 def measures(results: Results) -> dict[str, str]:
@@ -193,7 +190,7 @@ def _specs() -> str:
         "pareto": _pareto(),
         "effort": _effort(),
         "seeds": _seeds(),
-        "seed times": _seed_times(),
+        "seed times": _intervals("time", alt.Scale(type="log"), seconds_axis()),
         "frontier": _frontier(),
         "course": _course(),
         "histogram": _histogram(),
@@ -289,22 +286,23 @@ def _pareto() -> Drawn:
     x = alt.X("tl_steps:Q", title="T_L (α)", scale=alt.Scale(zero=True), axis=axis)
     y = alt.Y("tb_factor:Q", title="T_B (M/B)")
     base = named_rows()
-    front = base.transform_filter("datum.frontier").mark_line(
-        interpolate="step-after", color=MUTED, strokeWidth=1
-    )
-    least = base.mark_rule(**LIMIT).encode(y=alt.Y("max(least_tb):Q", title="T_B (M/B)"))
-    tips = [
-        alt.Tooltip("method:N"),
-        alt.Tooltip("tl_steps:Q", title="T_L, α"),
-        alt.Tooltip("tb:N", title="T_B, M/B"),
-        alt.Tooltip("tb_optimal:N", title="T_B is the least possible"),
-    ]
-    points = base.mark_point(**POINT, xOffset=alt.ExprRef("datum.beside * 8")).encode(
-        x, y, COLOUR, SHAPE, opacity=OPACITY, tooltip=tips
-    )
+    named = {"tl_steps:Q": "T_L, α", "tb:N": "T_B, M/B", "tb_optimal:N": "T_B is the least possible"}
+    tips = [alt.Tooltip("method:N"), *(alt.Tooltip(column, title=title) for column, title in named.items())]
+    points = base.mark_point(**POINT, xOffset=alt.ExprRef("datum.beside * 8"))
+    points = points.encode(x, y, COLOUR, SHAPE, opacity=OPACITY, tooltip=tips)
     optimal = base.transform_filter("datum.tb_optimal === 'yes'")
     check = optimal.mark_text(text="✓", dy=-10).encode(x, y)
-    return alt.layer(least, front.encode(x, y), points, check).properties(height=HEIGHT)
+    return alt.layer(_least_tb(base), _front(base, x, y), points, check).properties(height=HEIGHT)
+
+
+def _least_tb(base: alt.Chart) -> alt.Chart:
+    return base.mark_rule(**LIMIT).encode(y=alt.Y("max(least_tb):Q", title="T_B (M/B)"))
+
+
+def _front(base: alt.Chart, x: alt.X, y: alt.Y) -> alt.Chart:
+    """Return the Pareto frontier, as steps."""
+    shown = base.transform_filter("datum.frontier")
+    return shown.mark_line(interpolate="step-after", color=MUTED, strokeWidth=1).encode(x, y)
 
 
 def seconds_axis() -> alt.Axis:
@@ -321,17 +319,12 @@ def _effort() -> Drawn:
     scale = alt.Scale(type="symlog", constant=0.05, nice=False)
     axis = alt.Axis(values=ticks, labelExpr="datum.label + '%'", format=",~r")
     y = alt.Y("gap_percent:Q", title="gap", scale=scale, axis=axis)
-    base = (
-        named_rows()
-        .transform_filter("isValid(datum.gap_percent) && isValid(datum.seconds)")
-        .transform_joinaggregate(
-            low="min(gap_percent)", high="max(gap_percent)", last="max(size_bytes)", groupby=["method"]
-        )
-        .transform_filter("datum.size_bytes === datum.last")
-    )
-    span = base.mark_rule(strokeDash=[1, 0]).encode(
-        x, alt.Y("low:Q", title="gap"), alt.Y2("high:Q"), COLOUR, opacity=OPACITY
-    )
+    ends: Any = {"low": "min(gap_percent)", "high": "max(gap_percent)", "last": "max(size_bytes)"}
+    base = named_rows().transform_filter("isValid(datum.gap_percent) && isValid(datum.seconds)")
+    base = base.transform_joinaggregate(**ends, groupby=["method"])
+    base = base.transform_filter("datum.size_bytes === datum.last")
+    low, high = alt.Y("low:Q", title="gap"), alt.Y2("high:Q")
+    span = base.mark_rule(strokeDash=[1, 0]).encode(x, low, high, COLOUR, opacity=OPACITY)
     tips = [*TIPS, alt.Tooltip("seconds:Q", title="synthesis, s", format=".3~r")]
     points = base.mark_point(**POINT).encode(x, y, COLOUR, SHAPE, opacity=OPACITY, tooltip=tips)
     return alt.layer(span, points).properties(height=HEIGHT)
@@ -357,25 +350,16 @@ def _seeds() -> Drawn:
     return _intervals("gap", alt.Scale(zero=True), axis, [zero])
 
 
-def _seed_times() -> Drawn:
-    return _intervals("time", alt.Scale(type="log"), seconds_axis())
-
-
 def _frontier() -> Drawn:
     """Return T_B against T_L of networks of one N and degree, the Pareto frontier and the bounds on both."""
     x = alt.X("tl_steps:Q", title="T_L (α)", axis=alt.Axis(grid=False, tickMinStep=1, format="d"))
     y = alt.Y("tb_factor:Q", title="T_B (M/B)", scale=alt.Scale(zero=False))
-    front = (
-        named_rows()
-        .transform_filter("datum.frontier")
-        .mark_line(interpolate="step-after", color=MUTED, strokeWidth=1)
-    )
     moore = named_rows().mark_rule(**LIMIT).encode(x=alt.X("max(moore):Q", title="T_L (α)"))
-    least = named_rows().mark_rule(**LIMIT).encode(y=alt.Y("max(least_tb):Q", title="T_B (M/B)"))
     tips = [alt.Tooltip("network:N"), *map(alt.Tooltip, ("method:N", "tl_steps:Q", "tb:N"))]
     points = named_rows().mark_point(**POINT).encode(x, y, COLOUR, SHAPE, opacity=OPACITY, tooltip=tips)
     names = named_rows().transform_filter("datum.frontier").mark_text(align="left", dx=8, dy=-6)
-    return alt.layer(moore, least, front.encode(x, y), points, names.encode(x, y, text="name:N")).properties(
+    names = names.encode(x, y, text="name:N")
+    return alt.layer(moore, _least_tb(named_rows()), _front(named_rows(), x, y), points, names).properties(
         height=280
     )
 
@@ -427,11 +411,8 @@ def _parts() -> Drawn:
     y = alt.Y("what:N", title=None, sort=None, axis=alt.Axis(labelLimit=260))
     x = alt.X("percent:Q", title="%", scale=alt.Scale(domain=[0, 100]))
     tips = [alt.Tooltip("what:N"), alt.Tooltip("told:N", title="that is")]
-    whole = (
-        named_rows()
-        .mark_bar(fill=None, stroke=MUTED, strokeWidth=1)
-        .encode(y, x=alt.datum(100), tooltip=tips)
-    )
+    whole = named_rows().mark_bar(fill=None, stroke=MUTED, strokeWidth=1)
+    whole = whole.encode(y, x=alt.datum(100), tooltip=tips)
     part = named_rows().mark_bar().encode(x, y, tooltip=tips)
     text = named_rows().mark_text(align="left", dx=4).encode(y, x=alt.datum(100), text="told:N")
     return alt.layer(whole, part, text).properties(height=alt.Step(22), padding=BESIDE)

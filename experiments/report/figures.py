@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -16,14 +16,25 @@ from tutti.topologies.errors import InputError, installing
 from tutti.topologies.files import written
 
 FORMATS = ("svg", "pdf", "png")
-COLUMN, PAGE = 250, 520
-"""Points: the width of a column of a paper, and of both."""
-FONT = 8
-"""Points, as the captions of papers have."""
-HEIGHT = 150
-DOTS_PER_INCH = 300
-LONGEST_NAME = 120
 MISSING = f"figures need vl-convert-python: {installing('figures')}"
+
+
+class Paper(NamedTuple):
+    """The measures of a figure for a paper; lengths are in points."""
+
+    column: int
+    """Width of a column."""
+    page: int
+    """Width of both columns."""
+    height: int
+    """Height of a figure."""
+    font: int
+    """Size of letters, as captions have."""
+    density: int
+    """Dots per inch of a PNG."""
+
+
+PAPER = Paper(column=250, page=520, height=150, font=8, density=300)
 
 
 def write_figures(
@@ -50,14 +61,11 @@ def write_figures(
     check_formats([suffix])
     paths = []
     for number, figure in enumerate(figures, 1):
-        path = folder / f"{number:03}_{_named(figure.description)}.{suffix}"
+        name = re.sub(r"[^A-Za-z0-9.-]+", "_", figure.description).strip("_")[:120]
+        path = folder / f"{number:03}_{name}.{suffix}"
         drawn = converted(for_paper(figure, shown["charts"], shown["rows"]), suffix)
         paths.append(written(path, drawn, "figure"))
     return paths
-
-
-def _named(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9.-]+", "_", text).strip("_")[:LONGEST_NAME]
 
 
 def check_formats(formats: Iterable[str]) -> None:
@@ -77,7 +85,7 @@ def converted(spec: Spec, suffix: str) -> bytes:
         return vl_convert.vegalite_to_svg(spec).encode()
     if suffix == "pdf":
         return vl_convert.vegalite_to_pdf(spec)
-    return vl_convert.vegalite_to_png(spec, ppi=DOTS_PER_INCH)
+    return vl_convert.vegalite_to_png(spec, ppi=PAPER.density)
 
 
 def for_paper(figure: Figure, charts: Mapping[str, Any], rows: pd.DataFrame) -> Spec:
@@ -97,17 +105,17 @@ def for_paper(figure: Figure, charts: Mapping[str, Any], rows: pd.DataFrame) -> 
         panels = data["panel"].nunique()
         columns = next((count for count in (panels, 4, 3, 2) if count <= 4 and panels % count == 0), 4)
         spec["columns"] = spec["config"]["legend"]["columns"] = columns
-        spec["spec"] |= {"width": PAGE / columns - 30, "height": HEIGHT / 2}
+        spec["spec"] |= {"width": PAPER.page / columns - 30, "height": PAPER.height / 2}
     else:
-        spec["width"] = PAGE - 150 if figure.chart == "heat" else COLUMN - 50
+        spec["width"] = PAPER.page - 150 if figure.chart == "heat" else PAPER.column - 50
         if isinstance(spec.get("height"), int):
-            spec["height"] = HEIGHT
+            spec["height"] = PAPER.height
     return spec
 
 
 def _small(theme: Mapping[str, Any]) -> Spec:
     """Return the theme with the fonts of a paper."""
-    small = {"labelFontSize": FONT - 1, "titleFontSize": FONT}
+    small = {"labelFontSize": PAPER.font - 1, "titleFontSize": PAPER.font}
     parts = {part: {**theme[part], **small} for part in ("axis", "header", "legend")}
     parts["legend"] |= {"columns": 2, "columnPadding": 10, "symbolSize": 40}
-    return {**theme, **parts, "text": {**theme["text"], "fontSize": FONT - 1}}
+    return {**theme, **parts, "text": {**theme["text"], "fontSize": PAPER.font - 1}}

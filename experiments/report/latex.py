@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tutti.experiments.report.results import Results
 from tutti.experiments.report.series import Series
 from tutti.experiments.report.standings import common_cases, ranking
-from tutti.experiments.report.tables import CELLS, Cell, gap_table
+from tutti.experiments.report.tables import CELLS, gap_table
 from tutti.experiments.report.text import percent, times
 from tutti.topologies.files import written
 
@@ -22,7 +22,6 @@ CAPTIONS = {
     "bandwidth": "algbw / busbw in GB/s",
     "speedup": "Speed-up over {}",
 }
-HEAD = "% \\usepackage{booktabs}\n"
 
 
 def write_tables(results: Results, folder: Path) -> list[Path]:
@@ -80,7 +79,7 @@ def by_case(results: Results, topology: str, kind: str) -> str:
     """
     found = gap_table(results, topology, CELLS[kind])
     lines = (
-        [escaped(collective), escaped(row.size), *map(_cell, row.cells)]
+        [escaped(collective), escaped(row.size), *(cell.bold(r"\textbf{%s}", escaped) for cell in row.cells)]
         for collective, rows in found.groups
         for row in rows
     )
@@ -96,33 +95,25 @@ def _exactness(series: Iterable[Series]) -> str:
     return f" {', '.join(texts)}." if texts else ""
 
 
-def _cell(cell: Cell) -> str:
-    text = escaped(cell.text)
-    return rf"\textbf{{{text}}}" if "best" in cell.looks.split() else text
-
-
 def table(
     caption: str, label: str, columns: str, heads: Sequence[str], lines: Iterable[Sequence[str]]
 ) -> str:
     """Return a table; the cells of `lines` are LaTeX already."""
-    return HEAD + "\n".join(_lines(caption, label, columns, heads, lines)) + "\n"
-
-
-def _lines(
-    caption: str, label: str, columns: str, heads: Sequence[str], lines: Iterable[Sequence[str]]
-) -> Iterator[str]:
-    yield r"\begin{table}"
-    yield r"  \centering\small"
-    yield rf"  \caption{{{escaped(caption)}}}"
-    yield rf"  \label{{tab:{re.sub(r'[^A-Za-z0-9-]+', '-', label)}}}"
-    yield rf"  \begin{{tabular}}{{{columns}}}"
-    yield r"    \toprule"
-    yield rf"    {' & '.join(map(escaped, heads))} \\"
-    yield r"    \midrule"
-    yield from (rf"    {' & '.join(line)} \\" for line in lines)
-    yield r"    \bottomrule"
-    yield r"  \end{tabular}"
-    yield r"\end{table}"
+    name = re.sub(r"[^A-Za-z0-9-]+", "-", label)
+    rows = "".join(f"    {' & '.join(line)} \\\\\n" for line in lines)
+    return rf"""% \usepackage{{booktabs}}
+\begin{{table}}
+  \centering\small
+  \caption{{{escaped(caption)}}}
+  \label{{tab:{name}}}
+  \begin{{tabular}}{{{columns}}}
+    \toprule
+    {" & ".join(map(escaped, heads))} \\
+    \midrule
+{rows}    \bottomrule
+  \end{{tabular}}
+\end{{table}}
+"""
 
 
 def escaped(text: str) -> str:

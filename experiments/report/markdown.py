@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -45,7 +45,6 @@ OUTCOMES = {
     "timeout": "time limit",
     "failed": "failed",
 }
-BAD_INPUT = 2
 
 
 def filled(text: str, results: Results) -> str:
@@ -70,28 +69,23 @@ def counts(results: Results) -> str:
 
 def least(results: Results, *sizes: str) -> str:
     """Return the least gaps of every collective at some sizes, in percent."""
-    wanted = [_size(text) for text in sizes]
-    tables = [
-        (bytes_, nearest(results, collective)) for bytes_ in wanted for collective in results.collectives
-    ]
-    head = ["topology", *(f"{table.collective} {size(bytes_)}" for bytes_, table in tables)]
-    places = [_place(table.sizes, size(bytes_), table.collective) for bytes_, table in tables]
-    lines = [
-        [
-            _code(short),
-            *(_spot(table.lines[at][1][place]) for (_, table), place in zip(tables, places, strict=True)),
-        ]
-        for at, short in enumerate(results.short.values())
-    ]
-    return _table(head, lines)
+    head, columns = ["topology"], []
+    for bytes_ in map(_size, sizes):
+        for collective in results.collectives:
+            found = nearest(results, collective)
+            place = _place(found.sizes, size(bytes_), collective)
+            head.append(f"{collective} {size(bytes_)}")
+            columns.append([_spot(spots[place]) for _, spots in found.lines])
+    names = map(_code, results.short.values())
+    return table(head, zip(names, *columns, strict=True))
 
 
 def gaps(results: Results, collective: str) -> str:
     """Return the least gaps of one collective at every size, in percent."""
-    table = nearest(results, _known(collective, results.collectives, "collective"))
+    found = nearest(results, _known(collective, results.collectives, "collective"))
     names = list(results.short.values())
-    lines = [[_code(names[place]), *map(_spot, spots)] for place, spots in table.lines]
-    return _table(["topology", *table.sizes], lines)
+    lines = [[_code(names[place]), *map(_spot, spots)] for place, spots in found.lines]
+    return table(["topology", *found.sizes], lines)
 
 
 def gap_map(results: Results, collective: str, bytes_: str) -> str:
@@ -100,7 +94,7 @@ def gap_map(results: Results, collective: str, bytes_: str) -> str:
     _place(sizes, size(_size(bytes_)), collective)
     found = heat_map(results, collective, _size(bytes_))
     lines = [[_code(series.label), *(spot.text for spot in spots)] for series, spots in found.lines]
-    return _table(["gap, %", *map(_code, results.short.values())], lines)
+    return table(["gap, %", *map(_code, results.short.values())], lines)
 
 
 def methods(results: Results) -> str:
@@ -120,7 +114,7 @@ def methods(results: Results) -> str:
         ]
         for one in ranking(results)
     ]
-    return _table(head, lines)
+    return table(head, lines)
 
 
 def by_case(kind: str, results: Results, topology: str) -> str:
@@ -129,15 +123,11 @@ def by_case(kind: str, results: Results, topology: str) -> str:
     found = gap_table(results, topology, CELLS[kind])
     head = ["collective", "size", *(_code(series.label) for series in found.series)]
     lines = [
-        [
-            collective,
-            row.size,
-            *(f"**{cell.text}**" if "best" in cell.looks else cell.text for cell in row.cells),
-        ]
+        [collective, row.size, *(cell.bold("**%s**") for cell in row.cells)]
         for collective, rows in found.groups
         for row in rows
     ]
-    return _table(head, lines)
+    return table(head, lines)
 
 
 def traffic(results: Results, collective: str, bytes_: str) -> str:
@@ -148,7 +138,7 @@ def traffic(results: Results, collective: str, bytes_: str) -> str:
         [_code(series.label), *(_traffic(rows.get(series.number)) for rows in found)]
         for series in results.series
     )
-    return _table(["method", *map(_code, results.short.values())], [line for line in lines if any(line[1:])])
+    return table(["method", *map(_code, results.short.values())], [line for line in lines if any(line[1:])])
 
 
 def _traffic(row: Row | None) -> str:
@@ -204,13 +194,9 @@ def _code(text: str) -> str:
     return f"`{text}`"
 
 
-def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    return "\n".join(_lines(head, lines))
-
-
-def _lines(head: Sequence[str], lines: Iterable[Sequence[str]]) -> Iterator[str]:
-    for cells in (head, ["---"] * len(head), *lines):
-        yield f"| {' | '.join(cells)} |"
+def table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *lines))
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -225,7 +211,7 @@ def main(arguments: Sequence[str]) -> int:
                 draft.write_text(text, encoding="utf-8")
     except (TuttiError, OSError) as error:
         say(complaint(f"tutti: {error}"), sys.stderr)
-        return BAD_INPUT
+        return 2
     return 0
 
 

@@ -21,9 +21,6 @@ from tutti.topologies.topology import Topology
 
 MOST_NODES = 32
 """Ranks of the largest network that is drawn."""
-MOST_STEPS = 12
-"""Of a schedule that is drawn."""
-ROOT = 0
 
 
 @dataclass(frozen=True)
@@ -43,7 +40,7 @@ class BroadcastStep:
     after: tuple[Fraction, ...]
 
 
-def broadcast_steps(schedule: Schedule, root: int = ROOT) -> list[BroadcastStep]:
+def broadcast_steps(schedule: Schedule, root: int = 0) -> list[BroadcastStep]:
     """Return how one rank's shard spreads in an allgather of the step clock over links."""
     own = schedule.collective.items.start == root
     rows = np.flatnonzero(own[schedule.chunks.item[schedule.chunk]])
@@ -63,14 +60,17 @@ def broadcast_steps(schedule: Schedule, root: int = ROOT) -> list[BroadcastStep]
 
 
 def broadcast_panels(results: Results, topology: str) -> list[Panel]:
-    """Return a picture a step of the first step schedule for allgather; none for large networks."""
+    """Return a picture a step of the first step schedule for allgather; none for large networks.
+
+    A network is small up to `MOST_NODES` ranks, and so is a schedule up to 12 steps.
+    """
     allgather = Kind.ALLGATHER.value
     for rows in results.of(topology, allgather).values():
         for key, row in rows.items():
             small = row.nodes is not None and row.nodes <= MOST_NODES and not row.switches
             steps = 0 if row.tl_steps is None else int(row.tl_steps)
             path = results.kept(row)
-            if row.ok and small and 0 < steps <= MOST_STEPS and path is not None:
+            if row.ok and small and 0 < steps <= 12 and path is not None:
                 try:
                     schedule = read_schedule(path)
                 except (TuttiError, OSError, ValueError, KeyError):
@@ -113,7 +113,7 @@ def _picture(schedule: Schedule, step: BroadcastStep, caption: str) -> Markup:
         told = f"rank {rank} holds {had if had == has else f'{had}, then {has}'} of the shard"
         return {"class_": f"node{colour}", "data_tip": told}
 
-    return marked(schedule.topology, link, node, f"broadcast of rank {ROOT}, {caption}")
+    return marked(schedule.topology, link, node, f"broadcast of rank 0, {caption}")
 
 
 Mark = Mapping[str, object]

@@ -7,7 +7,7 @@ and at the largest size, the gap of every method on every topology, shaded by ho
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tutti.experiments.report.results import TIE, Results, Row, best_time, is_best
@@ -97,13 +97,14 @@ def heat_map(results: Results, collective: str, bytes_: float) -> HeatMap:
     """Return the gaps of each method on each topology."""
     cases = [results.of(topology, collective).get(bytes_, {}) for topology in results.topologies]
     timed = {key for cells in cases for key, row in cells.items() if row.ok}
+    asked = set().union(*cases)
     return HeatMap(
         collective,
         results.collectives.index(collective),
         size(bytes_),
         bytes_ == max(_sizes(results, collective)),
         [(one, [_spot(one, cells) for cells in cases]) for one in results.series if one.number in timed],
-        [one.label for one in results.series if one.number not in timed and _asked(one, cases)],
+        [one.label for one in results.series if one.number in asked - timed],
     )
 
 
@@ -117,21 +118,14 @@ def _ends(results: Results, collective: str) -> list[float]:
     return list(dict.fromkeys([sizes[-1], sizes[0]]))
 
 
-def _asked(series: Series, cases: Sequence[Mapping[int, Row]]) -> bool:
-    return any(series.number in cells for cells in cases)
-
-
 def _best_spot(results: Results, cells: Mapping[int, Row]) -> Cell:
     found = least(results, cells)
     if found is None:
         return Cell("–" if cells else "", looks="none")
     series, row, gap = found
-    return Cell(percent(gap) or "?", _shade(gap), describe(series.label, row), name=_whose(series, row))
-
-
-def _whose(series: Series, row: Row) -> str:
-    """Return the method's label, and which of its algorithms, or of the portfolio's methods, it chose."""
-    return f"{series.label} ({row.algorithm})" if row.algorithm else series.label
+    chosen = f" ({row.algorithm})" if row.algorithm else ""
+    tip = describe(series.label, row)
+    return Cell(percent(gap) or "?", _shade(gap), tip, name=f"{series.label}{chosen}")
 
 
 def _spot(series: Series, cells: Mapping[int, Row]) -> Cell:
@@ -143,14 +137,10 @@ def _spot(series: Series, cells: Mapping[int, Row]) -> Cell:
         return Cell(SIGNS.get(row.status, row.status), looks="none", tip=tip)
     gap = case_gap(row, cells.values())
     best = " best" if is_best(row, best_time(cells.values())) else ""
-    return Cell(_brief(gap), looks=_shade(gap) + best, tip=tip)
-
-
-def _brief(gap: float | None) -> str:
-    """Return a gap in percent in at most five characters."""
-    if gap is None:
-        return "?"
-    return percent(gap) if gap < 99.995 else f"{100 * gap / 1000:.0f}k"
+    brief = percent(gap) or "?"
+    if gap is not None and gap >= 99.995:  # more than five characters
+        brief = f"{100 * gap / 1000:.0f}k"
+    return Cell(brief, looks=_shade(gap) + best, tip=tip)
 
 
 def near(gap: float) -> tuple[int, str]:

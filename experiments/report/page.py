@@ -6,38 +6,32 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
-from functools import cache
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from tutti.experiments.registry import METHODS
 from tutti.experiments.report.against_optimum import ideal_table, yardstick
-from tutti.experiments.report.answer import sentences
 from tutti.experiments.report.bottleneck_chart import Bottlenecks, bottlenecks
 from tutti.experiments.report.charts import Figure, measures, run_charts
-from tutti.experiments.report.frontiers import frontier_panels
 from tutti.experiments.report.networks import broadcast_panels
 from tutti.experiments.report.overview import FEWEST, SHADES, glance
-from tutti.experiments.report.panels import Panel, algbw_panel, effort_panel, pareto_panel
+from tutti.experiments.report.panels import (
+    Panel,
+    algbw_panel,
+    effort_panel,
+    frontier_panels,
+    pareto_panel,
+    run_rows,
+)
 from tutti.experiments.report.results import Results, Row, read_results
-from tutti.experiments.report.rows import run_rows
 from tutti.experiments.report.seeds import seeds
 from tutti.experiments.report.series import DARK, LIGHT, Series
-from tutti.experiments.report.standings import LeastTB, common_cases, ranking
-from tutti.experiments.report.switch_over import FOLDED_FROM, switch_overs
-from tutti.experiments.report.tables import (
-    GapTable,
-    gap_table,
-    is_wrong,
-    overview,
-    solved_programs,
-    states,
-)
+from tutti.experiments.report.standings import LeastTB, common_cases, ranking, sentences
+from tutti.experiments.report.switch_over import switch_overs
+from tutti.experiments.report.tables import GapTable, gap_table, is_wrong, overview, solved_programs, states
 from tutti.experiments.report.text import counted, number, percent, seconds, size, times
 from tutti.experiments.report.utilisation import (
     LEVELS,
@@ -54,50 +48,49 @@ from tutti.experiments.report.utilisation import (
 from tutti.experiments.runner.manifest import NOT_RUN
 from tutti.experiments.runner.study import REPORT
 from tutti.experiments.show.page import source as network_source
-from tutti.experiments.show.svg import tag
+from tutti.experiments.show.svg import as_it_is, tag, templates
 from tutti.topologies.files import written
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import format_bandwidth, format_time
 
-OPEN_PICTURES = 30
-"""Above this many matrices a topology's are folded away until they are wanted."""
-MOST_ACROSS = 6
-"""Matrices in a row."""
-LONGEST_OPEN = 12
-"""Rows of a topology's table of gaps beyond which it is folded away."""
-MOST_PANELS = 16
-"""Of the first picture, which is to fit on the first screen."""
-MOST_ROWS = 5000
-"""Topologies beyond so many rows have no section."""
+TEMPLATES = Path(__file__).parent / "templates"
 
 
-def template(name: str) -> Template:
-    """Return a template: values are escaped, and a name that is not given is an error."""
-    return _environment().get_template(name)
+class PageLimits(NamedTuple):
+    """How much of a run the page shows, and what it folds away until it is wanted."""
+
+    pictures: int
+    """Matrices of a topology above which they are folded away."""
+    across: int
+    """Matrices in a row."""
+    gaps: int
+    """Rows of a topology's table of gaps above which it is folded away."""
+    switches: int
+    """Rows of the table of the fastest methods above which it is folded away."""
+    panels: int
+    """Most panels of the first picture, which is to fit on the first screen."""
+    rows: int
+    """Rows of the results up to which topologies have a section."""
+
+
+LIMITS = PageLimits(pictures=30, across=6, gaps=12, switches=40, panels=16, rows=5000)
+
+
+def render(name: str, /, **shown: Any) -> str:
+    """Return a page by its template, with the style and the scripts of all pages."""
+    style = source("report.css") + palette()
+    return templates(TEMPLATES).get_template(name).render(shown, style=style, scripts=scripts())
 
 
 def source(name: str) -> Markup:
     """Return a file as it is, such as a style or a script."""
-    return Markup((Path(__file__).parent / "templates" / name).read_text(encoding="utf-8"))
+    return as_it_is(TEMPLATES / name)
 
 
 def scripts() -> list[Markup]:
     """Return what a page runs: its own script, the library of charts, what draws them, and of networks."""
     own = [source(name) for name in ("report.js", "vega.min.js", "charts.js")]
     return [*own, network_source("network.js")]
-
-
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("tutti.experiments.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.policies["json.dumps_kwargs"] = {}  # the columns of the charts' rows stay in order
-    return environment
 
 
 def write_report(directory: Path, *others: Path, page: Path | None = None) -> Path:
@@ -129,30 +122,29 @@ def write_page(shown: Mapping[str, Any], page: Path) -> Path:
     InputError
         If it can't be written.
     """
-    return written(page, template("report.html").render(shown).encode(), "report")
+    return written(page, render("report.html", **shown).encode(), "report")
 
 
 def contents(results: Results) -> dict[str, Any]:
     """Return all that the page of a run says, by the names that its template has for it."""
     used = {(t, c): usages(results, t, c) for t in results.topologies for c in results.collectives}
     least = {case: least_tb(found) for case, found in used.items()}
-    rows = run_rows(results, least)
+    rows, counts = run_rows(results, least), results.manifest.get("rows")
+    not_run = counts.get(NOT_RUN) if isinstance(counts, Mapping) else None
     return {
-        "style": source("report.css") + palette(),
-        "scripts": scripts(),
         "charts": run_charts(results.series, rows),
         "answer": sentences(results),
         "picture": picture_of(results),
         "name": results.name,
         "results": results,
         "states": states(results),
-        "not_run": _not_run(results.manifest),
+        "not_run": not_run if isinstance(not_run, int) else 0,
         "wrong": sum(is_wrong(row) for row in results.rows),
         "measures": measures(results),
         "times": times,
         "ranking": ranking(results, least),
         "common": len(common_cases(results)[1]),
-        "longest_open": LONGEST_OPEN,
+        "longest_open": LIMITS.gaps,
         "programs": solved_programs(results),
         "summaries": summaries(results),
         "glance": glance(results),
@@ -160,18 +152,18 @@ def contents(results: Results) -> dict[str, Any]:
         "percent": percent,
         "size": size,
         "seconds": seconds,
-        "overview": overview(results),
+        "overview": [overview(results, topology) for topology in results.topologies],
         "frontiers": frontier_panels(results),
         "seeds": seeds(results),
         "ideal": ideal_table(results),
         "yardstick": yardstick(results),
         "switch_overs": switch_overs(results),
-        "folded_from": FOLDED_FROM,
+        "folded_from": LIMITS.switches,
         "sections": [_section(results, topology, used, least) for topology in _shown(results)],
-        "most_rows": f"{MOST_ROWS:,}",
+        "most_rows": f"{LIMITS.rows:,}",
         "swatch": swatch,
         "levels": [(level, level_name(level)) for level in range(LEVELS + 1)],
-        "open_pictures": OPEN_PICTURES,
+        "open_pictures": LIMITS.pictures,
         "manifest": list(manifest_lines(results.manifest)),
         "rows": rows,
     }
@@ -182,14 +174,7 @@ def figures_of(shown: Mapping[str, Any]) -> Iterator[Figure]:
     found = [shown["picture"], *(shown["seeds"].figures if shown["seeds"] else ())]
     panels = list(shown["frontiers"])
     for one in shown["sections"]:
-        panels += [
-            *one.algbw,
-            *one.pareto,
-            *one.effort,
-            *one.bottlenecks.panels,
-            *one.traffic,
-            *one.course,
-        ]
+        panels += [*one.algbw, *one.pareto, *one.effort, *one.bottlenecks.panels, *one.traffic, *one.course]
     for each in (*found, *(panel.chart for panel in panels)):
         if isinstance(each, Figure):
             yield from each.measured(shown["measures"])
@@ -204,7 +189,7 @@ def picture_of(results: Results) -> Figure | None:
     timed = {(row.topology, row.collective) for row in results.rows if row.ok and row.gap is not None}
     if not timed:
         return None
-    if len(results.topologies) < FEWEST and len(timed) <= MOST_PANELS:
+    if len(results.topologies) < FEWEST and len(timed) <= LIMITS.panels:
         return Figure("share", "algbw as a part of its limit, against size, a panel a network and collective")
     collective = next(name for name in results.collectives if any(case[1] == name for case in timed))
     bytes_ = max(row.size_bytes for row in results.rows if row.collective == collective)
@@ -219,15 +204,8 @@ def _shown(results: Results) -> list[str]:
     return [
         topology
         for place, (topology, end) in enumerate(zip(results.topologies, ends, strict=True))
-        if place == 0 or end <= MOST_ROWS
+        if place == 0 or end <= LIMITS.rows
     ]
-
-
-def _not_run(manifest: Mapping[str, Any]) -> int:
-    """Return how many rows of the config are not among the results."""
-    rows = manifest.get("rows")
-    count = rows.get(NOT_RUN) if isinstance(rows, Mapping) else None
-    return count if isinstance(count, int) else 0
 
 
 def summaries(results: Results) -> dict[str, str]:
@@ -271,7 +249,7 @@ class UtilisationSection:
     def across(self) -> int:
         """How many pictures a full row has, so that the rows are about equally long."""
         count = max(1, len(self.pictures))
-        return math.ceil(count / math.ceil(count / MOST_ACROSS))
+        return math.ceil(count / math.ceil(count / LIMITS.across))
 
 
 @dataclass(frozen=True)
@@ -304,10 +282,7 @@ class TopologySection:
 
 
 def _section(
-    results: Results,
-    name: str,
-    everything: Mapping[tuple[str, str], Usages],
-    least: LeastTB,
+    results: Results, name: str, everything: Mapping[tuple[str, str], Usages], least: LeastTB
 ) -> TopologySection:
     rows = [row for row in results.rows if row.topology == name]
     collectives = [c for c in results.collectives if any(row.collective == c for row in rows)]
@@ -351,24 +326,19 @@ def _network_facts(topology: Topology | None, row: Row) -> list[str]:
     if topology is None:
         counts = (("node", row.nodes), ("switch", row.switches), ("link", row.links))
         return [counted(int(value), word) for word, value in counts if value is not None]
-    bandwidths, alphas = topology.bandwidth, topology.alpha
-    degree = topology.degree
+    degree, out = topology.degree, topology.out_degrees[: topology.num_ranks].tolist()
+    degrees, same = _range(out, str), min(out) == max(out)
+    ranks = "a rank" if same else "the ranks"
     return [
         counted(topology.num_ranks, "rank"),
         counted(topology.num_switches, "switch"),
         counted(topology.num_links, "link"),
-        f"degree {degree}" if degree is not None else _degrees(topology),
-        f"{_range(bandwidths, format_bandwidth)} and {_range(alphas, format_time)} a link",
+        f"degree {degree}" if degree is not None else f"out-degree{'' if same else 's'} of {ranks} {degrees}",
+        f"{_range(topology.bandwidth, format_bandwidth)} and {_range(topology.alpha, format_time)} a link",
     ]
 
 
-def _degrees(topology: Topology) -> str:
-    out = topology.out_degrees[: topology.num_ranks]
-    low, high = int(out.min()), int(out.max())
-    return f"out-degree of a rank {low}" if low == high else f"out-degrees of the ranks {low} to {high}"
-
-
-def _range(values: Any, text: Callable[[Fraction], str]) -> str:
+def _range(values: Any, text: Callable[[Any], str]) -> str:
     low, high = min(values), max(values)
     return text(low) if low == high else f"{text(low)} to {text(high)}"
 

@@ -1,20 +1,143 @@
-"""The charts of a collective: algbw against size, T_L against T_B, synthesis time against gap.
+"""The charts of a collective, and the rows of a run that they show: one a case and method that has a time.
 
-A collective that ran at one size has bars instead, a bar a method.
+They are algbw against size, T_L against T_B, and synthesis time against gap. A collective that ran at one
+size has bars instead, a bar a method. `frontier_panels` has T_L against T_B of all networks that share N and
+degree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any, NamedTuple
 
+import pandas as pd
 from markupsafe import Markup
 
+from tutti.expansions.finder import bandwidth_factor
 from tutti.experiments.report.charts import Figure
-from tutti.experiments.report.results import Results, Row
-from tutti.experiments.report.rows import frontier
+from tutti.experiments.report.overview import near
+from tutti.experiments.report.results import Results, Row, is_tb_optimal
+from tutti.experiments.report.standings import LeastTB, case_gap
+from tutti.experiments.report.text import percent, size
+from tutti.schedules.collective import Kind
+from tutti.schedules.cost import moore_optimal_steps
 from tutti.schedules.schedule import Clock
+
+Point = tuple[float, float]
+"""T_L in α and T_B in M/B."""
+
+
+def run_rows(results: Results, least: LeastTB) -> pd.DataFrame:
+    """Return a row for each case and method that has a time.
+
+    Parameters
+    ----------
+    results
+        The run.
+    least
+        The bandwidth bound of each topology and collective.
+
+    Returns
+    -------
+    DataFrame
+        The case and the method by their names, `series` by its number; `slowest_us`: the time of its slowest
+        seed, where it has several; `limit_gbps`: M over the largest bound of the case, `share_percent`: algbw
+        over it; `near`: up to which gap, for shades; `seconds`: of the synthesis, at least 1e-4, as
+        the clock can't tell shorter ones apart; `step_point`: whether it is the first of its method at its
+        T_L and T_B; `frontier`: whether no other of its topology and collective equals or betters both;
+        `beside`: how far it stands beside its point, in widths of a marker. The markers of a point take at
+        most 3 widths, so many of them overlap.
+    """
+    points = {
+        (topology, collective): _points(results, topology, collective)
+        for topology in results.topologies
+        for collective in results.collectives
+    }
+    rows = (
+        _record(results, number, row, cells) | _place(row, number, points[row.case[:2]], least[row.case[:2]])
+        for cells in results.cases.values()
+        for number, row in cells.items()
+        if row.ok
+    )
+    return pd.DataFrame(rows)
+
+
+def _record(results: Results, number: int, row: Row, cells: Mapping[int, Row]) -> dict[str, Any]:
+    gap = case_gap(row, cells.values())
+    bound = max((other.bound_us or 0.0 for other in cells.values()), default=0.0)
+    network = results.short[row.topology]
+    return {
+        "topology": row.topology,
+        "network": network,
+        "collective": row.collective,
+        "panel": f"{network}\n{row.collective}",
+        "size": size(row.size_bytes),
+        "size_bytes": row.size_bytes,
+        **results.series[number].columns,
+        "time_us": row.time_us,
+        "slowest_us": results.slowest.get((row.case, number)),
+        "algbw_gbps": row.algbw_gbps or None,
+        "busbw_gbps": row.busbw_gbps,
+        "speedup": results.speedup(row),
+        "limit_gbps": row.size_bytes / bound / 1e3 if bound else None,
+        "share_percent": 100 / (1 + gap) if gap is not None and gap > -1 else None,
+        "gap_percent": None if gap is None else max(0.0, 100 * gap),
+        "gap": percent(gap),
+        "near": None if gap is None else near(gap)[1],
+        "seconds": None if row.synth_s is None else max(row.synth_s, 1e-4),
+    }
+
+
+def _place(row: Row, number: int, points: Mapping[Point, Mapping[int, Row]], least: Any) -> dict[str, Any]:
+    """Return what the chart of T_L against T_B has of a row."""
+    point = _point(row)
+    here = list(points.get(point, ())) if point else []
+    first = point is not None and points[point].get(number) is row
+    spread = min(len(here) - 1.0, 3.0) / max(1, len(here) - 1)
+    return {
+        "tl_steps": row.tl_steps,
+        "tb_factor": row.tb_factor,
+        "tb": row.tb_text or None,
+        "tb_optimal": "yes" if is_tb_optimal(row, least) else "no",
+        "least_tb": None if least is None else float(least),
+        "step_point": first,
+        "frontier": first and point in set(frontier(points)) and here[0] == number,
+        "beside": spread * (here.index(number) - (len(here) - 1) / 2) if first else 0.0,
+    }
+
+
+def _point(row: Row) -> Point | None:
+    if row.tl_steps is None or row.tb_factor is None:
+        return None
+    return (row.tl_steps, row.tb_factor)
+
+
+def _points(results: Results, topology: str, collective: str) -> dict[Point, dict[int, Row]]:
+    """Return the methods of each pair of T_L and T_B, with their first rows."""
+    points: dict[Point, dict[int, Row]] = {}
+    for cells in results.of(topology, collective).values():
+        for number, row in cells.items():
+            point = _point(row)
+            if row.ok and point is not None:
+                points.setdefault(point, {}).setdefault(number, row)
+    return points
+
+
+def frontier(points: Any) -> Iterator[Point]:
+    """Yield the points that no other equals or betters in both coordinates, by T_L.
+
+    Examples
+    --------
+    >>> list(frontier([(4, 1.0), (2, 3.0), (5, 2.0), (4, 2.0)]))
+    [(2, 3.0), (4, 1.0)]
+    """
+    least = float("inf")
+    for point in sorted(points):
+        if point[1] < least:
+            least = point[1]
+            yield point
 
 
 @dataclass(frozen=True)
@@ -44,37 +167,35 @@ def _figure(name: str, told: str, topology: str, collective: str, **where: objec
     return Figure(name, f"{told}, {topology}, {collective}", case | where)
 
 
+def panel_of(results: Results, collective: str, chart: Figure | None, note: str = "") -> Panel:
+    """Return a collective's panel."""
+    return Panel(collective, results.collectives.index(collective), chart, note)
+
+
 def _timed(results: Results, topology: str, collective: str) -> list[Row]:
     return [row for cells in results.of(topology, collective).values() for row in cells.values() if row.ok]
 
 
 def algbw_panel(results: Results, topology: str, collective: str) -> Panel:
     """Return algbw, or another measure, against size: a line a series and the limit; bars for one size."""
-    number = results.collectives.index(collective)
     if not any(row.algbw_gbps for row in _timed(results, topology, collective)):
-        return Panel(collective, number, None, "No method has a time.")
+        return panel_of(results, collective, None, "No method has a time.")
     one_size = len(results.of(topology, collective)) == 1
     name, told = ("bars algbw", "algbw") if one_size else ("algbw", "algbw against size")
-    return Panel(collective, number, _figure(name, told, topology, collective))
+    return panel_of(results, collective, _figure(name, told, topology, collective))
 
 
 def pareto_panel(results: Results, topology: str, collective: str, least: Fraction | None) -> Panel:
     """Return T_B against T_L of the step schedules, with the frontier and the least T_B there can be."""
-    number = results.collectives.index(collective)
     rows = _timed(results, topology, collective)
     points = {(r.tl_steps, r.tb_factor) for r in rows if r.tl_steps is not None and r.tb_factor is not None}
     without = _left_out(results, rows)
     if not points:
-        return Panel(collective, number, None, f"No step schedule with a T_B. {without}".strip())
+        return panel_of(results, collective, None, f"No step schedule with a T_B. {without}".strip())
     lines = {"frontier": len(list(frontier(points))) > 1, "least": least is not None}
     drawn = frozenset(name for name, there in lines.items() if there)
     figure = _figure("pareto", "T_B against T_L", topology, collective, step_point=1)
-    return Panel(collective, number, figure, without, drawn)
-
-
-def _no_steps(row: Row) -> str:
-    stepped = row.clock == Clock.STEP and row.tb_factor is not None
-    return "steps overlap" if stepped else f"{row.clock} clock: no steps"
+    return replace(panel_of(results, collective, figure, without), lines=drawn)
 
 
 def _left_out(results: Results, rows: Sequence[Row]) -> str:
@@ -82,7 +203,9 @@ def _left_out(results: Results, rows: Sequence[Row]) -> str:
     reasons: dict[str, dict[str, None]] = {}
     for row in rows:
         if row.clock and (row.tl_steps is None or row.tb_factor is None):
-            reason = "no T_B: links differ" if row.tl_steps is not None else _no_steps(row)
+            stepped = row.clock == Clock.STEP and row.tb_factor is not None
+            reason = "steps overlap" if stepped else f"{row.clock} clock: no steps"
+            reason = reason if row.tl_steps is None else "no T_B: links differ"
             label = results.series[results.number[row.method, row.options]].label
             reasons.setdefault(reason, {})[label] = None
     texts = [f"{', '.join(labels)} ({reason})" for reason, labels in reasons.items()]
@@ -91,9 +214,68 @@ def _left_out(results: Results, rows: Sequence[Row]) -> str:
 
 def effort_panel(results: Results, topology: str, collective: str) -> Panel:
     """Return the gap against the synthesis time: a point a series, a line over its sizes."""
-    number = results.collectives.index(collective)
     rows = _timed(results, topology, collective)
     if not any(row.synth_s is not None and row.gap is not None for row in rows):
-        return Panel(collective, number, None, "No method has both a synthesis time and a gap.")
+        return panel_of(results, collective, None, "No method has both a synthesis time and a gap.")
     figure = _figure("effort", "gap against synthesis time", topology, collective)
-    return Panel(collective, number, figure)
+    return panel_of(results, collective, figure)
+
+
+SHOWN = (Kind.ALLGATHER.value, Kind.REDUCE_SCATTER.value)
+"""Collectives for which Moore's bound and (N - 1)/N hold as they are."""
+
+
+class ParetoPoint(NamedTuple):
+    """A network with a method's T_L and T_B."""
+
+    topology: str
+    series: int
+    row: Row
+
+
+def frontier_panels(results: Results) -> list[Panel]:
+    """Return a chart for every N, degree and collective in which at least two networks have a T_B."""
+    degrees = {name: network and network.degree for name, network in results.networks.items()}
+    found: dict[tuple[int, int, str], dict[tuple[str, int], ParetoPoint]] = {}
+    for (topology, collective, _), cells in results.cases.items():
+        degree = degrees[topology]
+        for key, row in cells.items() if degree is not None and collective in SHOWN else ():
+            if row.ok and row.tl_steps is not None and row.tb_factor is not None and row.nodes is not None:
+                of_group = (int(row.nodes), degree or 0, collective)
+                found.setdefault(of_group, {}).setdefault((topology, key), ParetoPoint(topology, key, row))
+    panels = []
+    for group, places in sorted(found.items(), key=lambda entry: entry[0][:2]):
+        if len({place.topology for place in places.values()}) > 1:
+            title = f"{group[2]}, {group[0]:,} nodes of degree {group[1]}"
+            data = _rows(results, group, list(places.values()))
+            figure = Figure("frontier", f"T_B against T_L, {title}", data=data)
+            panels.append(Panel(title, results.collectives.index(group[2]), figure))
+    return panels
+
+
+def _rows(results: Results, key: tuple[int, int, str], places: list[ParetoPoint]) -> pd.DataFrame:
+    """Return a row a network and method; the first of several at one point speaks for all."""
+    points = [(place.row.tl_steps or 0.0, place.row.tb_factor or 0.0) for place in places]
+    first = [points.index(point) for point in frontier(points)]
+    short = [place.topology.partition("?")[0] for place in places]
+    return pd.DataFrame(
+        {
+            "network": short[number],
+            "method": results.series[place.series].label,
+            "series": place.series,
+            "tl_steps": tl,
+            "tb_factor": tb,
+            "tb": place.row.tb_text,
+            "name": _name([name for name, other in zip(short, points, strict=True) if other == (tl, tb)]),
+            "frontier": number in first,
+            "moore": moore_optimal_steps(*key[:2]),
+            "least_tb": float(bandwidth_factor(key[0])),
+        }
+        for number, (place, (tl, tb)) in enumerate(zip(places, points, strict=True))
+    )
+
+
+def _name(here: list[str]) -> str:
+    """Return the first of the networks at a point, and how many others are there."""
+    names = list(dict.fromkeys(here))
+    return names[0] + (f" + {len(names) - 1} more" if len(names) > 1 else "")

@@ -353,7 +353,7 @@ def _row(values: Mapping[str, Any], size: float) -> Row:
         texts["seed"] = str(int(values["seed"]))  # an integer column with gaps is read as floats
     numbers: dict[str, Any] = {name: _number(values.get(name)) for name in _NUMBERS}
     verified, schedule = values.get("verified"), values.get("schedule")
-    tb = _first(values, "tb_exact", "tb_factor")
+    tb = values.get("tb_factor") if values.get("tb_exact") is None else values["tb_exact"]
     return Row(
         **(texts | {name: texts.get(name, "") for name in ("topology", "collective", "method")}),
         **numbers,
@@ -364,10 +364,6 @@ def _row(values: Mapping[str, Any], size: float) -> Row:
         verified=None if verified is None else str(verified).lower() in ("true", "1", "1.0"),
         schedule=None if schedule is None else str(schedule),
     )
-
-
-def _first(values: Mapping[str, Any], *names: str) -> Any:
-    return next((values[name] for name in names if values.get(name) is not None), None)
 
 
 def _empty(value: Any) -> bool:

@@ -21,17 +21,12 @@ import pandas as pd
 from scipy.stats import t as student
 
 from tutti.experiments.report.charts import Figure
-from tutti.experiments.report.results import Case, Results, Row
+from tutti.experiments.report.results import TIE, Case, Results, Row
 from tutti.experiments.report.series import Series
 from tutti.experiments.report.text import seconds, size
 
-FEWEST = 3
-"""With fewer seeds there is no interval to speak of."""
 LEVEL = 0.95
-SHORTEST = 1e-6
-"""Seconds: what a synthesis takes at least, for the logarithm."""
-ROUNDING = 1e-9
-"""Percentage points: a smaller interval is rounding."""
+"""Confidence of the intervals."""
 
 Values = Mapping[Case, Mapping[str, float]]
 """A value for each case and seed."""
@@ -64,7 +59,7 @@ class ConfidenceInterval:
         return (self.mean - self.half, self.mean + self.half)
 
     def __str__(self) -> str:
-        return f"{self.mean:.2f} ± {self.half:.2f}" if self.half > ROUNDING else f"{self.mean:.2f}"
+        return f"{self.mean:.2f} ± {self.half:.2f}" if self.half > TIE else f"{self.mean:.2f}"
 
 
 @dataclass(frozen=True)
@@ -132,11 +127,11 @@ class Seeds:
 
 
 def seeds(results: Results) -> Seeds | None:
-    """Return it, None for a run that keeps fewer than `FEWEST` seeds of each series."""
+    """Return it, None for a run that keeps fewer than 3 seeds of each series: they give no interval."""
     gaps = _collected(results, lambda row: None if row.gap is None else 100 * row.gap)
     times = _collected(results, lambda row: row.synth_s)
     count = max((len(own) for of_case in gaps.values() for own in of_case.values()), default=0)
-    if count < FEWEST:
+    if count < 3:
         return None
     whole = {
         key: {case: own for case, own in found.items() if len(own) == count} for key, found in gaps.items()
@@ -168,8 +163,9 @@ def _over_cases(values: Values, cases: Iterable[Case]) -> list[float]:
 
 
 def _standing(series: Series, gaps: Values, times: Values) -> SeedStanding:
+    """Return the standing; for its logarithm a synthesis takes at least a microsecond."""
     logarithms = {
-        case: {seed: math.log10(max(times[case][seed], SHORTEST)) for seed in own}
+        case: {seed: math.log10(max(times[case][seed], 1e-6)) for seed in own}
         for case, own in gaps.items()
         if case in times
     }
@@ -203,12 +199,8 @@ def _lines(results: Results, gaps: Mapping[int, Values]) -> Iterable[tuple[str, 
         if not means:
             continue
         least = min(means.values(), key=lambda interval: interval.mean)
-        cells = [
-            (str(means[key]), "best" if means[key].ends[0] <= least.ends[1] else "")
-            if key in means
-            else ("", "none")
-            for key in gaps
-        ]
+        looks = {key: "best" if mean.ends[0] <= least.ends[1] else "" for key, mean in means.items()}
+        cells = [(str(means.get(key, "")), looks.get(key, "none")) for key in gaps]
         topology, collective, bytes_ = case
         yield f"{topology}, {collective}, {size(bytes_)}", cells
 

@@ -122,6 +122,11 @@ class Series:
         return self.number // len(LIGHT) % len(DASHES)
 
     @property
+    def columns(self) -> dict[str, str | int]:
+        """The columns by which a chart's rows know it."""
+        return {"method": self.label, "series": self.number, "dash": self.pattern}
+
+    @property
     def dash(self) -> tuple[float, ...]:
         """Its line pattern."""
         return DASHES[self.pattern]

@@ -4,6 +4,8 @@ A gap here is a time over the largest bound of its case, minus one: a bound that
 all. Methods are ranked by their mean gap over the same cases (`common_cases`); other numbers are over the
 cases that a method has a time for, which differ from method to method. So beside them stands by what factor
 (geometric mean) it is slower than the best of the same cases.
+
+`sentences` is the answer of a run, made from these numbers: who is the fastest, and how near to the bound.
 """
 
 from __future__ import annotations
@@ -15,16 +17,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from tutti.experiments.report.results import (
-    Case,
-    Results,
-    Row,
-    best_time,
-    is_optimal,
-    is_tb_optimal,
-    winners,
-)
+from tutti.experiments.report.results import Case, Results, Row, best_time, is_optimal, is_tb_optimal, winners
 from tutti.experiments.report.series import Series
+from tutti.experiments.report.text import counted, percent, size
 
 Cases = Mapping[Case, Mapping[int, Row]]
 LeastTB = Mapping[tuple[str, str], Fraction | None]
@@ -168,6 +163,11 @@ def _standing(
         for row in timed.values()
         if row.tb_factor is not None and (bound := least.get(row.case[:2])) is not None
     ]
+    syntheses = {
+        (row.topology, row.collective, row.seed, row.schedule, row.synth_s): row.synth_s
+        for row in results.rows
+        if (row.method, row.options) == (series.method, series.options) and row.synth_s is not None
+    }
     return SeriesStanding(
         series,
         counts=Counter(row.status for row in rows.values()),
@@ -177,15 +177,14 @@ def _standing(
         tb_optimal=sum(tb) if tb else None,
         common=mean(gaps[case] for case in common),
         ends=(first, last),
-        slower=_geometric(_ratio(row, cases[case].values()) for case, row in timed.items()),
+        slower=_geometric(
+            row.time_us / best
+            for case, row in timed.items()
+            if row.time_us and (best := best_time(cases[case].values()))
+        ),
         speedup=_geometric(map(results.speedup, timed.values())),
-        syntheses=_syntheses(results, series),
+        syntheses=list(syntheses.values()),
     )
-
-
-def _ratio(row: Row, rows: Iterable[Row]) -> float | None:
-    best = best_time(rows)
-    return row.time_us / best if row.time_us and best else None
 
 
 def _geometric(ratios: Iterable[float | None]) -> float | None:
@@ -199,10 +198,52 @@ def mean(gaps: Iterable[float | None]) -> float | None:
     return statistics.fmean(known) if known else None
 
 
-def _syntheses(results: Results, series: Series) -> list[float]:
-    tasks = {
-        (row.topology, row.collective, row.seed, row.schedule, row.synth_s): row.synth_s
-        for row in results.rows
-        if (row.method, row.options) == (series.method, series.options) and row.synth_s is not None
-    }
-    return list(tasks.values())
+def answers(results: Results) -> list[SeriesStanding]:
+    """Return every method that has a time, by how often it is the fastest, then by how near it is to that."""
+    found = [one for one in ranking(results) if one.gaps]
+    return sorted(found, key=lambda one: (-len(one.won), one.slower or 0.0, one.series.number))
+
+
+def sentences(results: Results) -> list[str]:
+    """Return the answer; nothing where no method has a time."""
+    found = answers(results)
+    if not found:
+        return []
+    first, *others = found
+    alike = [one for one in others if one.won == first.won and len(one.won) == len(one.gaps)]
+    count = sum(best_time(cells.values()) is not None for cells in results.cases.values())
+    said = [_first(results, first, alike, count)]
+    if first.ends[1]:
+        said.append(_near(first.ends[1]))
+    one = next((one for one in others if one not in alike), None)
+    if one is not None:
+        often = f"it is the fastest in {len(one.won):,}" if one.won else "it is never the fastest"
+        cases = counted(len(one.gaps), "case")
+        than = f"over its {cases} it takes {one.slower:.2f} times the best time (geometric mean)"
+        said.append(f"{one.series.label} comes next: {often}, and {than}.")
+    return said
+
+
+def _first(results: Results, one: SeriesStanding, alike: Sequence[SeriesStanding], count: int) -> str:
+    """Return where the first is the fastest: up to three networks by their names."""
+    names = [results.short[topology] for topology in results.topologies]
+    where = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    where = where if len(names) <= 3 else f"{len(names)} networks"
+    best, timed = len(one.won), len(one.gaps)
+    whole = f"On {where}, {one.series.label} is the fastest in {best:,} of {counted(count, 'case')}"
+    if timed < count:
+        some = f" (it has a schedule for {timed:,})"
+        whole += ", all that it has a schedule for" if best == timed else some
+    if alike:
+        whole += f"; as fast there: {', '.join(other.series.label for other in alike)}"
+    return f"{whole}."
+
+
+def _near(gaps: Mapping[Case, float]) -> str:
+    low, high = (percent(max(0.0, gap)) for gap in (min(gaps.values()), max(gaps.values())))
+    sizes = {case[2] for case in gaps}
+    where = f"At {size(*sizes)}" if len(sizes) == 1 else "At the largest size"
+    if high == "0":
+        return f"{where} its times are the proven bound: no schedule can be faster."
+    span = low if low == high else f"{low} to {high}"
+    return f"{where} its times are {span} % above the proven bound."

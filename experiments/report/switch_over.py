@@ -25,13 +25,7 @@ from tutti.experiments.report.results import TIE, Results, Row, best_time, winne
 from tutti.experiments.report.series import Series
 from tutti.experiments.report.text import percent, size
 from tutti.topologies.topology import Topology
-from tutti.topologies.units import format_size
-
-MICRO = 10**6
-LEAST = 2
-"""Sizes and methods that a choice needs."""
-FOLDED_FROM = 40
-"""More lines than this are folded away."""
+from tutti.topologies.units import MICRO, format_size
 
 Cells = Mapping[float, Mapping[int, Row]]
 """The rows of a topology and collective: size to series to row, sizes increasing."""
@@ -70,7 +64,7 @@ class Change:
         """The size, about it, or the two sizes between which it lies."""
         if self.low < self.high:
             return f"{format_size(self.low)} to {format_size(self.high)}"
-        return f"{'' if self.exact else '≈ '}{_rounded(self.low)}"
+        return f"{'' if self.exact else '≈ '}{rounded(self.low)}"
 
 
 @dataclass(frozen=True)
@@ -129,7 +123,8 @@ def switch_overs(results: Results) -> list[SwitchOver]:
                 for bytes_, rows in results.of(topology, collective).items()
                 if (timed := {key: row for key, row in rows.items() if row.ok})
             }
-            if len(cells) >= LEAST and len({key for rows in cells.values() for key in rows}) >= LEAST:
+            methods = {key for rows in cells.values() for key in rows}
+            if len(cells) > 1 and len(methods) > 1:
                 found.append(_switch_over(results, (topology, collective), cells, network if alike else None))
     return found
 
@@ -212,27 +207,21 @@ def _envelope(
         return [(after[0], Change(*ends))]
     steps: list[tuple[int, Change]] = []
     while here != last:
-        crossings = {key: _crossing(lines[here], line) for key, line in lines.items()}
-        now = ends[0] if not steps else steps[-1][1].high
-        later = {k: x for k, x in crossings.items() if x is not None and now - _slack(now) <= x}
+        old, now = lines[here], ends[0] if not steps else steps[-1][1].high
+        flatter = {key: line for key, line in lines.items() if line.slope < old.slope}
+        crossings = {k: (new.start - old.start) / (old.slope - new.slope) for k, new in flatter.items()}
+        later = {k: size for k, size in crossings.items() if now - _slack(now) <= size}
         # Of those that cross at one size the flattest is the fastest from there on.
         then = min(later, key=lambda k: (later[k], lines[k].slope), default=None)
         if then is None or later[then] > ends[1] + _slack(ends[1]):
             return [(after[0], Change(*ends))]  # equal but for rounding
-        steps.append((then, Change(later[then], later[then], lines[here].exact and lines[then].exact)))
+        steps.append((then, Change(later[then], later[then], old.exact and lines[then].exact)))
         here = then
     return steps
 
 
 def _slack(size: Fraction) -> Fraction:
     return size * Fraction(TIE)
-
-
-def _crossing(old: TimeLine, new: TimeLine) -> Fraction | None:
-    """Return the size from which on a flatter line is below, None if it is not flatter."""
-    if new.slope >= old.slope:
-        return None
-    return (new.start - old.start) / (old.slope - new.slope)
 
 
 def _lines(cells: Cells, ends: tuple[float, float], network: Topology | None) -> dict[int, TimeLine]:
@@ -279,12 +268,12 @@ def _is_on(line: TimeLine, row: Row) -> bool:
     return row.time_us is not None and abs(Fraction(row.time_us) - time) <= Fraction(TIE) * abs(time)
 
 
-def _rounded(value: Fraction) -> str:
+def rounded(value: Fraction) -> str:
     """Return a size to four digits.
 
     Examples
     --------
-    >>> _rounded(Fraction(200_000)), _rounded(Fraction(3_200_000, 17)), _rounded(Fraction(5, 3))
+    >>> rounded(Fraction(200_000)), rounded(Fraction(3_200_000, 17)), rounded(Fraction(5, 3))
     ('200 KB', '188.2 KB', '1.667 B')
     """
     scale, unit = next(

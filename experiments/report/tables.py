@@ -41,6 +41,10 @@ class Cell:
     note: int | None = None
     name: str = ""
 
+    def bold(self, form: str, escaped: Callable[[str], str] = str) -> str:
+        """Return the text, escaped; if it is the best, in a form such as ``"**%s**"``."""
+        return (form if "best" in self.looks.split() else "%s") % escaped(self.text)
+
 
 @dataclass(frozen=True)
 class GapRow:
@@ -76,22 +80,14 @@ class GapTable:
         return sum(len(rows) for _, rows in self.groups)
 
 
-def _gap(results: Results, row: Row) -> str:
-    return percent(row.gap) if row.gap is not None else microseconds(row.time_us)
-
-
-def _bandwidth(results: Results, row: Row) -> str:
+def _bandwidth(_: Results, row: Row) -> str:
     return " / ".join("–" if rate is None else number(rate) for rate in (row.algbw_gbps, row.busbw_gbps))
 
 
-def _speedup(results: Results, row: Row) -> str:
-    return times(results.speedup(row))
-
-
 CELLS: dict[str, Callable[[Results, Row], str]] = {
-    "gaps": _gap,
+    "gaps": lambda _, row: percent(row.gap) if row.gap is not None else microseconds(row.time_us),
     "bandwidth": _bandwidth,
-    "speedup": _speedup,
+    "speedup": lambda results, row: times(results.speedup(row)),
 }
 """What a cell may say of a row that has a time."""
 
@@ -114,12 +110,8 @@ def _gap_row(table: GapTable, bytes_: float, rows: Mapping[int, Row], text: Call
     best = best_time(rows.values())
     bound = next((row for row in rows.values() if row.bound_us is not None), None)
     cells = [_cell(table, series.label, rows.get(series.number), best, text) for series in table.series]
-    return GapRow(
-        size(bytes_),
-        microseconds(bound.bound_us) if bound else "",
-        bound.bound_kind if bound else "",
-        cells,
-    )
+    least, kind = (microseconds(bound.bound_us), bound.bound_kind) if bound else ("", "")
+    return GapRow(size(bytes_), least, kind, cells)
 
 
 def _cell(
@@ -131,15 +123,8 @@ def _cell(
     if not row.ok:
         reason = f"{row.status}: {row.message}" if row.message else row.status
         return Cell(SHORT.get(row.status, row.status), "none", tip, _note(table, reason))
-    looks = [
-        name
-        for name, holds in (
-            ("best", is_best(row, best)),
-            ("optimal", is_optimal(row)),
-            ("wrong", is_wrong(row)),
-        )
-        if holds
-    ]
+    holds = {"best": is_best(row, best), "optimal": is_optimal(row), "wrong": is_wrong(row)}
+    looks = [name for name, there in holds.items() if there]
     note = _note(table, "not verified: don't rely on this number") if row.verified is False else None
     return Cell(text(row), " ".join(looks), tip, note)
 
@@ -173,12 +158,8 @@ class Overview:
     wins: list[Cell]
 
 
-def overview(results: Results) -> list[Overview]:
-    """Return a part for each topology."""
-    return [_overview(results, topology) for topology in results.topologies]
-
-
-def _overview(results: Results, topology: str) -> Overview:
+def overview(results: Results, topology: str) -> Overview:
+    """Return a topology's part of the summary."""
     cases = {case: cells for case, cells in results.cases.items() if case[0] == topology}
     found = standings(results, cases)
     lines = {

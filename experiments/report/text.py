@@ -5,9 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 from tutti.experiments.report.results import TIE, Row, is_optimal
-from tutti.topologies.units import format_size
+from tutti.topologies.units import MICRO, format_size
 
-_MICRO = 1e6
 _TIME_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 _LONG = ((172_800, 86_400, "d"), (7200, 3600, "h"))
 """From how many seconds on a unit is used, its seconds, its name."""
@@ -83,7 +82,7 @@ def seconds(value: float | None) -> str:
 
 def microseconds(value: float | None) -> str:
     """Return a time given in microseconds, in a fitting unit."""
-    return "" if value is None else seconds(value / _MICRO)
+    return "" if value is None else seconds(value / MICRO)
 
 
 def size(value: float) -> str:

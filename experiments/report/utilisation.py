@@ -12,37 +12,46 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from tutti.experiments.report.charts import Figure
-from tutti.experiments.report.panels import Panel
+from tutti.experiments.report.charts import LEVEL_COLOURS, Figure
+from tutti.experiments.report.panels import Panel, panel_of
 from tutti.experiments.report.results import Results, Row
 from tutti.experiments.report.series import Series
 from tutti.experiments.report.text import number, seconds, size
+from tutti.experiments.show.drawing import MOST_LINKS
 from tutti.models.bounds import best_bound
 from tutti.schedules.collective import Collective
 from tutti.schedules.files.schedule_file import read_schedule
-from tutti.schedules.schedule import Schedule
 from tutti.schedules.simulation.simulate import SimulationOptions, watch
 from tutti.topologies.errors import TuttiError
 from tutti.topologies.exact import FloatArray, Int64Array
 from tutti.topologies.topology import Topology
+from tutti.topologies.units import MEGA
 
-MATRIX_NODES = 128
-"""Above this a matrix's cells are too small to see: a histogram instead."""
-MATRIX_LINKS = 4096
-"""The same, lest the page has too many of them."""
-LARGEST_FILE = 64 * 10**6
-"""Bytes: larger schedule files are not replayed for a picture."""
-MOMENTS = 120
-"""Of a schedule's time: in how many parts the course of its utilisation is drawn."""
-LEVELS = 10
+LEVELS = len(LEVEL_COLOURS) - 1
 """Shades between 0 and 100 %."""
-HUNDRED = 100.0
-LONGEST = 3.0
-"""Times the fastest: what takes longer runs out of the chart."""
+
+
+class UsageLimits(NamedTuple):
+    """What of a schedule's utilisation is drawn."""
+
+    nodes: int
+    """Most nodes of a network with a matrix: its cells must be large enough to be seen."""
+    links: int
+    """Most links of such a network: the page has each of them."""
+    file: int
+    """Bytes of the largest file of a schedule that is replayed for a picture."""
+    moments: int
+    """Equal parts of a schedule's time, each a point of the course of its utilisation."""
+    time: float
+    """Time at which the chart of courses ends, in units of the fastest schedule's."""
+
+
+DRAWN = UsageLimits(nodes=128, links=MOST_LINKS, file=64 * MEGA, moments=120, time=3.0)
 
 
 @dataclass(frozen=True)
@@ -64,7 +73,7 @@ class LinkUtilisation:
     time
         Seconds.
     course
-        The share of the links that are busy in each of `MOMENTS` equal parts of the time, from 0 to 1.
+        The share of the links that are busy in each of `DRAWN.moments` equal parts of the time, from 0 to 1.
     """
 
     series: int
@@ -104,8 +113,8 @@ def _usage(path: Path | None, series: int, row: Row) -> LinkUtilisation | str:
     """Return the usage, or the reason why there is none."""
     if path is None:
         return "No schedule was kept"
-    if path.stat().st_size > LARGEST_FILE:
-        return f"Not replayed, the schedule's file being larger than {size(LARGEST_FILE)}"
+    if path.stat().st_size > DRAWN.file:
+        return f"Not replayed, the schedule's file being larger than {size(DRAWN.file)}"
     try:
         schedule = _read(path)
         options = SimulationOptions(slices=int(row.slices or 1))
@@ -113,15 +122,13 @@ def _usage(path: Path | None, series: int, row: Row) -> LinkUtilisation | str:
     except (TuttiError, OSError, ValueError, KeyError) as error:
         return f"The kept schedule can't be replayed ({' '.join(str(error).split())})"
     share = np.clip(np.asarray(simulation.busy, dtype=np.float64) / simulation.time, 0.0, 1.0)
-    course = holding.share_busy(np.linspace(0.0, simulation.time, MOMENTS + 1))
+    course = holding.share_busy(np.linspace(0.0, simulation.time, DRAWN.moments + 1))
     return LinkUtilisation(
         series, row.size_bytes, schedule.topology, schedule.collective, share, simulation.time, course
     )
 
 
-@lru_cache(maxsize=4)
-def _read(path: Path) -> Schedule:
-    return read_schedule(path)
+_read = lru_cache(maxsize=4)(read_schedule)
 
 
 def picture(usage: LinkUtilisation, label: str) -> Figure:
@@ -131,17 +138,17 @@ def picture(usage: LinkUtilisation, label: str) -> Figure:
 
 def has_matrix(topology: Topology) -> bool:
     """Whether a network is small enough for a matrix."""
-    return topology.num_nodes <= MATRIX_NODES and topology.num_links <= MATRIX_LINKS
+    return topology.num_nodes <= DRAWN.nodes and topology.num_links <= DRAWN.links
 
 
 def _matrix(usage: LinkUtilisation, label: str) -> Figure:
     """Return source (down) x destination (across), parallel links as one; pairs without a link stay blank."""
     ends = {"source": usage.topology.source, "destination": usage.topology.target}
-    links = pd.DataFrame(ends | {"busy": HUNDRED * usage.share})
+    links = pd.DataFrame(ends | {"busy": 100 * usage.share})
     data = links.groupby(list(ends), as_index=False).mean()
     names = dict(enumerate(usage.topology.labels))
     data["from"], data["to"] = (data[end].map(names) for end in ends)
-    data["level"] = levels_of(data["busy"].to_numpy() / HUNDRED)
+    data["level"] = levels_of(data["busy"].to_numpy() / 100)
     return Figure("matrix", f"link utilisation, source by destination, {label}", data=data)
 
 
@@ -206,17 +213,15 @@ def course_panel(results: Results, topology: str, collective: str, found: Usages
     data = pd.concat([_course(results.series[usage.series], usage, fastest) for usage in shown])
     figure = Figure("course", f"links busy over time, {topology}, {collective}", data=data)
     note = f"The fastest takes {seconds(fastest)} at {size(largest)}."
-    return Panel(collective, results.collectives.index(collective), figure, note)
+    return panel_of(results, collective, figure, note)
 
 
 def _course(series: Series, usage: LinkUtilisation, fastest: float) -> pd.DataFrame:
     """Return the share of the links that is busy from each moment on, as far as the chart goes."""
     ends = np.linspace(0.0, usage.time / fastest, len(usage.course) + 1)
-    data = pd.DataFrame({"time": ends, "busy": HUNDRED * np.append(usage.course, 0.0)})
-    mean = HUNDRED * float(usage.course.mean())
-    return data[data.time <= LONGEST].assign(
-        method=series.label, series=series.number, dash=series.pattern, mean=mean
-    )
+    data = pd.DataFrame({"time": ends, "busy": 100 * np.append(usage.course, 0.0)})
+    mean = 100 * float(usage.course.mean())
+    return data[data.time <= DRAWN.time].assign(**series.columns, mean=mean)
 
 
 def course_panels(results: Results, topology: str, found: Sequence[tuple[str, Usages]]) -> list[Panel]:
@@ -225,18 +230,12 @@ def course_panels(results: Results, topology: str, found: Sequence[tuple[str, Us
     return [panel for panel in panels if panel is not None]
 
 
-@dataclass(frozen=True)
-class Saving:
+class Saving(NamedTuple):
     """One measure of a schedule's traffic, in units of M, with its switches' help and without."""
 
     what: str
     less: float
     whole: float
-
-    @property
-    def percent(self) -> float:
-        """What is left of it."""
-        return 100 * self.less / self.whole if self.whole else 100.0
 
 
 def traffic_panels(results: Results, topology: str, collectives: Sequence[str]) -> list[Panel]:
@@ -249,10 +248,8 @@ def traffic_panels(results: Results, topology: str, collectives: Sequence[str]) 
         entries = [(results.series[key], _savings(row)) for key, row in sorted(last.items())]
         entries = [(series, savings) for series, savings in entries if savings]
         if entries:
-            figure = Figure(
-                "parts", f"traffic with in-network multicast, {topology}, {collective}", data=_left(entries)
-            )
-            panels.append(Panel(collective, results.collectives.index(collective), figure))
+            told = f"traffic with in-network multicast, {topology}, {collective}"
+            panels.append(panel_of(results, collective, Figure("parts", told, data=_left(entries))))
     return panels
 
 
@@ -262,7 +259,7 @@ def _left(entries: Sequence[tuple[Series, Sequence[Saving]]]) -> pd.DataFrame:
         {
             "what": saving.what if len(entries) == 1 else f"{series.label}: {saving.what}",
             "series": series.number,
-            "percent": saving.percent,
+            "percent": 100 * saving.less / saving.whole if saving.whole else 100.0,
             "told": f"{number(saving.less, 3)} of {number(saving.whole, 3)} M",
         }
         for series, savings in entries

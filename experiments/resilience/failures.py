@@ -1,4 +1,4 @@
-"""Which links fail: ``[failures]`` of a config, and the samples that it asks for."""
+"""Which links fail: ``[failures]`` of a config, the samples that it asks for, and the rows' columns."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from tutti.experiments.runner.config import FailuresTable, Placed, parse_toml
+from tutti.experiments.runner.results import typed
 from tutti.topologies.errors import InputError
 from tutti.topologies.files import read_text
 from tutti.topologies.text import with_words
@@ -24,6 +25,20 @@ MOST_SAMPLES = 10**5
 """Of one number of failures on one network."""
 MOST_FAILURES = 10**6
 """Of all these samples together."""
+DISCONNECTED = "disconnected"
+"""The status of a sample that cuts ranks off."""
+MADE = REROUTED, REPAIRED, ANEW = "rerouted", "repaired", "anew"
+"""What is made of a method when links fail: the column `made`."""
+COLUMNS = typed("""
+    topology text, nodes int, switches int, links int, collective text, size_bytes int, kind text,
+    failures int, failed text, left text, method text, options text, made text, status text, message text,
+    time_us float, whole_us float, loss float, bound_us float, bound_kind text, gap float, changed int,
+    transfers int, synth_s float
+""")
+"""Name and type of every column. ``failures`` of ``kind`` fail, those in ``failed``; ``left`` is what is left
+of ``topology``, whose numbers stand before. ``whole_us`` is the time of the method's schedule on the whole
+network, and ``loss`` is ``time_us`` over it, less one; ``gap`` is to the bound of what is left. ``changed``
+transfers of the whole network's go another way; ``synth_s`` is what making the schedule took."""
 
 
 def is_resilience(path: Path | str) -> bool:

@@ -8,14 +8,13 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
-from tutti.experiments.resilience.rows import ANEW, DISCONNECTED, MADE
+from tutti.experiments.resilience.failures import ANEW, DISCONNECTED, MADE
 from tutti.experiments.runner.judge import method_label
 from tutti.topologies.units import format_size
 
 BEST, BOUND = "best", "bound"
 SHOWN = (*MADE, BOUND)
 """What losses are told of, in order."""
-LOW, HIGH = 0.1, 0.9
 CASE = ["topology", "collective", "size_bytes", "kind"]
 
 
@@ -31,7 +30,7 @@ class FailureLosses:
     failures, made, samples
         How many fail, what is made then (one of `SHOWN`), and of how many samples.
     low, median, high, worst
-        Quantiles `LOW`, 1/2, `HIGH` and 1 of the loss.
+        Quantiles 0.1, 0.5, 0.9 and 1 of the loss.
     gap, worst_gap
         Median and largest gap to the bound of what is left.
     changed
@@ -123,19 +122,9 @@ def _lines(label: str, rows: pd.DataFrame) -> Iterable[FailureLosses]:
         for made in SHOWN:
             group = several[several["made"] == made]
             if len(group):
-                low, median, high, worst = group["loss"].quantile([LOW, 0.5, HIGH, 1]).tolist()
+                low, median, high, worst = group["loss"].quantile([0.1, 0.5, 0.9, 1]).tolist()
                 gap, worst_gap = group["gap"].quantile([0.5, 1]).tolist()
                 mean = group["changed"].astype(float).mean()
-                yield FailureLosses(
-                    method=label,
-                    failures=int(str(failures)),
-                    made=made,
-                    samples=len(group),
-                    low=low,
-                    median=median,
-                    high=high,
-                    worst=worst,
-                    gap=gap,
-                    worst_gap=worst_gap,
-                    changed=None if pd.isna(mean) else float(mean),
-                )
+                changed = None if pd.isna(mean) else float(mean)
+                what = (label, int(str(failures)), made, len(group))
+                yield FailureLosses(*what, low, median, high, worst, gap, worst_gap, changed)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import altair as alt
 import pandas as pd
 
 from tutti.experiments.report.charts import COLOUR, OPACITY, Drawn, Figure, named_rows, page_charts, specs_of
-from tutti.experiments.report.page import palette, scripts, source, template
+from tutti.experiments.report.page import render
 from tutti.experiments.report.series import Series
 from tutti.experiments.resilience.losses import BEST, SHOWN, FailureCase, FailureLosses, losses
 from tutti.experiments.runner.results import read_rows
@@ -17,15 +17,6 @@ from tutti.experiments.runner.study import REPORT
 from tutti.topologies.files import written
 
 CHART = "losses"
-
-
-class FailureSection(NamedTuple):
-    """What the page says of a case: of the best schedule, then of each method's."""
-
-    case: FailureCase
-    best: Figure | None
-    lines: list[FailureLosses]
-    methods: list[tuple[str, Figure, list[FailureLosses]]]
 
 
 def write_page(directory: Path, page: Path | None = None) -> Path:
@@ -37,24 +28,20 @@ def write_page(directory: Path, page: Path | None = None) -> Path:
         If the rows can't be read or the page not written.
     """
     sections = [_section(case) for case in losses(read_rows(directory))]
-    text = template("resilience.html").render(
-        style=source("report.css") + palette(),
-        scripts=scripts(),
-        charts=page_charts(specs_of({CHART: chart()}), series()),
-        name=directory.name,
-        heads=FailureLosses.HEADS[1:],
-        sections=sections,
-    )
+    charts = page_charts(specs_of({CHART: chart()}), series())
+    shown = {"name": directory.name, "heads": FailureLosses.HEADS[1:], "sections": sections}
+    text = render("resilience.html", charts=charts, **shown)
     return written(page or directory / REPORT, text.encode(), "report")
 
 
-def _section(case: FailureCase) -> FailureSection:
+def _section(case: FailureCase) -> dict[str, Any]:
+    """Return what the page says of a case: of the best schedule, then of each method's."""
     groups: dict[str, list[FailureLosses]] = {}
     for line in case.lines:
         groups.setdefault(line.method, []).append(line)
     best = groups.pop(BEST, [])
     methods = [(label, figure(case, lines), lines) for label, lines in groups.items()]
-    return FailureSection(case, figure(case, best) if best else None, best, methods)
+    return {"case": case, "best": figure(case, best) if best else None, "lines": best, "methods": methods}
 
 
 def series() -> list[Series]:
@@ -64,18 +51,11 @@ def series() -> list[Series]:
 
 def figure(case: FailureCase, lines: list[FailureLosses]) -> Figure:
     """Return the chart of some lines of a case."""
-    rows = [
-        {
-            "name": f"{line.failures} fail",
-            "method": line.made,
-            "series": SHOWN.index(line.made),
-            "low": 100 * line.low,
-            "median": 100 * line.median,
-            "high": 100 * line.high,
-            "worst": 100 * line.worst,
-        }
-        for line in lines
-    ]
+    rows = []
+    for line in lines:
+        shares = {name: 100 * getattr(line, name) for name in ("low", "median", "high", "worst")}
+        series = {"method": line.made, "series": SHOWN.index(line.made)}
+        rows.append({"name": f"{line.failures} fail", **series, **shares})
     return Figure(CHART, f"loss of {case}, {lines[0].method}", data=pd.DataFrame(rows))
 
 

@@ -6,7 +6,6 @@ Of each method there are three rows: its schedule of the whole network *rerouted
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,23 +14,22 @@ from pathlib import Path
 from rich.console import Console
 
 from tutti.experiments.registry import METHODS, find_method, options_of
-from tutti.experiments.resilience.failures import Failures
-from tutti.experiments.resilience.rows import ANEW, COLUMNS, DISCONNECTED, MADE, REROUTED
+from tutti.experiments.resilience.failures import ANEW, COLUMNS, DISCONNECTED, MADE, REROUTED, Failures
 from tutti.experiments.runner.config import Config, read_config
 from tutti.experiments.runner.judge import ProvenBound, bound_columns, too_fast
 from tutti.experiments.runner.plan import make_plan, task_key, time_limit
 from tutti.experiments.runner.run import RunOptions, Summary, carry_out
-from tutti.experiments.runner.study import Outcomes, Study
+from tutti.experiments.runner.study import Study, in_order
 from tutti.experiments.runner.tasks import (
     JUDGE,
-    STATUS_OF,
     Row,
     Stopwatch,
     Synthesized,
     Task,
     TaskOutcome,
     Workplace,
-    failure,
+    guarded,
+    status_of,
     synthesize_best,
 )
 from tutti.models.bounds import own_bounds
@@ -41,13 +39,13 @@ from tutti.schedules.schedule import Schedule
 from tutti.schedules.simulation.pipelining import best_slices
 from tutti.schedules.simulation.simulate import SimulationOptions, simulate
 from tutti.schedules.verify import verify
-from tutti.topologies.errors import Disconnected, InputError, NoSchedule, TuttiError, Unsupported, raised
+from tutti.topologies.errors import Disconnected, InputError, NoSchedule, TuttiError, Unsupported
 from tutti.topologies.options import options_text
 from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import Topology
+from tutti.topologies.units import MICRO
 
 TASK_FORMAT = "tutti.resilience/1"
-MICRO = 10**6
 
 
 @dataclass(frozen=True)
@@ -73,22 +71,11 @@ class FailureTask(Task):
 
     def rows(self, status: str, message: str = "") -> list[Row]:
         """Return one row with what is known without running it."""
-        return [
-            {
-                "topology": self.topology,
-                "nodes": self.nodes,
-                "switches": self.switches,
-                "links": self.links,
-                "collective": str(self.collective),
-                "size_bytes": self.sizes[0],
-                "kind": self.what,
-                "failures": self.count,
-                "failed": self.failed,
-                "left": self.left,
-                "status": status,
-                "message": message,
-            }
-        ]
+        known = {
+            name: getattr(self, name) for name in ("topology", "nodes", "switches", "links", "failed", "left")
+        }
+        known |= {"collective": str(self.collective), "size_bytes": self.sizes[0], "kind": self.what}
+        return [known | {"failures": self.count, "status": status, "message": message}]
 
 
 def perform(task: FailureTask, place: Workplace) -> TaskOutcome:
@@ -97,13 +84,12 @@ def perform(task: FailureTask, place: Workplace) -> TaskOutcome:
         left = place.topology(task.left)
     except Disconnected as error:
         return TaskOutcome(DISCONNECTED, task.rows(DISCONNECTED, str(error)))
-    try:
+
+    def work() -> TaskOutcome:
         rows = [row for one in task.whole for row in _rows(task, one, left, place)]
         return TaskOutcome("ok", _judged(task, left, rows))
-    except TuttiError as error:
-        return failure(task, str(error), traceback.format_exc())
-    except Exception as error:  # noqa: BLE001 (a fault in one sample is one task's row)
-        return failure(task, raised(error), traceback.format_exc())
+
+    return guarded(task, work, ())
 
 
 _whole: dict[tuple[str, int], tuple[Schedule, int, float]] = {}
@@ -138,7 +124,7 @@ def _rows(task: FailureTask, one: Task, left: Topology, place: Workplace) -> Ite
     try:
         whole, slices, seconds = _on_whole(one, task.sizes[0], place)
     except (Unsupported, NoSchedule) as error:
-        yield task.rows(_status(error), str(error))[0] | known
+        yield task.rows(status_of(error), str(error))[0] | known
         return
     in_slices = SimulationOptions(slices)
     for made in MADE:
@@ -151,23 +137,18 @@ def _rows(task: FailureTask, one: Task, left: Topology, place: Workplace) -> Ite
             else:
                 place.notify(JUDGE)
                 with Stopwatch() as watch:
-                    schedule = (
-                        rerouted(whole, left)
-                        if made == REROUTED
-                        else fastest_repair(whole, left, size, slices)
-                    )
+                    if made == REROUTED:
+                        schedule = rerouted(whole, left)
+                    else:
+                        schedule = fastest_repair(whole, left, size, slices)
                 verify(schedule)
                 took, row["changed"] = watch.seconds, schedule.stats["changed"]
                 time = simulate(schedule, size, in_slices).time
         except (Unsupported, NoSchedule) as error:
-            yield row | {"status": _status(error), "message": str(error)}
+            yield row | {"status": status_of(error), "message": str(error)}
             continue
         row |= {"transfers": len(schedule), "synth_s": took, "time_us": time * MICRO, "schedule": schedule}
         yield row | {"loss": time / seconds - 1 if seconds else None}
-
-
-def _status(error: TuttiError) -> str:
-    return next(status for kind, status in STATUS_OF.items() if isinstance(error, kind))
 
 
 def _judged(task: FailureTask, left: Topology, rows: Sequence[Row]) -> list[Row]:
@@ -201,7 +182,7 @@ def study_of(config: Config) -> Study:
         path=config.path,
         text=config.text,
         tasks=list(_tasks(config)),
-        arrange=_in_order,
+        arrange=in_order,
         report=_write_report,
         perform="tutti.experiments.resilience.study:perform",
         workers=config.run.workers,
@@ -255,10 +236,6 @@ def _task(
         left=left,
         whole=tuple(whole),
     )
-
-
-def _in_order(tasks: Sequence[Task], outcomes: Outcomes) -> Iterator[list[Row]]:
-    return (outcome.rows for _, outcome in outcomes(tasks))
 
 
 def _write_report(directory: Path) -> Path:

@@ -122,11 +122,16 @@ class FailuresTable(Table):
     topologies: list[str] | None = Field(default=None, min_length=1)
 
 
-class ExperimentDocument(Table):
-    """The whole file, its tables not yet read."""
+class Named(Table):
+    """A whole file, of any kind."""
 
     name: str
     plugins: list[str] = Field(default_factory=list)
+
+
+class ExperimentDocument(Named):
+    """The whole file, its tables not yet read."""
+
     topology: list[dict[str, Any]] = Field(min_length=1)
     collective: list[dict[str, Any]] = Field(min_length=1)
     method: list[dict[str, Any]] = Field(min_length=1)
@@ -136,6 +141,7 @@ class ExperimentDocument(Table):
 
 
 T = TypeVar("T", bound=Table)
+D = TypeVar("D", bound=Named)
 
 
 @dataclass(frozen=True)
@@ -201,10 +207,7 @@ def parse_config(text: str, path: str = "config") -> Config:
     InputError
         As `read_config`.
     """
-    document = read_table(ExperimentDocument, parse_toml(text, path), path)
-    load_plugins(document.plugins, path)
-    if not re.fullmatch(r"\w[\w.-]*", document.name):
-        raise InputError(f"{path}: name '{document.name}' must be letters, digits, '_', '.' and '-'")
+    document = read_document(ExperimentDocument, text, path)
     failures = document.failures if isinstance(document.failures, list) else [document.failures]
     return Config(
         path=path,
@@ -217,6 +220,15 @@ def parse_config(text: str, path: str = "config") -> Config:
         run=read_table(RunTable, document.run, f"{path}: [run]"),
         report=read_table(ReportTable, document.report, f"{path}: [report]"),
     )
+
+
+def read_document(kind: type[D], text: str, path: str) -> D:
+    """Return a config's tables as they stand, its plug-ins loaded; an error names what is wrong."""
+    document = read_table(kind, parse_toml(text, path), path)
+    load_plugins(document.plugins, path)
+    if not re.fullmatch(r"\w[\w.-]*", document.name):
+        raise InputError(f"{path}: name '{document.name}' must be letters, digits, '_', '.' and '-'")
+    return document
 
 
 def load_plugins(files: Sequence[str], path: str) -> None:

@@ -57,6 +57,12 @@ FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
 """How a cell begins that a spreadsheet takes for a formula; and the marks of those that are none."""
 
 
+def typed(columns: str) -> dict[str, Any]:
+    """Return the name and type of each column of a text ``name kind, name kind, ...``."""
+    kinds = {"text": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
+    return {name: kinds[kind] for name, kind in map(str.split, columns.split(","))}
+
+
 def to_table(rows: Iterable[Row], columns: Mapping[str, Any] = COLUMNS) -> Any:
     """Return rows as an arrow table; a column that a row lacks is empty."""
     filled = [{name: row.get(name) for name in columns} for row in rows]

@@ -66,3 +66,8 @@ class Study:
     gaps: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
     counted: Mapping[str, str] = field(default_factory=dict)
+
+
+def in_order(tasks: Sequence[Task], outcomes: Outcomes) -> Iterator[list[Row]]:
+    """Yield the rows of each task as they are."""
+    return (outcome.rows for _, outcome in outcomes(tasks))

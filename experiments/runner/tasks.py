@@ -354,8 +354,7 @@ def perform(task: Task, place: Workplace) -> TaskOutcome:
         result = synthesize_best(method, problem, options, task.seeds, largest, place.notify)
         rows = _judge(task, result, place.bounds)
     except (Unsupported, NoSchedule) as outcome:
-        status = next(status for kind, status in STATUS_OF.items() if isinstance(outcome, kind))
-        return TaskOutcome(status, task.rows(status, str(outcome)))
+        return TaskOutcome(status_of(outcome), task.rows(status_of(outcome), str(outcome)))
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 (a method's fault is a row)
         return failure(task, _one_line(error), traceback.format_exc())
     new = {key: bound for key, bound in place.bounds.items() if key not in known}
@@ -363,6 +362,27 @@ def perform(task: Task, place: Workplace) -> TaskOutcome:
         digest = place.keep(result.schedule)
         rows = [{**row, "schedule": digest} for row in rows]
     return TaskOutcome("ok", rows, new)
+
+
+def status_of(answer: TuttiError) -> str:
+    """Return the status of a method's answer that is no schedule."""
+    return next(status for kind, status in STATUS_OF.items() if isinstance(answer, kind))
+
+
+def guarded(
+    task: Task,
+    work: Callable[[], TaskOutcome],
+    answers: tuple[type[TuttiError], ...] = (Unsupported, NoSchedule),
+) -> TaskOutcome:
+    """Return what some work gives; what it raises becomes the task's rows: one of `answers`, or a failure."""
+    try:
+        return work()
+    except answers as answer:
+        return TaskOutcome(status_of(answer), task.rows(status_of(answer), str(answer)))
+    except TuttiError as error:
+        return failure(task, str(error), traceback.format_exc())
+    except Exception as error:  # noqa: BLE001 (a fault in one task is its row)
+        return failure(task, raised(error), traceback.format_exc())
 
 
 def failure(task: Task, message: str, trace: str = "") -> TaskOutcome:

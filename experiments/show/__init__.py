@@ -2,5 +2,5 @@
 
 Read `layout` first: where nodes stand; then `drawing`: the picture of a network with what its links carry;
 `player`: a schedule's messages as the simulator times them; `page`: all of it in one file that needs nothing
-else, which `show.js` brings to life. `svg` writes elements, `sources` reads what is to be shown.
+else, which `show.js` brings to life, and what a text or a file names. `svg` writes elements.
 """

@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from markupsafe import Markup
@@ -18,33 +19,49 @@ from tutti.experiments.show.layout import Frame, layout
 from tutti.experiments.show.svg import group, tag
 from tutti.topologies.exact import FloatArray, Int64Array
 from tutti.topologies.topology import Topology
-from tutti.topologies.units import duration, format_bandwidth, short
+from tutti.topologies.units import MICRO, duration, format_bandwidth, short
 
 MOST_LINKS = 4096
 """Of a network that is drawn."""
 LEVELS = 5
 """Shades of links that carry something; the last is that of the busiest."""
-CELL, WIDE, HIGH = 76.0, 1080.0, 560.0
-"""Pixels between the closest nodes where there is room, and of the whole picture at most."""
-SHARE, LEAST_RADIUS, MOST_RADIUS = 0.38, 1.0, 12.0
-"""Radius of a node over the distance of the closest two, and its limits in pixels."""
-LABELLED, MOST_LETTERS = 8.0, 3
-"""Smaller nodes, and longer labels, are not labelled."""
-EDGE = 6.0
-"""Pixels between the outermost things and the picture's edge."""
-BEND, APART = 0.06, 0.35
-"""Of a link's length: how far its middle is off the straight line; of a node's radius: how much further that
-of each link parallel to it."""
 DETOURS = (0.0, *(sign * 0.02 * times for times in range(1, 16) for sign in (1, -1)))
 """Over its length: how far a link goes around nodes in its way; tried first to last."""
-MOST_AVOIDED = 256
-"""In a network of more nodes links go around none."""
-CLEAR = 1.2
-"""Of a node's radius: what a link keeps from the middle of other nodes, if it can."""
 MOST_AT_ONCE = 2**21
-"""Distances between links and nodes that are held at once."""
+"""Distances between links and nodes that are held in memory together."""
 _SHARES = np.linspace(0.02, 0.98, 33)[:, None]
-MICRO = 10**6
+
+
+class Look(NamedTuple):
+    """The measures of the picture."""
+
+    cell: float
+    """Pixels between the closest nodes, where there is room."""
+    wide: float
+    """Largest width of the picture, in pixels."""
+    high: float
+    """Largest height of the picture, in pixels."""
+    share: float
+    """Radius of a node over the distance of the closest two nodes."""
+    radii: tuple[float, float]
+    """Smallest and largest radius of a node, in pixels."""
+    labelled: float
+    """Radius in pixels from which on a node has a label."""
+    letters: int
+    """Most letters of a label."""
+    edge: float
+    """Pixels between the outermost things and the edge of the picture."""
+    bend: float
+    """Distance of a link's middle from the straight line, over the link's length."""
+    apart: float
+    """Distance between the middles of parallel links, over the radius of a node."""
+    avoided: int
+    """Most nodes of a network in which links go around nodes."""
+    clear: float
+    """Distance that a link keeps from the middle of other nodes, over their radius."""
+
+
+LOOK = Look(76.0, 1080.0, 560.0, 0.38, (1.0, 12.0), 8.0, 3, 6.0, 0.06, 0.35, avoided=256, clear=1.2)
 
 
 @dataclass(frozen=True)
@@ -77,13 +94,13 @@ def picture(topology: Topology) -> Picture:
     found = layout(topology)
     corners = np.array([(frame.low, frame.high) for frame in found.frames]).reshape(-1, 2)
     extent = np.maximum(np.ptp(np.concatenate([found.at, corners]), axis=0), 1e-9)
-    cell = min(CELL / _closest(found.at), WIDE / extent[0], HIGH / extent[1])
+    cell = min(LOOK.cell / _closest(found.at), LOOK.wide / extent[0], LOOK.high / extent[1])
     at, corners = found.at * cell, corners * cell
-    radius = float(np.clip(SHARE * _closest(at), LEAST_RADIUS, MOST_RADIUS))
+    radius = float(np.clip(LOOK.share * _closest(at), *LOOK.radii))
     ways = _ways(topology, at, radius)
     middles = (ways[:, 0] + 2 * ways[:, 1] + ways[:, 2]) / 4
     marks = np.concatenate([at - radius, at + radius, middles, corners])
-    low, high = marks.min(axis=0) - EDGE, marks.max(axis=0) + EDGE
+    low, high = marks.min(axis=0) - LOOK.edge, marks.max(axis=0) + LOOK.edge
     places = (corners - low).reshape(-1, 2, 2).tolist()
     frames = [
         Frame((left, top), (right, foot), frame.host)
@@ -107,17 +124,18 @@ def _ways(topology: Topology, at: FloatArray, radius: float) -> FloatArray:
     along = end - start
     length = np.hypot(*along.T)[:, None]
     right = np.stack([-along[:, 1], along[:, 0]], axis=1) / length
-    least = np.minimum(BEND * length, 0.5 * radius) + APART * radius * _parallel(topology)[:, None]
+    least = np.minimum(LOOK.bend * length, 0.5 * radius)
+    least += LOOK.apart * radius * _parallel(topology)[:, None]
     controls, best = np.empty_like(start), np.full(len(start), -1.0)
     left = np.arange(len(start))
-    for detour in DETOURS if len(at) <= MOST_AVOIDED else DETOURS[:1]:
+    for detour in DETOURS if len(at) <= LOOK.avoided else DETOURS[:1]:
         # The middle of a curve is half as far off the straight line as its control point.
         bend = 2 * (least + detour * length)[left] * right[left]
         tried = (start[left] + end[left]) / 2 + bend
         apart = _apart(topology, at, left, tried)
         better = apart > best[left]
         controls[left[better]], best[left[better]] = tried[better], apart[better]
-        left = left[best[left] < CLEAR * radius]
+        left = left[best[left] < LOOK.clear * radius]
     return np.stack([_rim(start, controls, radius), controls, _rim(end, controls, radius)], axis=1)
 
 
@@ -188,7 +206,6 @@ def draw(
     drawn = picture(topology)
     coloured = loads is not None or shades is not None
     shades = levels(topology, loads) if shades is None else shades
-    name = f"{topology.name}: {topology.num_ranks} ranks, {topology.num_links} links"
     width, height = drawn.size
     return tag(
         "svg",
@@ -199,7 +216,7 @@ def draw(
         viewBox=f"0 0 {width:.0f} {height:.0f}",
         style=f"max-width:{width:.0f}px",
         role="img",
-        aria_label=said or _said(topology, loads, name),
+        aria_label=said or _said(topology, loads),
     )
 
 
@@ -207,20 +224,20 @@ def levels(topology: Topology, loads: FloatArray | None) -> Int64Array:
     """Return the shade of each link, 0 to `LEVELS`: bytes over bandwidth, compared with the busiest link."""
     if loads is None:
         return np.zeros(topology.num_links, np.int64)
-    time = loads / _rates(topology)
+    time = loads / rates(topology)
     return np.ceil(LEVELS * time / max(time.max(), 1e-300) - 1e-9).astype(np.int64)
 
 
-def _rates(topology: Topology) -> FloatArray:
+def rates(topology: Topology) -> FloatArray:
     """Return the bandwidth of each link in bytes/s."""
-    rates: FloatArray = topology.bandwidth.numerators / topology.bandwidth.denominator
-    return rates
+    return np.asarray(topology.bandwidth.numerators / topology.bandwidth.denominator)
 
 
-def _said(topology: Topology, loads: FloatArray | None, name: str) -> str:
+def _said(topology: Topology, loads: FloatArray | None) -> str:
+    name = f"{topology.name}: {topology.num_ranks} ranks, {topology.num_links} links"
     if loads is None or not loads.any():
         return name
-    busiest = int(np.argmax(loads / _rates(topology)))
+    busiest = int(np.argmax(loads / rates(topology)))
     idle = int((loads == 0).sum())
     return f"{name}; {link_text(topology, busiest, loads)}, the most for its bandwidth; {idle} links are idle"
 
@@ -248,19 +265,17 @@ def amount(load: float) -> str:
     >>> amount(62500.0), amount(1e9 / 3), amount(0.0)
     ('62.5 KB', '333.333 MB', '0 B')
     """
-    unit = next((u for u in ("GB", "MB", "KB") if load >= _UNITS[u]), "B")
-    return f"{short(load / _UNITS[unit])} {unit}"
-
-
-_UNITS = {"GB": 1e9, "MB": 1e6, "KB": 1e3, "B": 1.0}
+    units = {"GB": 1e9, "MB": 1e6, "KB": 1e3}
+    unit, size = next(((unit, size) for unit, size in units.items() if load >= size), ("B", 1.0))
+    return f"{short(load / size)} {unit}"
 
 
 def _links(
     topology: Topology, drawn: Picture, loads: FloatArray | None, shades: Int64Array
 ) -> Iterator[Markup]:
     """Yield the links, the busiest last, on top."""
-    rates = _rates(topology)
-    thick = 0.8 + 1.2 * np.sqrt(rates / rates.max())
+    speed = rates(topology)
+    thick = 0.8 + 1.2 * np.sqrt(speed / speed.max())
     for link in np.argsort(shades, kind="stable").tolist():
         way = drawn.ways[link]
         path = tag(
@@ -306,7 +321,7 @@ def _nodes(topology: Topology, drawn: Picture) -> Iterator[Markup]:
             "g",
             tag("title", f"{'switch' if switch else 'rank'} {label}"),
             tag("rect", **place),
-            tag("text", _fitting(label) if r >= LABELLED else "", x=x, y=y),
+            tag("text", _fitting(label) if r >= LOOK.labelled else "", x=x, y=y),
             class_="node switch" if switch else "node",
             data_node=node,
         )
@@ -315,7 +330,7 @@ def _nodes(topology: Topology, drawn: Picture) -> Iterator[Markup]:
 def _fitting(label: str) -> str:
     """Return a label, or its number at the end, if it fits in a node."""
     number = label[len(label.rstrip("0123456789")) :]
-    return next((text for text in (label, number) if len(text) <= MOST_LETTERS), "")
+    return next((text for text in (label, number) if len(text) <= LOOK.letters), "")
 
 
 def corners(frame: Frame) -> dict[str, float]:

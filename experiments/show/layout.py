@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,20 +23,27 @@ from tutti.topologies.exact import NONE, BoolArray, FloatArray, Int64Array
 from tutti.topologies.graphs.grid_structure import Hosts, LineKind, grid_of, hosts_of
 from tutti.topologies.topology import Link, Topology
 
-MOST_NODES = 64
-"""Of a network that springs place, which takes the cube of their number; larger ones stand round."""
-MOST_COLUMNS = 32
-"""Ranks that only switches join stand so many in a row, of all hosts together."""
-MARGIN = 0.6
-"""Between the nodes of a host and its frame."""
-GAP = 0.5
-"""Between two frames."""
-RISE = 1.2
-"""From one tier of switches to the next, at least; and over the width of what stands below:"""
-SLOPE = 0.18
-DEPTH = (0.9, -0.7)
-"""How far the last plane of a grid of three dimensions is shifted from the first, in distances of ranks."""
-_TOP = -math.pi / 2
+
+class Spacing(NamedTuple):
+    """How far things stand apart; lengths are in distances of two neighbours in a row."""
+
+    sprung: int
+    """Most nodes of a network that springs place, which takes the cube of their number."""
+    columns: int
+    """Ranks in a row, of all hosts together, where only switches join them."""
+    margin: float
+    """Between the nodes of a host and its frame."""
+    gap: float
+    """Between two frames."""
+    rise: float
+    """Least height of a tier of switches above what stands below it."""
+    slope: float
+    """The same height, over the width of what stands below."""
+    depth: tuple[float, float]
+    """Shift, right and down, of the last plane of a grid of three dimensions from the first."""
+
+
+SPACING = Spacing(64, 32, margin=0.6, gap=0.5, rise=1.2, slope=0.18, depth=(0.9, -0.7))
 
 
 @dataclass(frozen=True)
@@ -75,7 +83,7 @@ def layout(topology: Topology) -> NodeLayout:
     hosts = _hosts(topology)
     if hosts is None:
         every = np.arange(topology.num_nodes)
-        return NodeLayout(_block(topology, every, np.zeros(topology.num_nodes, np.bool_), MOST_COLUMNS))
+        return NodeLayout(_block(topology, every, np.zeros(topology.num_nodes, np.bool_), SPACING.columns))
     return _in_frames(topology, hosts)
 
 
@@ -98,20 +106,22 @@ def _in_frames(topology: Topology, hosts: Int64Array) -> NodeLayout:
     away = hosts[topology.source] != hosts[topology.target]
     leading = np.zeros(topology.num_nodes, np.bool_)
     leading[topology.source[away]] = leading[topology.target[away]] = True
-    columns = MOST_COLUMNS // len(names)
+    columns = SPACING.columns // len(names)
     members = [np.flatnonzero(hosts == name) for name in names]
-    blocks = [_centred(_block(topology, nodes, ~leading[nodes], columns)) for nodes in members]
-    half = np.max([np.abs(block).max(axis=0) for block in blocks], axis=0) + MARGIN
+    blocks = [_block(topology, nodes, ~leading[nodes], columns) for nodes in members]
+    blocks = [block - (block.min(axis=0) + block.max(axis=0)) / 2 for block in blocks]
+    half = np.max([np.abs(block).max(axis=0) for block in blocks], axis=0) + SPACING.margin
     of = np.full(topology.num_nodes, NONE)
     of[hosts != NONE] = np.searchsorted(names, hosts[hosts != NONE])
     joined = of[topology.source] != of[topology.target]
     pairs = np.stack([of[topology.source[joined]], of[topology.target[joined]]])
-    middles = _apart(_joined(len(names), pairs[:, (pairs != NONE).all(axis=0)], len(names)), 2 * half + GAP)
+    middles = _joined(len(names), pairs[:, (pairs != NONE).all(axis=0)], len(names))
+    middles = _apart(middles, 2 * half + SPACING.gap)
     at = np.zeros((topology.num_nodes, 2))
     for nodes, block, middle in zip(members, blocks, middles, strict=True):
         at[nodes] = block + middle
     placed = hosts != NONE
-    _add_tiers(topology, at, placed, np.arange(topology.num_nodes), -MARGIN)
+    _add_tiers(topology, at, placed, np.arange(topology.num_nodes), -SPACING.margin)
     frames = [
         Frame(_point(middle - half), _point(middle + half), int(name))
         for name, middle in zip(names, middles, strict=True)
@@ -164,7 +174,7 @@ def _add_tiers(
         low, high = at[placed].min(axis=0), at[placed].max(axis=0)
         width = max(high[0] - low[0], len(tier) - 1.0)
         share = (np.arange(len(tier)) + 0.5) / len(tier) - 0.5
-        rise = max(RISE, SLOPE * width)
+        rise = max(SPACING.rise, SPACING.slope * width)
         at[tier] = np.stack(
             [(low[0] + high[0]) / 2 + share * width, np.full(len(tier), low[1] + top - rise)], axis=1
         )
@@ -186,7 +196,7 @@ def _joined(count: int, pairs: Int64Array, columns: int) -> FloatArray:
     if grid is not None and grid.lines != (LineKind.RING,):
         return _product(grid.shape, grid.lines)
     turned = np.unique((kinds + 1) % count, axis=1)
-    if count > MOST_NODES or np.array_equal(turned, kinds):
+    if count > SPACING.sprung or np.array_equal(turned, kinds):
         return _circle(count)
     return _springs(count, kinds)
 
@@ -201,7 +211,7 @@ def _rows(count: int, columns: int) -> FloatArray:
 def _circle(count: int) -> FloatArray:
     """Return places clockwise on a circle, neighbours 1 apart: two side by side, four in the corners."""
     radius = 0.5 / math.sin(math.pi / count) if count > 1 else 0.0
-    start = {2: math.pi, 4: 1.25 * math.pi}.get(count, _TOP)
+    start = {2: math.pi, 4: 1.25 * math.pi}.get(count, -math.pi / 2)
     angles = start + 2 * math.pi * np.arange(count) / count
     return radius * np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
@@ -217,7 +227,7 @@ def _product(shape: Sequence[int], lines: Sequence[LineKind]) -> FloatArray:
         if line is LineKind.COMPLETE:
             own = _circle(size) * (math.hypot(*extent) + 1)
         elif straight == 2 and extent.min() >= 1:
-            own = np.outer(np.arange(size) / size, DEPTH)
+            own = np.outer(np.arange(size) / size, SPACING.depth)
             straight += 1
         else:
             axis = (straight - (straight > 2)) % 2
@@ -238,10 +248,6 @@ def _springs(count: int, pairs: Int64Array) -> FloatArray:
     apart = np.hypot(*(at[:, None] - at[None]).transpose(2, 0, 1))
     np.fill_diagonal(apart, math.inf)
     return _circle(count) if apart.min() < 1e-3 * np.ptp(at) else at / apart.min()
-
-
-def _centred(at: FloatArray) -> FloatArray:
-    return at - (at.min(axis=0) + at.max(axis=0)) / 2
 
 
 def _point(at: FloatArray) -> tuple[float, float]:

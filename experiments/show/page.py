@@ -1,4 +1,4 @@
-"""The page: a network, or a schedule on one, in one HTML file that needs nothing else."""
+"""The page: a network, or a schedule on one, in one file that needs nothing else; and what a text names."""
 
 from __future__ import annotations
 
@@ -11,29 +11,70 @@ import webbrowser
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
 from pathlib import Path
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from tutti.experiments.printable import printable
-from tutti.experiments.show.drawing import LEVELS, MOST_LINKS, amount, draw, levels, seconds
+from tutti.experiments.show.drawing import LEVELS, MOST_LINKS, amount, draw, levels, rates, seconds
 from tutti.experiments.show.player import TOO_MUCH, Film, film
+from tutti.experiments.show.svg import as_it_is, templates
 from tutti.schedules.cost import link_loads
-from tutti.schedules.files.schedule_file import write_text
+from tutti.schedules.files.schedule_file import read_schedule, write_text
+from tutti.schedules.programs.formats import FORMATS
+from tutti.schedules.programs.interpreter import judge
+from tutti.schedules.programs.mscclpp.reader import is_plan
+from tutti.schedules.programs.raising import implied_network, to_schedule
 from tutti.schedules.schedule import Schedule
+from tutti.schedules.verify import verify
+from tutti.topologies.errors import InputError
 from tutti.topologies.exact import FloatArray
-from tutti.topologies.topology import Topology
+from tutti.topologies.files import exact_json, read_text
+from tutti.topologies.importing import formats
+from tutti.topologies.text import parse_topology
+from tutti.topologies.topology import DEFAULT_ALPHA, DEFAULT_BANDWIDTH, Topology
 from tutti.topologies.units import format_bandwidth, format_size
 
+TEMPLATES = Path(__file__).parent / "templates"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 """The Content-Security-Policy that every page states: it loads nothing from anywhere."""
 DEFAULT_SIZE = Fraction(10**6)
 """M in bytes, of schedules that are for any."""
-NOTEBOOK = 860
-"""Pixels: the height of a page in a notebook."""
+
+
+SUFFIXES = (".json", ".json.gz", ".npz", ".csv", ".rounds", ".xml")
+"""How the names of files end that may hold more than a network."""
+
+
+def read_source(text: str) -> Topology | Schedule:
+    """Return the network, or the schedule, verified, that a text describes or a file holds.
+
+    A program is the schedule that it carries out, on the network that it implies.
+
+    Raises
+    ------
+    InputError, VerificationError, ProgramError
+        If it is none of these, or wrong.
+    """
+    if not text.endswith(SUFFIXES) or text.partition(":")[0] in formats.FORMATS:
+        return parse_topology(text)
+    path = Path(text)
+    for form in FORMATS.values():
+        if form.imported and form.suffix == path.suffix:
+            program = form.read(path)
+            judge(program)
+            return to_schedule(program, implied_network(program, DEFAULT_BANDWIDTH, DEFAULT_ALPHA))
+    if path.suffix == ".json":
+        content = read_text(path)
+        if is_plan(content.encode()):
+            raise InputError(f"{path}: a plan of MSCCL++ makes no schedule; show the one it was made from")
+        document = exact_json(content, text, "schedule or network")
+        if isinstance(document, dict) and "nodes" in document:
+            return parse_topology(text)
+    schedule = read_schedule(path)
+    verify(schedule)
+    return schedule
 
 
 @dataclass(frozen=True, repr=False)
@@ -88,7 +129,7 @@ class Page:
         """Return the page in a frame of its own, for a notebook."""
         return (
             f'<iframe title="{html.escape(self.title)}" srcdoc="{html.escape(self.html)}" '
-            f'sandbox="allow-scripts" style="width:100%;height:{NOTEBOOK}px;border:0"></iframe>'
+            f'sandbox="allow-scripts" style="width:100%;height:860px;border:0"></iframe>'
         )
 
     def __repr__(self) -> str:
@@ -116,7 +157,10 @@ def in_notebook() -> bool:
 
 def topology_page(topology: Topology) -> Page:
     """Return the page of a network: its picture, and its links as a table."""
-    return _page(topology.name, topology, lead=_nodes(topology), notes=list(topology.notes))
+    count = topology.num_switches
+    switches = f", {count} switch{'es' * (count > 1)}" if count else ""
+    lead = f"{topology.num_ranks} ranks{switches}, {topology.num_links} links"
+    return _page(topology.name, topology, lead=lead, notes=list(topology.notes))
 
 
 def page_of(what: Topology | Schedule, size: Fraction | None = None) -> Page:
@@ -173,10 +217,9 @@ def _said(schedule: Schedule, shown: Film | None) -> list[str]:
     return [f"The flow is played in {slices} slices, so as not to show too much; it is fastest in {best}."]
 
 
-def _nodes(topology: Topology) -> str:
-    count = topology.num_switches
-    switches = f", {count} switch{'es' * (count > 1)}" if count else ""
-    return f"{topology.num_ranks} ranks{switches}, {topology.num_links} links"
+def source(name: str) -> Markup:
+    """Return a file of the templates as it is."""
+    return as_it_is(TEMPLATES / name)
 
 
 def _page(
@@ -190,36 +233,25 @@ def _page(
 ) -> Page:
     drawn = topology.num_links <= MOST_LINKS
     if not drawn:
-        notes = [
-            *notes,
-            f"Networks of up to {MOST_LINKS} links are drawn; here are {topology.num_links}.",
-        ]
-    text = (
-        _environment()
-        .get_template("page.html")
-        .render(
-            title=title,
-            policy=POLICY,
-            lead=lead,
-            notes=notes,
-            network=draw(topology) if drawn and (film is not None or loads is None) else None,
-            loaded=draw(topology, loads) if drawn and loads is not None else None,
-            levels=LEVELS,
-            busiest=None if loads is None else _busiest(topology, loads),
-            rows=_rows(topology, loads) if drawn else [],
-            data=_data(topology, film) if film is not None and drawn else None,
-            network_style=source("network.css"),
-            style=source("show.css"),
-            scripts=[source("network.js")] * drawn + [source("show.js")] * (film is not None and drawn),
-        )
+        text = f"Networks of up to {MOST_LINKS} links are drawn; here are {topology.num_links}."
+        notes = [*notes, text]
+    page = templates(TEMPLATES).get_template("page.html")
+    text = page.render(
+        title=title,
+        policy=POLICY,
+        lead=lead,
+        notes=notes,
+        network=draw(topology) if drawn and (film is not None or loads is None) else None,
+        loaded=draw(topology, loads) if drawn and loads is not None else None,
+        levels=LEVELS,
+        busiest=None if loads is None else seconds(float((loads / rates(topology)).max(initial=0))),
+        rows=_rows(topology, loads) if drawn else [],
+        data=_data(topology, film) if film is not None and drawn else None,
+        network_style=source("network.css"),
+        style=source("show.css"),
+        scripts=[source("network.js")] * drawn + [source("show.js")] * (film is not None and drawn),
     )
     return Page(title, text)
-
-
-def _busiest(topology: Topology, loads: FloatArray) -> str:
-    """Return for how long the busiest link sends."""
-    rates = topology.bandwidth.numerators / topology.bandwidth.denominator
-    return seconds(float((loads / rates).max(initial=0)))
 
 
 def _rows(topology: Topology, loads: FloatArray | None) -> list[list[str]]:
@@ -227,8 +259,8 @@ def _rows(topology: Topology, loads: FloatArray | None) -> list[list[str]]:
     shades = levels(topology, loads)
     rows = []
     for link in np.argsort(-shades, kind="stable").tolist():
-        alike = (format_bandwidth(topology.bandwidth[link]), seconds(float(topology.alpha[link])))
-        rows.append([topology.link_name(link), *alike, *([] if loads is None else [amount(loads[link])])])
+        costs = (format_bandwidth(topology.bandwidth[link]), seconds(float(topology.alpha[link])))
+        rows.append([topology.link_name(link), *costs, *([] if loads is None else [amount(loads[link])])])
     return rows
 
 
@@ -240,19 +272,3 @@ def _data(topology: Topology, film: Film) -> Markup:
         "ranks": list(topology.labels[: topology.num_ranks]),
     }
     return Markup(json.dumps(document, separators=(",", ":")).replace("<", "\\u003c"))
-
-
-def source(name: str) -> Markup:
-    """Return a file of the templates as it is."""
-    return Markup((Path(__file__).parent / "templates" / name).read_text(encoding="utf-8"))
-
-
-@cache
-def _environment() -> Environment:
-    return Environment(
-        loader=PackageLoader("tutti.experiments.show"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )

@@ -1,10 +1,32 @@
-"""SVG and HTML elements with everything in them escaped, for what is drawn on networks."""
+"""SVG and HTML: elements with everything in them escaped, and the templates of pages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
+
+
+@cache
+def templates(folder: Path) -> Environment:
+    """Return a folder's templates: values are escaped, and a name that is not given is an error."""
+    environment = Environment(
+        loader=FileSystemLoader(folder),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.policies["json.dumps_kwargs"] = {}  # the columns of the charts' rows stay in order
+    return environment
+
+
+def as_it_is(file: Path) -> Markup:
+    """Return a file as a page has it, such as a style or a script."""
+    return Markup(file.read_text(encoding="utf-8"))
 
 
 def tag(name: str, *children: object, **attributes: object) -> Markup:

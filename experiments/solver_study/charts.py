@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import altair as alt
 import pandas as pd
@@ -29,12 +29,15 @@ from tutti.experiments.report.charts import (
     specs_of,
 )
 from tutti.experiments.report.series import Series
-from tutti.experiments.solver_study.milp_statistics import best_known, trace_of
+from tutti.experiments.solver_study.milp_statistics import best_known, share_of_limit, trace_of
 from tutti.experiments.solver_study.statistics import (
     LEAST_SECONDS,
+    MIXED_TOLERANCE,
     TOLERANCE,
     by_solver,
     charged,
+    grouped,
+    missing,
     problems_of,
     profile,
     solved,
@@ -45,11 +48,23 @@ Row = Mapping[str, Any]
 Look = Mapping[str, Series]
 """The series of each solver's label."""
 
-FURTHEST = 1000.0
-"""Ratios above are not drawn; the share of problems solved at all stands there."""
-LEAST_ERROR = 1e-14
-"""Errors below are rounding, and drawn as 0."""
-HEIGHT = 240
+
+class StudyDrawing(NamedTuple):
+    """What the charts of a study draw."""
+
+    height: int
+    """Height of a chart in pixels."""
+    ratio: float
+    """Largest ratio of a profile; the share of problems that are solved at all stands there."""
+    error: float
+    """Relative errors below are rounding, and drawn as 0."""
+    earliest: float
+    """Seconds before which a trace tells nothing apart."""
+    beyond: float
+    """Largest bounds and incumbents of a trace, over the best value."""
+
+
+DRAWN = StudyDrawing(height=240, ratio=1000.0, error=1e-14, earliest=0.01, beyond=4.0)
 TAU = "time over the fastest solver's (τ)"
 
 
@@ -79,7 +94,9 @@ def _shares(x: alt.X, title: str) -> Drawn:
     y = alt.Y("share:Q", scale=alt.Scale(domain=[0, 1]), axis=axis)
     tips = [alt.Tooltip("method:N", title="solver"), alt.Tooltip("told:N", title="that is")]
     line = named_rows().mark_line(interpolate="step-after", strokeWidth=1.8)
-    return alt.layer(line.encode(x, y, COLOUR, DASH, opacity=OPACITY, tooltip=tips)).properties(height=HEIGHT)
+    return alt.layer(line.encode(x, y, COLOUR, DASH, opacity=OPACITY, tooltip=tips)).properties(
+        height=DRAWN.height
+    )
 
 
 def _scaling() -> Drawn:
@@ -90,13 +107,13 @@ def _scaling() -> Drawn:
     line = named_rows().mark_line(strokeWidth=1.8).encode(x, y, COLOUR, DASH, opacity=OPACITY)
     points = named_rows().mark_point(**POINT).encode(x, y, COLOUR, SHAPE, opacity=OPACITY, tooltip=tips)
     limit = named_rows().mark_rule(**LIMIT).encode(y=alt.Y("max(limit):Q", title="seconds"))
-    return alt.layer(limit, line, points).properties(height=HEIGHT)
+    return alt.layer(limit, line, points).properties(height=DRAWN.height)
 
 
 def _errors() -> Drawn:
     """Return the errors of each solver's answers; a rule where an answer is wrong."""
     ticks = [0, *(10.0**power for power in range(-13, 1, 3))]
-    scale = alt.Scale(type="symlog", constant=LEAST_ERROR)
+    scale = alt.Scale(type="symlog", constant=DRAWN.error)
     axis = alt.Axis(title="relative error against the certified value", values=ticks, format="~g")
     x = alt.X("error:Q", scale=scale, axis=axis)
     tips = [alt.Tooltip("method:N", title="solver"), "program:N", "seed:Q", "error:Q"]
@@ -119,20 +136,15 @@ def _trace(title: str, zero: bool) -> Drawn:
     best = named_rows().mark_rule(**LIMIT, color=MUTED).encode(y=alt.Y("max(best):Q", title=title))
     return alt.layer(
         best, line.encode(x, y, COLOUR, dotted, **look), better.encode(x, y, COLOUR, SHAPE, **look)
-    ).properties(height=HEIGHT)
-
-
-def _named(look: Series) -> dict[str, Any]:
-    """Return the columns by which a chart knows a solver."""
-    return {"method": look.label, "series": look.number, "dash": look.pattern}
+    ).properties(height=DRAWN.height)
 
 
 def profile_chart(rows: Sequence[Row], looks: Look, title: str) -> Figure:
     """Return the performance profiles: the share of problems solved within each ratio to the fastest."""
     ratios, total = profile(rows), problems_of(rows)
-    furthest = min(max([2.0, *(r for own in ratios.values() for r in own)]), FURTHEST)
+    furthest = min(max([2.0, *(r for own in ratios.values() for r in own)]), DRAWN.ratio)
     data = [
-        {"ratio": ratio, "share": share, "told": told, **_named(looks[solver])}
+        {"ratio": ratio, "share": share, "told": told, **looks[solver].columns}
         for solver, own in ratios.items()
         for told in [f"fastest on {sum(r <= 1.0 for r in own)} of {total}, solved {len(own)}"]
         for ratio, share in _steps(own, total, furthest)
@@ -152,7 +164,7 @@ def scaling_chart(rows: Sequence[Row], looks: Look, title: str) -> Figure:
     """Return charged seconds (mean over seeds) against the nonzeros of the matrix, a line a solver."""
     limit = max(float(row["limit_s"]) for row in rows)
     data = [
-        {**line, "limit": limit, **_named(looks[solver])}
+        {**line, "limit": limit, **looks[solver].columns}
         for solver, own in by_solver(rows).items()
         for line in _by_size(own)
     ]
@@ -161,10 +173,7 @@ def scaling_chart(rows: Sequence[Row], looks: Look, title: str) -> Figure:
 
 def _by_size(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Return nonzeros and mean charged seconds of each instance, increasing."""
-    groups: dict[str, list[Row]] = {}
-    for row in rows:
-        if row.get("nonzeros") is not None and row["nonzeros"] == row["nonzeros"]:
-            groups.setdefault(row["topology"], []).append(row)
+    groups = grouped((row for row in rows if not missing(row.get("nonzeros"))), lambda row: row["topology"])
     lines = [
         {
             "topology": topology,
@@ -181,24 +190,16 @@ def error_chart(rows: Sequence[Row], looks: Look) -> Figure:
     """Return the relative error of every answer against its certified value, a line of dots a solver."""
     data = [
         {
-            "error": 0.0 if row["relative_error"] < LEAST_ERROR else float(row["relative_error"]),
+            "error": 0.0 if row["relative_error"] < DRAWN.error else float(row["relative_error"]),
             "program": f"{row['model']} {row['topology']}",
             "seed": row["seed"],
-            **_named(looks[solver]),
+            **looks[solver].columns,
         }
         for solver, own in by_solver(rows).items()
         for row in own
-        if row.get("relative_error") is not None and row["relative_error"] == row["relative_error"]
+        if not missing(row.get("relative_error"))
     ]
     return Figure("errors", "errors against the certified values", data=pd.DataFrame(data))
-
-
-CLOSE = 1e-5
-"""Relative: values that differ by less are drawn as one, which solvers' tolerances may be all of."""
-EARLIEST = 0.01
-"""Seconds before which nothing is told apart."""
-BEYOND = 4.0
-"""Bounds and incumbents further from the best value than so many times are not drawn."""
 
 
 def trace_chart(rows: Sequence[Row], looks: Look, title: str) -> Figure | None:
@@ -215,7 +216,7 @@ def trace_chart(rows: Sequence[Row], looks: Look, title: str) -> Figure | None:
     """
     best = next((value for row in rows if (value := best_known(row)) is not None), None)
     data = pd.DataFrame(
-        {"seconds": at, "value": value, "what": what, "better": better, **_named(looks[row["method"]])}
+        {"seconds": at, "value": value, "what": what, "better": better, **looks[row["method"]].columns}
         for row in rows
         for part, what in ((1, "incumbent"), (2, "bound"))
         for at, value, better in _milp_steps(row, part, best)
@@ -223,8 +224,8 @@ def trace_chart(rows: Sequence[Row], looks: Look, title: str) -> Figure | None:
     if data.empty:
         return None
     values = [*data.value, *([] if best is None else [best])]
-    # Where over half of the axis were empty it is cut.
-    cut = max(values) / 2 < min(values) < max(values) * (1 - CLOSE)
+    # The axis is cut if over half of it would be empty, unless tolerances are all by which the values differ.
+    cut = max(values) / 2 < min(values) < max(values) * (1 - MIXED_TOLERANCE)
     return Figure("trace cut" if cut else "trace", title, data=data.assign(best=best))
 
 
@@ -232,13 +233,13 @@ def _milp_steps(row: Row, part: int, best: float | None) -> list[tuple[float, fl
     """Return (seconds, value, whether it is a better incumbent) of incumbents (1) or bounds (2)."""
     found: list[tuple[float, float, bool]] = []
     for point in trace_of(row):
-        at, value = max(point[0], EARLIEST), point[part]
-        if value is None or (best is not None and abs(value) > BEYOND * max(1.0, abs(best))):
+        at, value = max(point[0], DRAWN.earliest), point[part]
+        if value is None or (best is not None and abs(value) > DRAWN.beyond * max(1.0, abs(best))):
             continue
         if part == 2 and best is not None and value < 0 <= best:
             continue  # no program here has a negative value
         found.append((at, value, part == 1 and (not found or found[-1][1] != value)))
-    end = max(taken(row), EARLIEST)
+    end = max(taken(row), DRAWN.earliest)
     return [*found, (end, found[-1][1], False)] if found and found[-1][0] < end else found
 
 
@@ -246,16 +247,11 @@ def integral_chart(rows: Sequence[Row], looks: Look) -> Figure:
     """Return the share of problems whose primal integral is at most a share of the limit, a line a solver."""
     total = problems_of(rows)
     data = [
-        {"integral": at, "share": share, "told": solver, **_named(looks[solver])}
+        {"integral": at, "share": share, "told": solver, **looks[solver].columns}
         for solver, own in by_solver(rows).items()
-        for at, share in _climb(sorted(_share(row) for row in own), total)
+        for at, share in _climb(sorted(min(1.0, share_of_limit(row)) for row in own), total)
     ]
     return Figure("integral", "primal integrals, all models", data=pd.DataFrame(data))
-
-
-def _share(row: Row) -> float:
-    value = row.get("primal_integral")
-    return 1.0 if value is None or value != value else min(1.0, float(value) / float(row["limit_s"]))
 
 
 def _climb(shares: Sequence[float], total: int) -> Iterator[tuple[float, float]]:

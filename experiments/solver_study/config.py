@@ -7,26 +7,26 @@ one instance with one seed.
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
 
-import pyarrow as pa
 from pydantic import Field
 
 from tutti.experiments.runner.config import (
+    Named,
     Placed,
     Table,
     TimeText,
-    load_plugins,
     parse_toml,
+    read_document,
     read_table,
     read_tables,
 )
-from tutti.experiments.solver_study.models import is_mixed, model_text
+from tutti.experiments.runner.results import typed
+from tutti.experiments.solver_study.milp_instances import is_mixed, model_text
 from tutti.models.solvers import SolverOptions
 from tutti.models.solvers.registry import BACKENDS
 from tutti.topologies.errors import InputError, suggestion
@@ -35,50 +35,16 @@ from tutti.topologies.units import parse_size, parse_time
 
 STUDY_TABLES = frozenset({"study", "instance"})
 """Any of them makes a config a study of solvers."""
-COLUMNS: dict[str, Any] = {
-    "topology": pa.string(),
-    "nodes": pa.int64(),
-    "switches": pa.int64(),
-    "links": pa.int64(),
-    "collective": pa.string(),
-    "model": pa.string(),
-    "builder": pa.string(),
-    "method": pa.string(),
-    "solver": pa.string(),
-    "options": pa.string(),
-    "seed": pa.int64(),
-    "status": pa.string(),
-    "message": pa.string(),
-    "termination": pa.string(),
-    "solution_status": pa.string(),
-    "objective": pa.float64(),
-    "certified_lower": pa.float64(),
-    "certified_upper": pa.float64(),
-    "certified_exact": pa.string(),
-    "certified_by": pa.string(),
-    "bound": pa.float64(),
-    "worth": pa.float64(),
-    "feasible": pa.bool_(),
-    "relative_error": pa.float64(),
-    "answer": pa.string(),
-    "variables": pa.int64(),
-    "integers": pa.int64(),
-    "maximize": pa.bool_(),
-    "constraints": pa.int64(),
-    "nonzeros": pa.int64(),
-    "iterations": pa.int64(),
-    "build_s": pa.float64(),
-    "solve_s": pa.float64(),
-    "cpu_s": pa.float64(),
-    "timed_s": pa.float64(),
-    "primal_integral": pa.float64(),
-    "trace": pa.string(),
-    "certify_s": pa.float64(),
-    "peak_rss_mb": pa.float64(),
-    "limit_s": pa.float64(),
-    "limit_mb": pa.float64(),
-    "log": pa.string(),
-}
+COLUMNS = typed("""
+    topology text, nodes int, switches int, links int, collective text, model text, builder text,
+    method text, solver text, options text, seed int, status text, message text, termination text,
+    solution_status text, objective float, certified_lower float, certified_upper float,
+    certified_exact text, certified_by text, bound float, worth float, feasible bool,
+    relative_error float, answer text, variables int, integers int, maximize bool, constraints int,
+    nonzeros int, iterations int, build_s float, solve_s float, cpu_s float, timed_s float,
+    primal_integral float, trace text, certify_s float, peak_rss_mb float, limit_s float, limit_mb float,
+    log text
+""")
 """Name and type of every column, in order; those that other runs have too mean the same.
 
 ``method`` is the label of the solver with its options, ``solver`` the back-end with its version. ``status``
@@ -96,7 +62,6 @@ list of [seconds, incumbent, bound], and ``primal_integral`` that of Berthold, i
 
 OF_THE_RUN = {"time_limit", "memory_limit", "seed", "log", "own_process", "relative_gap"}
 """Options of solvers that the study sets for all alike."""
-GIGABYTE = 10**9
 
 
 class InstanceTable(Table):
@@ -130,11 +95,9 @@ class StudyTable(Table):
     relative_gap: Decimal = Field(default=Decimal("1e-6"), gt=0, lt=1)
 
 
-class StudyDocument(Table):
+class StudyDocument(Named):
     """The whole file, its tables not yet read."""
 
-    name: str
-    plugins: list[str] = Field(default_factory=list)
     instance: list[dict[str, Any]] = Field(min_length=1)
     solver: list[dict[str, Any]] = Field(min_length=1)
     study: dict[str, Any]
@@ -160,7 +123,9 @@ class SolverEntrant:
 
     def options(self, **more: Any) -> SolverOptions:
         """Return the back-end's options, with those of the run."""
-        values = {name: _plain(value) for name, value in self.given.items()}
+        values: dict[str, Any] = {
+            name: float(value) if isinstance(value, Decimal) else value for name, value in self.given.items()
+        }
         return BACKENDS[self.solver].options(**values, **more)
 
 
@@ -173,7 +138,7 @@ class StudyProgram:
     where
         Its place in the config.
     model, topology
-        What it is; the model with its options (`experiments.solver_study.models`).
+        What it is; the model with its options (`milp_instances.find_model`).
     seeds
         Orders of rows and columns, and the solver's own seed where it has one.
     time_limit
@@ -243,10 +208,7 @@ def read_study(path: Path | str) -> StudyConfig:
         If the file can't be read, is no TOML, or a table or key in it is wrong.
     """
     where, text = str(path), read_text(path)
-    document = read_table(StudyDocument, parse_toml(text, where), where)
-    load_plugins(document.plugins, where)
-    if not re.fullmatch(r"\w[\w.-]*", document.name):
-        raise InputError(f"{where}: name '{document.name}' must be letters, digits, '_', '.' and '-'")
+    document = read_document(StudyDocument, text, where)
     table = read_table(StudyTable, document.study, f"{where}: [study]")
     programs = _programs(read_tables(InstanceTable, document.instance, where, "instance"), table, where)
     return StudyConfig(
@@ -255,7 +217,9 @@ def read_study(path: Path | str) -> StudyConfig:
         name=document.name,
         programs=programs,
         solvers=_entrants(read_tables(SolverTable, document.solver, where, "solver")),
-        memory_limit=_memory(table.memory_limit, where),
+        memory_limit=None
+        if table.memory_limit is None
+        else _limit(table.memory_limit, parse_size, f"{where}: [study]: memory_limit"),
         workers=table.workers,
         scheduler=table.scheduler,
         keep_logs=table.keep_logs,
@@ -283,10 +247,6 @@ def _programs(
         for placed in tables
         for table in (placed.table,)
     )
-
-
-def _memory(text: str | None, where: str) -> float | None:
-    return None if text is None else _limit(text, parse_size, f"{where}: [study]: memory_limit")
 
 
 def _limit(text: str, parse: Any, where: str) -> float:
@@ -337,7 +297,3 @@ def _check(entrant: SolverEntrant, where: str) -> None:
         entrant.options()
     except InputError as error:
         raise InputError(f"{where}: {error}") from error
-
-
-def _plain(value: Any) -> Any:
-    return float(value) if isinstance(value, Decimal) else value

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from functools import cache, partial
+from typing import TYPE_CHECKING
 
 from tutti.experiments.runner.tasks import Stopwatch
 from tutti.models.solvers import CompiledModel, SolverResult, compile_model
@@ -32,10 +32,6 @@ BYTES_AN_ENTRY = {"arrays": 200, "pyomo": 1500}
 Bounds = tuple[Fraction | None, Fraction | None]
 """What is proven of an optimum: from below and from above."""
 UNKNOWN: Bounds = (None, None)
-
-
-def _nothing(values: FloatArray | None, duals: FloatArray | None) -> Bounds:
-    return UNKNOWN
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +56,7 @@ class SolverInstance:
     build_s: float
     known: Fraction | None
     certified_by: str
-    certify: Callable[[FloatArray | None, FloatArray | None], Bounds] = _nothing
+    certify: Callable[[FloatArray | None, FloatArray | None], Bounds] = lambda values, duals: UNKNOWN
 
     def bounds(self, result: SolverResult) -> Bounds:
         """Return what is proven of the optimum, with a solver's answer at hand."""
@@ -99,33 +95,23 @@ class LinearModel:
         return self.entries(topology) * BYTES_AN_ENTRY[self.builder]
 
 
-def timed(build: Callable[[], Any]) -> tuple[Any, float]:
-    """Return what is made and the seconds that it took."""
+def timed(build: Callable[[], CompiledModel]) -> tuple[CompiledModel, float]:
+    """Return the matrices and the seconds that making them took."""
     with Stopwatch() as watch:
         made = build()
     return made, watch.seconds
 
 
-def _bfb(topology: Topology) -> SolverInstance:
-    from tutti.experiments.solver_study.programs import whole_matrices
-
-    return _counted(topology, lambda: whole_matrices(topology))
-
-
-def _bfb_pyomo(topology: Topology) -> SolverInstance:
-    from tutti.experiments.solver_study.programs import whole_model
-
-    return _counted(topology, lambda: compile_model(whole_model(topology)))
-
-
-def _counted(topology: Topology, build: Callable[[], CompiledModel]) -> SolverInstance:
-    from tutti.experiments.solver_study.programs import whole_optimum
+def _bfb(topology: Topology, *, pyomo: bool = False) -> SolverInstance:
+    from tutti.experiments.solver_study.programs import whole_matrices, whole_model, whole_optimum
     from tutti.models.bfb.method import METHOD
     from tutti.schedules.method import Problem
 
     METHOD.supports(Problem(topology, collective(Kind.ALLGATHER, topology.num_ranks)), METHOD.options())
     whole_optimum(topology)  # its kernels compile here, if they must, and not in the measured time
-    compiled, seconds = timed(build)
+    compiled, seconds = timed(
+        lambda: compile_model(whole_model(topology)) if pyomo else whole_matrices(topology)
+    )
     return SolverInstance(compiled, seconds, whole_optimum(topology), "counting, exact")
 
 
@@ -187,10 +173,6 @@ def _flow_entries(topology: Topology) -> int:
     return 3 * topology.num_ranks * topology.num_links
 
 
-def _routing_entries(topology: Topology) -> int:
-    return 4 * topology.num_ranks**2 * topology.num_links
-
-
 def _allreduce_entries(topology: Topology) -> int:
     """Return the entries of two flows for each rank, and of the flow that carries b' over switches."""
     ranks, links = topology.num_ranks, topology.num_links
@@ -210,7 +192,12 @@ MODELS: dict[str, LinearModel] = {
             _flow_entries,
         ),
         LinearModel(
-            "bfb-pyomo", "the same, compiled from Pyomo", Kind.ALLGATHER, "pyomo", _bfb_pyomo, _flow_entries
+            "bfb-pyomo",
+            "the same, compiled from Pyomo",
+            Kind.ALLGATHER,
+            "pyomo",
+            partial(_bfb, pyomo=True),
+            _flow_entries,
         ),
         LinearModel(
             "all-to-all",
@@ -242,7 +229,7 @@ MODELS: dict[str, LinearModel] = {
             Kind.ALLGATHER,
             "arrays",
             _routing,
-            _routing_entries,
+            lambda topology: 4 * topology.num_ranks**2 * topology.num_links,
         ),
     )
 }

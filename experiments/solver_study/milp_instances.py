@@ -7,13 +7,15 @@ An answer is checked in arithmetic of our own. The whole columns are rounded. Wh
 and objective are computed in integers and fractions: the answer keeps them or does not. Where there are
 others, their best values with the whole ones fixed are a linear program, which is solved; its solution is
 then put into the rows, in fractions, and may exceed a side by `KEPT`, as a float can't do better.
+
+`find_model` finds every model of a study, linear ones too, by its text.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar
@@ -21,11 +23,11 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from scipy.sparse import csr_array
 
-from tutti.experiments.solver_study.instances import Bounds, LinearModel, SolverInstance, timed
+from tutti.experiments.solver_study.instances import MODELS, Bounds, LinearModel, SolverInstance, timed
 from tutti.models.solvers import CompiledModel, HighsOptions, SolutionStatus, compile_model, solve
 from tutti.schedules.collective import Kind, collective
 from tutti.schedules.method import Problem
-from tutti.topologies.errors import InputError, Unsupported
+from tutti.topologies.errors import InputError, Unsupported, suggestion
 from tutti.topologies.exact import BoolArray, FloatArray, frozen
 from tutti.topologies.options import Options, Whole
 from tutti.topologies.topology import Topology
@@ -33,11 +35,6 @@ from tutti.topologies.units import parse_size
 
 KEPT = 1e-6
 """By how much a row with continuous columns may be exceeded, relative to its side or 1."""
-MOST = 2.0**53
-"""Sums of whole numbers below are exact."""
-LEAST_TOLERANCE = 1e-9
-SECONDS = 20.0
-"""Of the linear program."""
 
 
 def worth(model: CompiledModel, values: FloatArray) -> Fraction | None:
@@ -66,14 +63,14 @@ def worth(model: CompiledModel, values: FloatArray) -> Fraction | None:
 
 
 def _completed(model: CompiledModel, values: FloatArray) -> FloatArray | None:
-    """Return the best continuous columns for the whole ones given; None if there are none."""
+    """Return the best continuous columns for the whole ones given; None if there are none within 20 s."""
     fixed = replace(
         model,
         integer=frozen(np.zeros(model.num_columns), np.bool_),
         lower=frozen(np.where(model.integer, values, model.lower), np.float64),
         upper=frozen(np.where(model.integer, values, model.upper), np.float64),
     )
-    options = HighsOptions(method="simplex", tolerance=LEAST_TOLERANCE, time_limit=SECONDS)
+    options = HighsOptions(method="simplex", tolerance=1e-9, time_limit=20.0)
     result = solve(fixed, "highs", options)
     if result.status is not SolutionStatus.OPTIMAL or result.values is None:
         return None
@@ -81,10 +78,10 @@ def _completed(model: CompiledModel, values: FloatArray) -> FloatArray | None:
 
 
 def _rows_hold(model: CompiledModel, values: FloatArray, tolerance: float) -> bool:
-    """Whether the rows hold: whole numbers are summed as such, others as fractions."""
+    """Whether the rows hold: sums of whole numbers are exact in floats below 2^53, others are fractions."""
     shape = (model.num_rows, model.num_columns)
     whole = bool((model.value == np.rint(model.value)).all() and (values == np.rint(values)).all())
-    if whole and float(np.abs(model.value).sum()) * float(np.abs(values).max(initial=1)) < MOST:
+    if whole and float(np.abs(model.value).sum()) * float(np.abs(values).max(initial=1)) < 2.0**53:
         matrix = csr_array((model.value, model.index, model.starts), shape=shape)
         return _within(matrix @ values, model.row_lower, model.row_upper, tolerance)
     exact = [Fraction(value) for value in values.tolist()]
@@ -383,11 +380,7 @@ MIXED: dict[str, MixedModel] = {
     model.name: model
     for model in (
         MixedModel(
-            "taccl-routing",
-            "TACCL's routing, equations 1 to 15",
-            TacclProgram,
-            _routing,
-            _routing_entries,
+            "taccl-routing", "TACCL's routing, equations 1 to 15", TacclProgram, _routing, _routing_entries
         ),
         MixedModel(
             "taccl-scheduling",
@@ -397,11 +390,7 @@ MIXED: dict[str, MixedModel] = {
             _routing_entries,
         ),
         MixedModel(
-            "sccl",
-            "SCCL: the fewest rounds of the fewest steps",
-            SteppedProgram,
-            _sccl,
-            _stepped_entries,
+            "sccl", "SCCL: the fewest rounds of the fewest steps", SteppedProgram, _sccl, _stepped_entries
         ),
         MixedModel(
             "teccl",
@@ -413,3 +402,51 @@ MIXED: dict[str, MixedModel] = {
     )
 }
 """The mixed-integer models of a study; a new one is an entry here."""
+
+
+WORDS: dict[str, Any] = {"true": True, "false": False}
+
+
+def model_text(name: str, options: Mapping[str, Any]) -> str:
+    """Return a model's name with its options, as `find_model` reads it.
+
+    Examples
+    --------
+    >>> model_text("taccl-routing", {"chunks": 2, "symmetry": False})
+    'taccl-routing chunks=2 symmetry=false'
+    """
+    words = (
+        f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in options.items()
+    )
+    return " ".join([name, *words])
+
+
+def is_mixed(text: str) -> bool:
+    """Whether a model is a mixed-integer program."""
+    return text.partition(" ")[0] in MIXED
+
+
+def find_model(text: str) -> LinearModel:
+    """Return the model of that name, with its options.
+
+    Raises
+    ------
+    InputError
+        If there is none, or it has no such option; the message suggests one.
+    """
+    name, *words = text.split() or [""]
+    known = {**MODELS, **MIXED}
+    if name not in known:
+        raise InputError(f"unknown model '{name}'{suggestion(name, known)}")
+    given = dict(word.partition("=")[::2] for word in words)
+    if name in MODELS:
+        if given:
+            raise InputError(f"model {name} has no options; remove '{' '.join(words)}'")
+        return MODELS[name]
+    model = MIXED[name]
+    fields = {field.name for field in dataclasses.fields(model.options) if field.init}
+    for key in given:
+        if key not in fields:
+            raise InputError(f"model {name} has no option '{key}'{suggestion(key, fields)}")
+    values = {key: int(word) if word.isdecimal() else WORDS.get(word, word) for key, word in given.items()}
+    return model.given(text, model.options(**values))

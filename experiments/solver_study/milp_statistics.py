@@ -23,9 +23,11 @@ from typing import Any
 
 from tutti.experiments.solver_study.statistics import (
     MIXED_SHIFT,
+    TOLERANCE,
     Row,
     by_solver,
     charged,
+    missing,
     shifted_geometric_mean,
     solved,
     taken,
@@ -33,13 +35,6 @@ from tutti.experiments.solver_study.statistics import (
 
 Point = tuple[float, float | None, float | None]
 """Seconds, incumbent, bound."""
-SAME = 1e-6
-"""Values that differ by less, relatively, are one."""
-
-
-def missing(value: Any) -> bool:
-    """Whether a table has no value there."""
-    return value is None or value != value
 
 
 def is_mixed_row(row: Row) -> bool:
@@ -129,7 +124,7 @@ def has_best(row: Row) -> bool:
     best, worth = best_known(row), row.get("worth")
     if best is None or missing(worth) or worth is None or row.get("answer") == "wrong":
         return False
-    return abs(float(worth) - best) <= SAME * max(1.0, abs(best))
+    return abs(float(worth) - best) <= TOLERANCE * max(1.0, abs(best))
 
 
 @dataclass(frozen=True)
@@ -174,7 +169,7 @@ def mixed_standings(rows: Iterable[Row]) -> list[MixedStanding]:
 
 
 def _standing(solver: str, rows: Sequence[Row]) -> MixedStanding:
-    shares = [_share(row) for row in rows]
+    shares = [share_of_limit(row) for row in rows]
     return MixedStanding(
         solver,
         len(rows),
@@ -190,6 +185,7 @@ def _standing(solver: str, rows: Sequence[Row]) -> MixedStanding:
     )
 
 
-def _share(row: Row) -> float:
-    known = not missing(row.get("primal_integral"))
-    return float(row["primal_integral"]) / float(row["limit_s"]) if known else 1.0
+def share_of_limit(row: Row) -> float:
+    """Return a row's primal integral over the limit; 1 where it has none."""
+    value: Any = row.get("primal_integral")
+    return 1.0 if missing(value) else float(value) / float(row["limit_s"])

@@ -157,7 +157,7 @@ def routing_matrices(topology: Topology) -> CompiledModel:
     >>> model.num_columns, model.num_rows
     (55, 54)
     """
-    begin = now()
+    begin, bandwidth = now(), topology.bandwidth.floats
     links, ranks = topology.num_links, topology.num_ranks
     source, sink = np.nonzero(~np.eye(ranks, dtype=np.bool_))
     flows, shares = len(source) * links, ranks * links
@@ -171,7 +171,7 @@ def routing_matrices(topology: Topology) -> CompiledModel:
         (f.ravel(), g[source].ravel(), -np.ones(flows)),
         (flows + conserved.row, conserved.col, conserved.data),
         (rows - links + np.tile(np.arange(links), ranks), g.ravel(), np.ones(shares)),
-        (rows - links + np.arange(links), np.full(links, columns - 1), -_relative_bandwidths(topology)),
+        (rows - links + np.arange(links), np.full(links, columns - 1), -bandwidth / bandwidth.max()),
     ]
     row, column, value = (np.concatenate(parts) for parts in zip(*entries, strict=True))
     matrix = coo_array((value, (row, column)), shape=(rows, columns)).tocsr()
@@ -185,11 +185,6 @@ def routing_matrices(topology: Topology) -> CompiledModel:
 def routing_optimum(topology: Topology) -> Fraction:
     """Return the optimum of `routing_matrices`, exactly: the ratio of the bottleneck cut."""
     return bottleneck_cut(topology).ratio * max(topology.bandwidth)
-
-
-def _relative_bandwidths(topology: Topology) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    bandwidth = topology.bandwidth.floats
-    return np.asarray(bandwidth / bandwidth.max())
 
 
 def _conservation(

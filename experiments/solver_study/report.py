@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from tutti.experiments.report.charts import Figure
-from tutti.experiments.report.page import manifest_lines, palette, scripts, source, swatch, template
+from tutti.experiments.report.page import manifest_lines, render, swatch
 from tutti.experiments.report.series import Series
 from tutti.experiments.report.text import number, seconds
 from tutti.experiments.runner.manifest import MANIFEST
@@ -25,28 +24,24 @@ from tutti.experiments.solver_study.charts import (
     trace_chart,
 )
 from tutti.experiments.solver_study.instances import MODELS
-from tutti.experiments.solver_study.milp_instances import MIXED
-from tutti.experiments.solver_study.milp_statistics import (
-    best_known,
-    gap_left,
-    is_mixed_row,
-    missing,
-    mixed_standings,
-)
-from tutti.experiments.solver_study.models import is_mixed
+from tutti.experiments.solver_study.milp_instances import MIXED, is_mixed
+from tutti.experiments.solver_study.milp_statistics import best_known, gap_left, is_mixed_row, mixed_standings
 from tutti.experiments.solver_study.statistics import (
     MIXED_SHIFT,
+    MIXED_TOLERANCE,
     NOT_RUN,
     SHIFT,
     SIZES,
     TOLERANCE,
     SolverChoice,
-    SolverStanding,
     building,
     by_solver,
     charged,
     choices,
     disagreements,
+    grouped,
+    instance_of,
+    missing,
     problems_of,
     profile,
     shifted_geometric_mean,
@@ -55,19 +50,10 @@ from tutti.experiments.solver_study.statistics import (
     standings,
     taken,
 )
-from tutti.experiments.solver_study.tasks import MIXED_TOLERANCE
 from tutti.topologies.errors import InputError
 from tutti.topologies.files import read_text, written
 
 Row = Mapping[str, Any]
-
-
-def programs_of(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
-    """Return the rows of each program, by model and topology."""
-    programs: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        programs.setdefault((row["model"], row["topology"]), []).append(row)
-    return programs
 
 
 def page_values(
@@ -75,11 +61,9 @@ def page_values(
 ) -> dict[str, Any]:
     """Return what the template asks for of any study."""
     return {
-        "style": source("report.css") + palette(),
-        "scripts": scripts(),
         "charts": study_charts(list(looks.values())),
         "name": str(manifest.get("name", "study")),
-        "instances": len(programs_of(rows)),
+        "instances": len(set(map(instance_of, rows))),
         "seeds": sorted({int(row["seed"]) for row in rows}),
         "limit": seconds(max((float(row["limit_s"]) for row in rows), default=0.0)),
         "problems": problems_of(rows),
@@ -118,10 +102,11 @@ def render_study(rows: Sequence[Row], manifest: Mapping[str, Any]) -> str:
     models = list(dict.fromkeys(row["model"] for row in rows))
     of_model = {model: [row for row in rows if row["model"] == model] for model in models}
     known = {model: own for model, own in of_model.items() if any(map(size_class, own))}
-    return template("study.html").render(
+    return render(
+        "study.html",
         **page_values(rows, manifest, looks),
         standings=standings(rows),
-        not_run=dict(_not_run(rows)),
+        not_run={row["method"]: row["message"] for row in rows if row["status"] == NOT_RUN},
         choices=[(choice, advice(choice)) for choice in choices(rows)],
         profiles=[("all models", profile_chart(rows, looks, "all models"))]
         + [(model, profile_chart(own, looks, model)) for model, own in known.items() if len(known) > 1],
@@ -139,10 +124,6 @@ def render_study(rows: Sequence[Row], manifest: Mapping[str, Any]) -> str:
     )
 
 
-def _program(row: Row) -> str:
-    return f"{row['model']} {row['topology']}"
-
-
 def _looks(rows: Sequence[Row]) -> dict[str, Series]:
     """Return the series of each solver that ran; the label stands for all its options."""
     own = by_solver(rows)
@@ -152,12 +133,6 @@ def _looks(rows: Sequence[Row]) -> dict[str, Series]:
     }
 
 
-def _not_run(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    for row in rows:
-        if row["status"] == "unsupported":
-            yield row["method"], row["message"]
-
-
 def advice(choice: SolverChoice) -> str:
     """Return in one sentence which solver to choose for a model and size, and why, as the data has it."""
     best = choice.lines[0]
@@ -165,53 +140,37 @@ def advice(choice: SolverChoice) -> str:
         return "no solver solved any within the limit"
     names = " or ".join(choice.equals)
     solved_text = f"{best.right} of {best.tried} solved" if best.right < best.tried else "all solved"
-    rest = [line for line in choice.lines if line.solver not in choice.equals]
-    return f"{names}: {solved_text}, mean {seconds(best.mean_s)}{_compared(best, rest)}"
+    text = f"{names}: {solved_text}, mean {seconds(best.mean_s)}"
+    after = next((line for line in choice.lines if line.solver not in choice.equals), None)
+    if after is None:
+        return text
+    fewer = f", {after.right} of {after.tried} solved" if after.right < best.right else ""
+    return f"{text}; next {after.solver}, {seconds(after.mean_s)}{fewer}"
 
 
-def _compared(best: SolverStanding, rest: Sequence[SolverStanding]) -> str:
-    if not rest:
-        return ""
-    following = rest[0]
-    fewer = f", {following.right} of {following.tried} solved" if following.right < best.right else ""
-    return f"; next {following.solver}, {seconds(following.mean_s)}{fewer}"
-
-
-@dataclass(frozen=True)
-class InstanceRow:
-    """An instance: what it is, and what each solver took.
-
-    Parameters
-    ----------
-    value
-        The certified value, as text.
-    cells
-        Text, style class and tooltip of each solver.
-    """
+class InstanceRow(NamedTuple):
+    """A program: what it is, and what each solver made of it."""
 
     model: str
     topology: str
-    nonzeros: str
+    size: str
+    """Nonzeros, or whole columns of all columns."""
     value: str
+    """The certified value, or the best known one."""
     cells: tuple[tuple[str, str, str], ...]
+    """Text, style class and tooltip of each solver."""
 
 
 def _lines(rows: Sequence[Row], solvers: Sequence[str]) -> Iterator[InstanceRow]:
-    for (model, topology), own in programs_of(rows).items():
+    for (model, topology), own in grouped(rows, instance_of).items():
         sizes = [row["nonzeros"] for row in own if size_class(row)]
         cells = [_cell([row for row in own if row["method"] == solver]) for solver in solvers]
-        solved_means = [mean for mean, *_ in cells if mean is not None]
-        best = min(solved_means, default=None)
-        yield InstanceRow(
-            model,
-            topology,
-            f"{sizes[0]:,.0f}" if sizes else "",
-            _value(own[0]),
-            tuple(
-                (text, "best" if mean is not None and mean == best else looks, tip)
-                for mean, text, looks, tip in cells
-            ),
+        best = min((mean for mean, *_ in cells if mean is not None), default=None)
+        marked = tuple(
+            (text, "best" if mean is not None and mean == best else looks, tip)
+            for mean, text, looks, tip in cells
         )
+        yield InstanceRow(model, topology, f"{sizes[0]:,.0f}" if sizes else "", _value(own[0]), marked)
 
 
 def _cell(rows: Sequence[Row]) -> tuple[float | None, str, str, str]:
@@ -241,7 +200,7 @@ def _value(row: Row) -> str:
     if row.get("certified_exact"):
         return str(row["certified_exact"])
     lower, upper = row.get("certified_lower"), row.get("certified_upper")
-    if lower is None or upper is None or lower != lower or upper != upper:
+    if lower is None or upper is None or missing(lower) or missing(upper):
         return "not certified"
     width = (upper - lower) / abs(upper) if upper else upper - lower
     return f"{upper:.9g} (proven to {width:.0e})"
@@ -255,12 +214,16 @@ def render_mixed(rows: Sequence[Row], manifest: Mapping[str, Any], looks: Mappin
     """Return the page of a study of mixed-integer programs as HTML."""
     ran = [row for row in rows if row["status"] != NOT_RUN]
     families = {family: [row for row in ran if _family(row) == family] for family in map(_family, ran)}
-    programs = programs_of(rows)
+    programs = grouped(rows, instance_of)
     tried = [row for row in ran if is_mixed_row(row)]
-    return template("milp.html").render(
+    return render(
+        "milp.html",
         **page_values(rows, manifest, looks),
         standings=mixed_standings(ran),
-        families=[(family, len(programs_of(own)), mixed_standings(own)) for family, own in families.items()],
+        families=[
+            (family, len(set(map(instance_of, own))), mixed_standings(own))
+            for family, own in families.items()
+        ],
         summaries={family: MIXED[family].summary for family in families if family in MIXED},
         not_run=sorted({(row["method"], row["message"]) for row in rows if row["status"] == NOT_RUN}),
         profiles=[
@@ -295,31 +258,13 @@ def _courses(
                 yield f"{model}, {topology}", chart
 
 
-@dataclass(frozen=True)
-class MixedLine:
-    """A program: what it is, its best known value, and what each solver made of it.
-
-    Parameters
-    ----------
-    cells
-        Text, style class and tooltip of each solver.
-    """
-
-    model: str
-    topology: str
-    columns: str
-    best: str
-    cells: tuple[tuple[str, str, str], ...]
-
-
-def _line(rows: Sequence[Row], solvers: Sequence[str]) -> MixedLine:
+def _line(rows: Sequence[Row], solvers: Sequence[str]) -> InstanceRow:
     tried = [row for row in rows if is_mixed_row(row)]
     best = next((value for row in tried if (value := best_known(row)) is not None), None)
     size = f"{tried[0]['integers']:,.0f} of {tried[0]['variables']:,.0f}" if tried else ""
     cells = [_milp_cell([row for row in rows if row["method"] == solver]) for solver in solvers]
-    return MixedLine(
-        rows[0]["model"], rows[0]["topology"], size, "" if best is None else number(best, 6), tuple(cells)
-    )
+    known = "" if best is None else number(best, 6)
+    return InstanceRow(rows[0]["model"], rows[0]["topology"], size, known, tuple(cells))
 
 
 def _milp_cell(rows: Sequence[Row]) -> tuple[str, str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
@@ -13,8 +12,8 @@ from tutti.experiments.runner.run import RunOptions, Summary, carry_out
 from tutti.experiments.runner.study import Outcomes, Study
 from tutti.experiments.runner.tasks import Row, Task, topology_digest
 from tutti.experiments.solver_study.config import COLUMNS, StudyConfig, StudyProgram, read_study
+from tutti.experiments.solver_study.milp_instances import find_model, is_mixed
 from tutti.experiments.solver_study.milp_statistics import scored
-from tutti.experiments.solver_study.models import find_model, is_mixed
 from tutti.experiments.solver_study.tasks import StudyTask, judged
 from tutti.schedules.collective import collective
 from tutti.topologies.errors import InputError, TuttiError
@@ -104,7 +103,8 @@ def _tasks_of(program: StudyProgram, config: StudyConfig, logs: Path | None) -> 
     for entrant in config.solvers:
         for seed in program.seeds:
             who = (entrant.label, entrant.solver, dict(entrant.given))
-            key = task_key(TASK_FORMAT, *what, *who, seed, config.memory_limit, *_of_mixed(config))
+            mixed = (config.clock, config.relative_gap) if config.mixed else ()
+            key = task_key(TASK_FORMAT, *what, *who, seed, config.memory_limit, *mixed)
             log = None if logs is None else logs / f"{key[:16]}.log"
             yield StudyTask(
                 topology=program.topology,
@@ -130,10 +130,6 @@ def _tasks_of(program: StudyProgram, config: StudyConfig, logs: Path | None) -> 
                 clock=config.clock,
                 relative_gap=config.relative_gap,
             )
-
-
-def _of_mixed(config: StudyConfig) -> tuple[Any, ...]:
-    return (config.clock, config.relative_gap) if config.mixed else ()
 
 
 def _judged(tasks: Sequence[Task], outcomes: Outcomes) -> Iterator[list[Row]]:

@@ -9,11 +9,14 @@ Whoever reached a limit, failed, or gave a wrong answer is charged the limit in 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain, combinations
+from typing import Any, TypeVar
 
 Row = Mapping[str, Any]
+R = TypeVar("R", bound=Mapping[str, Any])
+K = TypeVar("K", bound=Hashable)
 
 SHIFT = 1.0
 """Seconds."""
@@ -26,7 +29,9 @@ SIZES: tuple[tuple[str, float], ...] = (("small", 1e4), ("medium", 1e5), ("large
 SAME = 1.1
 """Means whose quotient is less tell no solvers apart."""
 TOLERANCE = 1e-6
-"""Relative: objectives that differ by more disagree."""
+"""Largest relative distance of a right objective from the proven interval, or of two that agree."""
+MIXED_TOLERANCE = 1e-5
+"""The same of mixed-integer programs, whose solvers keep rows and whole numbers to 1e-6."""
 NOT_RUN = "unsupported"
 
 
@@ -49,6 +54,19 @@ def shifted_geometric_mean(values: Iterable[float], shift: float = SHIFT) -> flo
     return math.exp(math.fsum(logs) / len(logs)) - shift
 
 
+def grouped(rows: Iterable[R], key: Callable[[R], K]) -> dict[K, list[R]]:
+    """Return rows by a key, in order of appearance."""
+    groups: dict[K, list[R]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups
+
+
+def instance_of(row: Row) -> tuple[str, str]:
+    """Return the model and the topology of a row."""
+    return row["model"], row["topology"]
+
+
 def solved(row: Row) -> bool:
     """Whether a row has an answer that is not wrong, within its limits."""
     return bool(row["status"] == "ok" and row.get("answer") != "wrong")
@@ -56,13 +74,12 @@ def solved(row: Row) -> bool:
 
 def shift_of(rows: Iterable[Row]) -> float:
     """Return the shift of means: 10 s where there are mixed-integer programs, 1 s where there are none."""
-    return MIXED_SHIFT if any(not _missing(row.get("integers")) for row in rows) else SHIFT
+    return MIXED_SHIFT if any(not missing(row.get("integers")) for row in rows) else SHIFT
 
 
 def taken(row: Row) -> float:
     """Return the seconds of a solve by the study's clock."""
-    timed = not _missing(row.get("timed_s"))
-    return float(row["timed_s"] if timed else row["solve_s"])
+    return float(row["solve_s"] if missing(row.get("timed_s")) else row["timed_s"])
 
 
 def charged(row: Row) -> float:
@@ -78,13 +95,12 @@ def problem(row: Row) -> tuple[str, str, int]:
 
 def size_class(row: Row) -> str:
     """Return the class of a row's instance; empty where its size is not known."""
-    nonzeros = row.get("nonzeros")
-    if nonzeros is None or nonzeros != nonzeros:
-        return ""
-    return next(name for name, end in SIZES if nonzeros < end)
+    nonzeros: Any = row.get("nonzeros")
+    return "" if missing(nonzeros) else next(name for name, end in SIZES if nonzeros < end)
 
 
-def _missing(value: Any) -> bool:
+def missing(value: Any) -> bool:
+    """Whether a table has no value there."""
     return value is None or value != value
 
 
@@ -117,22 +133,17 @@ class SolverStanding:
 def standings(rows: Iterable[Row]) -> list[SolverStanding]:
     """Return a line a solver that ran, the best mean first."""
     rows = list(rows)
-    shift = shift_of(rows)
-    lines = (_standing(name, group, shift) for name, group in by_solver(rows).items())
+    lines = (_standing(name, group, shift_of(rows)) for name, group in by_solver(rows).items())
     return sorted(lines, key=lambda s: s.mean_s)
 
 
 def by_solver(rows: Iterable[Row]) -> dict[str, list[Row]]:
     """Return the rows of each solver that ran, in order of appearance."""
-    groups: dict[str, list[Row]] = {}
-    for row in rows:
-        if row["status"] != NOT_RUN:
-            groups.setdefault(row["method"], []).append(row)
-    return groups
+    return grouped((row for row in rows if row["status"] != NOT_RUN), lambda row: row["method"])
 
 
 def _standing(name: str, rows: Sequence[Row], shift: float) -> SolverStanding:
-    errors = [row["relative_error"] for row in rows if not _missing(row.get("relative_error"))]
+    errors = [row["relative_error"] for row in rows if not missing(row.get("relative_error"))]
     return SolverStanding(
         name,
         len(rows),
@@ -190,21 +201,14 @@ class SolverChoice:
 
 def choices(rows: Sequence[Row]) -> list[SolverChoice]:
     """Return a choice for each model and size class that was run: most solved first, then least mean."""
-    groups: dict[tuple[str, str], list[Row]] = {}
-    sizes = _sizes(rows)
-    for row in rows:
-        size = sizes.get((row["model"], row["topology"]), "")
-        if row["status"] != NOT_RUN and size:
-            groups.setdefault((row["model"], size), []).append(row)
+    # Rows that died before they knew their size have that of other rows of the instance.
+    sizes = {instance_of(row): size for row in rows if (size := size_class(row))}
+    ran = (row for row in rows if row["status"] != NOT_RUN and instance_of(row) in sizes)
+    groups = grouped(ran, lambda row: (row["model"], sizes[instance_of(row)]))
     order = {name: place for place, (name, _) in enumerate(SIZES)}
     models = list(dict.fromkeys(row["model"] for row in rows))
     keys = sorted(groups, key=lambda key: (models.index(key[0]), order[key[1]]))
     return [_choice(*key, groups[key]) for key in keys]
-
-
-def _sizes(rows: Sequence[Row]) -> dict[tuple[str, str], str]:
-    """Return the class of each instance, also for rows that died before they knew it."""
-    return {(row["model"], row["topology"]): size for row in rows if (size := size_class(row))}
 
 
 def _choice(model: str, size: str, rows: Sequence[Row]) -> SolverChoice:
@@ -240,16 +244,11 @@ class Building:
 
 def building(rows: Sequence[Row]) -> list[Building]:
     """Return the cost of model building, for instances that some solver solved."""
-    least: dict[tuple[str, str], tuple[Row, float, float]] = {}
-    for row in rows:
-        if solved(row):
-            key, best = (row["model"], row["topology"]), (math.inf, math.inf)
-            best = least[key][1:] if key in least else best
-            build = min(best[0], float(row["build_s"]))
-            least[key] = (row, build, min(best[1], float(row["solve_s"])))
     groups: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
-    for row, build, solve in least.values():
-        groups.setdefault((row["model"], row["builder"], size_class(row)), []).append((build, solve))
+    for own in grouped(filter(solved, rows), instance_of).values():
+        key = (own[-1]["model"], own[-1]["builder"], size_class(own[-1]))
+        build, solve = (min(float(row[name]) for row in own) for name in ("build_s", "solve_s"))
+        groups.setdefault(key, []).append((build, solve))
     return [_building(*key, times) for key, times in groups.items()]
 
 
@@ -276,24 +275,12 @@ class Disagreement:
 
 def disagreements(rows: Sequence[Row]) -> list[Disagreement]:
     """Return every pair of answers to one problem that differ by more than `TOLERANCE`, relatively."""
-    answers: dict[tuple[str, str, int], list[Row]] = {}
-    for row in rows:
-        if row["status"] == "ok" and not _missing(row.get("objective")):
-            answers.setdefault(problem(row), []).append(row)
-    return [
-        _disagreement(a, b)
-        for group in answers.values()
-        for place, a in enumerate(group)
-        for b in group[place + 1 :]
-        if _differ(float(a["objective"]), float(b["objective"]))
-    ]
-
-
-def _differ(a: float, b: float) -> bool:
-    return abs(a - b) > TOLERANCE * max(abs(a), abs(b))
-
-
-def _disagreement(a: Row, b: Row) -> Disagreement:
-    wrong = tuple(row["method"] for row in (a, b) if row.get("answer") == "wrong")
-    objectives = (float(a["objective"]), float(b["objective"]))
-    return Disagreement(a["model"], a["topology"], (a["method"], b["method"]), objectives, wrong)
+    answered = (row for row in rows if row["status"] == "ok" and not missing(row.get("objective")))
+    answers, found = grouped(answered, problem), []
+    for a, b in chain.from_iterable(combinations(group, 2) for group in answers.values()):
+        first, second = float(a["objective"]), float(b["objective"])
+        if abs(first - second) > TOLERANCE * max(abs(first), abs(second)):
+            wrong = tuple(row["method"] for row in (a, b) if row.get("answer") == "wrong")
+            methods = (a["method"], b["method"])
+            found.append(Disagreement(a["model"], a["topology"], methods, (first, second), wrong))
+    return found

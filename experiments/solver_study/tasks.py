@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
-import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from itertools import pairwise
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tutti.experiments.runner.tasks import Row, Stopwatch, Task, TaskOutcome, Workplace, failure
+from tutti.experiments.runner.tasks import Row, Stopwatch, Task, TaskOutcome, Workplace, guarded
 from tutti.experiments.solver_study.config import SolverEntrant
 from tutti.experiments.solver_study.instances import SolverInstance
-from tutti.experiments.solver_study.models import find_model, is_mixed
+from tutti.experiments.solver_study.milp_instances import find_model, is_mixed
+from tutti.experiments.solver_study.statistics import MIXED_TOLERANCE, TOLERANCE, grouped, instance_of
 from tutti.models.solvers import (
     CompiledModel,
     Feature,
@@ -32,15 +32,11 @@ from tutti.models.solvers import (
 from tutti.models.solvers.registry import BACKENDS
 from tutti.topologies.errors import InputError, TuttiError, Unsupported
 from tutti.topologies.text import parse_topology
+from tutti.topologies.units import MEGA
 
-MEGABYTE = 10**6
 LIMITS = frozenset({Termination.TIME_LIMIT, Termination.MEMORY_LIMIT, Termination.ITERATION_LIMIT})
 NO_ANSWER = frozenset({Termination.INFEASIBLE, Termination.UNBOUNDED, Termination.INFEASIBLE_OR_UNBOUNDED})
 RIGHT, WRONG, UNPROVEN, AGREED = "right", "wrong", "unproven", "agreed"
-TOLERANCE = 1e-6
-"""How far outside the proven interval, relatively, an objective may lie and be right."""
-MIXED_TOLERANCE = 1e-5
-"""The same for mixed-integer programs, whose solvers keep rows and whole numbers to 1e-6."""
 MOST_POINTS = 300
 """Of a trace that is kept, besides better incumbents."""
 TINY = Fraction(1, 10**12)
@@ -92,29 +88,14 @@ class StudyTask(Task):
     def rows(self, status: str, message: str = "") -> list[Row]:
         """Return its row with what is known without running it."""
         (row,) = super().rows(status, message)
-        return [
-            row
-            | {
-                "seed": self.order,
-                "model": self.model,
-                "builder": self.builder,
-                "solver": self.entrant.solver,
-                "limit_s": self.time_limit,
-                "limit_mb": None if self.memory_limit is None else self.memory_limit / MEGABYTE,
-            }
-        ]
+        limit_mb = None if self.memory_limit is None else self.memory_limit / MEGA
+        row |= {"seed": self.order, "model": self.model, "builder": self.builder}
+        return [row | {"solver": self.entrant.solver, "limit_s": self.time_limit, "limit_mb": limit_mb}]
 
 
 def perform(task: StudyTask, place: Workplace) -> TaskOutcome:
     """Run a task; whatever goes wrong becomes its row."""
-    try:
-        return _solve(task)
-    except Unsupported as outcome:
-        return TaskOutcome("unsupported", task.rows("unsupported", str(outcome)))
-    except TuttiError as error:
-        return failure(task, str(error), traceback.format_exc())
-    except Exception as error:  # noqa: BLE001 (one solver's fault is one task's row)
-        return failure(task, f"{type(error).__name__}: {error}".partition("\n")[0], traceback.format_exc())
+    return guarded(task, lambda: _solve(task), (Unsupported,))
 
 
 def _solve(task: StudyTask) -> TaskOutcome:
@@ -177,21 +158,17 @@ def _status(result: SolverResult) -> tuple[str, str]:
 
 
 def _measured(instance: SolverInstance, result: SolverResult) -> dict[str, Any]:
-    return {
-        "solver": f"{result.solver} {result.version}",
-        "termination": str(result.termination),
-        "solution_status": str(result.status),
-        "objective": result.objective,
-        "certified_by": instance.certified_by,
+    said = {"solver": f"{result.solver} {result.version}", "termination": str(result.termination)}
+    own = {
+        name: getattr(result, name) for name in ("objective", "nonzeros", "solve_s", "cpu_s", "peak_rss_mb")
+    }
+    counts = {
         "variables": result.columns,
         "constraints": result.rows,
-        "nonzeros": result.nonzeros,
         "iterations": result.iterations,
-        "build_s": instance.build_s,
-        "solve_s": result.solve_s,
-        "cpu_s": result.cpu_s,
-        "peak_rss_mb": result.peak_rss_mb,
     }
+    made = {"certified_by": instance.certified_by, "build_s": instance.build_s}
+    return {**said, "solution_status": str(result.status), **own, **counts, **made}
 
 
 def _mixed(
@@ -213,14 +190,10 @@ def _mixed(
 
 def _thinned(points: Sequence[Progress]) -> Sequence[Progress]:
     """Return at most `MOST_POINTS` points: all better incumbents, and bounds with even steps between."""
-    kept = [point for before, point in pairwise([None, *points]) if point is not None and _new(before, point)]
+    kept = [next(same) for _, same in groupby(points, key=lambda point: (point.incumbent, point.bound))]
     better = {i for i in range(len(kept)) if not i or kept[i].incumbent != kept[i - 1].incumbent}
     step = len(kept) // MOST_POINTS + 1
     return [point for i, point in enumerate(kept) if i in better or i % step == 0]
-
-
-def _new(before: Progress | None, point: Progress) -> bool:
-    return before is None or (before.incumbent, before.bound) != (point.incumbent, point.bound)
 
 
 def judged(rows: Sequence[Row]) -> list[Row]:
@@ -231,33 +204,24 @@ def judged(rows: Sequence[Row]) -> list[Row]:
     TuttiError
         If two proofs contradict each other.
     """
-    proven = {key: _intersection(key, group) for key, group in _by_instance(rows).items()}
-    return _agreed([_judged(row, *proven[_key(row)]) for row in rows])
+    proven = {key: _intersection(key, group) for key, group in grouped(rows, instance_of).items()}
+    return _agreed([_judged(row, *proven[instance_of(row)]) for row in rows])
 
 
 def _agreed(rows: list[Row]) -> list[Row]:
     """Return the rows, 'agreed' where two back-ends claim the same optimum of a mixed-integer program."""
     claims = [row for row in rows if row.get("answer") == UNPROVEN and row.get("integers") is not None]
-    by_instance = _by_instance(claims)
+    by_instance = grouped(claims, instance_of)
 
     def seconded(row: Row) -> bool:
-        others = [other for other in by_instance.get(_key(row), []) if other["solver"] != row["solver"]]
+        others = [
+            other for other in by_instance.get(instance_of(row), []) if other["solver"] != row["solver"]
+        ]
         near = _room(row["objective"])
         return any(abs(other["objective"] - row["objective"]) <= near for other in others)
 
     unproven = {id(row) for row in claims}
     return [row | {"answer": AGREED} if id(row) in unproven and seconded(row) else row for row in rows]
-
-
-def _key(row: Row) -> tuple[str, str]:
-    return row["model"], row["topology"]
-
-
-def _by_instance(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
-    groups: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        groups.setdefault(_key(row), []).append(row)
-    return groups
 
 
 def _intersection(key: tuple[str, str], rows: Sequence[Row]) -> tuple[Fraction | None, Fraction | None]:
@@ -284,7 +248,8 @@ def _judged(row: Row, lower: Fraction | None, upper: Fraction | None) -> Row:
         known = lower is not None and upper is not None
         more["relative_error"] = error if known else None
         right = known and (row.get("integers") is None or _meet(lower, upper))
-        more["answer"] = WRONG if error > _tolerance(row) else RIGHT if right else UNPROVEN
+        tolerance = TOLERANCE if row.get("integers") is None else MIXED_TOLERANCE
+        more["answer"] = WRONG if error > tolerance else RIGHT if right else UNPROVEN
     if row.get("integers") is not None and _false(row, lower, upper):
         more["answer"] = WRONG
     return {name: value for name, value in row.items() if name not in EXACT} | more
@@ -293,10 +258,6 @@ def _judged(row: Row, lower: Fraction | None, upper: Fraction | None) -> Row:
 def _meet(lower: Fraction | None, upper: Fraction | None) -> bool:
     """Whether the bounds leave one value, but for tolerances."""
     return lower is not None and upper is not None and float(upper - lower) <= _room(float(upper))
-
-
-def _tolerance(row: Row) -> float:
-    return TOLERANCE if row.get("integers") is None else MIXED_TOLERANCE
 
 
 def _false(row: Row, lower: Fraction | None, upper: Fraction | None) -> bool:
@@ -310,9 +271,9 @@ def _false(row: Row, lower: Fraction | None, upper: Fraction | None) -> bool:
     reached = lower if row["maximize"] else upper
     if row["termination"] in NO_ANSWER and reached is not None:
         return True
-    return (
-        bound is not None and reached is not None and sign * (bound - float(reached)) > _room(float(reached))
-    )
+    if bound is None or reached is None:
+        return False
+    return bool(sign * (bound - float(reached)) > _room(float(reached)))
 
 
 def _room(value: float) -> float:

@@ -332,9 +332,9 @@ class _TransformerBlock:
         ]
 
     def _feed(self) -> list[_BlockStep]:
-        inside = self.shape.feedforward // self.tp
+        inside, hidden = self.shape.feedforward // self.tp, self.shape.hidden
         gelu = self._elementwise(inside * self.tokens, 8, 13)
-        return [self._linear(self.shape.hidden, inside), gelu, self._linear(inside, self.shape.hidden)]
+        return [self._linear(hidden, inside), gelu, self._linear(inside, hidden)]
 
     def _linear(self, inward: int, out: int) -> _BlockStep:
         flops, weights = 2.0 * self.tokens * inward * out, inward * out

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -29,24 +29,6 @@ SIZES_APART = 4
 """A method that is told the size makes a schedule for each power of this; others' sizes use the nearest."""
 BOUND = "bound"
 """Stands for a method: every collective takes as long as is proven."""
-
-
-class GroupNetwork(Protocol):
-    """What a group's collectives run on."""
-
-    @property
-    def name(self) -> str:
-        """By which groups have the same."""
-
-    @property
-    def ranks(self) -> int | None:
-        """Of a group that it is for; None: of any."""
-
-    def time(self, what: Communication) -> float:
-        """Return the seconds of a collective."""
-
-    def bound(self, what: Communication) -> float:
-        """Return the seconds that it takes at least."""
 
 
 @dataclass
@@ -183,3 +165,7 @@ class Formula:
     def bound(self, what: Communication) -> float:
         """Return the same: nothing is proven."""
         return self.time(what)
+
+
+Network = Scheduled | Formula
+"""What a group's collectives run on: it has a name, a number of ranks or None for any, times and bounds."""

@@ -1,29 +1,33 @@
-"""The config of a study of training: ``[[job]]``, ``[[method]]`` and ``[[stated]]`` tables, read strictly."""
+"""The config of a study of training: ``[[job]]``, ``[[method]]`` and ``[[stated]]`` tables, read strictly.
+
+`claims` sets what papers state beside ours.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from pydantic import Field
 
 from tutti.experiments.registry import find_method, options_of
 from tutti.experiments.runner.config import (
+    Named,
     Placed,
     Table,
     TimeText,
-    load_plugins,
     parse_toml,
+    read_document,
     read_table,
     read_tables,
 )
+from tutti.experiments.runner.results import typed
 from tutti.experiments.training.calculon import read_calculon
-from tutti.experiments.training.clock import BOUND, Formula, GroupNetwork, Scheduled
+from tutti.experiments.training.clock import BOUND, Formula, Network, Scheduled
 from tutti.experiments.training.device import find_device
 from tutti.experiments.training.iteration import Plan, check_length, stage_order
 from tutti.experiments.training.models import TrainingSetup, find_model
@@ -38,34 +42,13 @@ FORMULA = "formula"
 """Stands for a method: collectives take a number of α and of M/B."""
 OWN = "own"
 """Stands for a method: the networks of Calculon's system."""
-COLUMNS: dict[str, Any] = {
-    "job": pa.string(),
-    "model": pa.string(),
-    "parallelism": pa.string(),
-    "ranks": pa.int64(),
-    "method": pa.string(),
-    "options": pa.string(),
-    "networks": pa.string(),
-    "status": pa.string(),
-    "message": pa.string(),
-    "time_s": pa.float64(),
-    "compute_s": pa.float64(),
-    "bubble_s": pa.float64(),
-    "activations_s": pa.float64(),
-    "weights_s": pa.float64(),
-    "exposed_s": pa.float64(),
-    "communication_s": pa.float64(),
-    "optimal_s": pa.float64(),
-    "optimal_activations_s": pa.float64(),
-    "optimal_weights_s": pa.float64(),
-    "optimal_communication_s": pa.float64(),
-    "saving": pa.float64(),
-    "bucket_bytes": pa.int64(),
-    "operations": pa.int64(),
-    "communication": pa.string(),
-    "timeline": pa.string(),
-    "note": pa.string(),
-}
+COLUMNS = typed("""
+    job text, model text, parallelism text, ranks int, method text, options text, networks text,
+    status text, message text, time_s float, compute_s float, bubble_s float, activations_s float,
+    weights_s float, exposed_s float, communication_s float, optimal_s float, optimal_activations_s float,
+    optimal_weights_s float, optimal_communication_s float, saving float, bucket_bytes int,
+    operations int, communication text, timeline text, note text
+""")
 """Name and type of every column. All times are seconds of an iteration. ``time_s`` is ``compute_s`` (of the
 stage that computes longest) + ``bubble_s`` (waiting for other stages) + ``activations_s`` (what collectives
 of tp, ep and pp add) + ``weights_s`` (what those of dp, fsdp and edp add then); ``exposed_s`` are the last
@@ -137,11 +120,9 @@ class TrainingRunTable(Table):
     scheduler: str | None = None
 
 
-class TrainingDocument(Table):
+class TrainingDocument(Named):
     """The whole file, its tables not yet read."""
 
-    name: str
-    plugins: list[str] = Field(default_factory=list)
     job: list[dict[str, Any]] = Field(min_length=1)
     method: list[dict[str, Any]] = Field(min_length=1)
     stated: list[dict[str, Any]] = Field(default_factory=list)
@@ -180,7 +161,7 @@ class Entrant:
         """Whether it takes part in a job."""
         return any(fnmatchcase(job, pattern) for pattern in self.table.jobs)
 
-    def on(self, job: Job) -> dict[str, GroupNetwork]:
+    def on(self, job: Job) -> dict[str, Network]:
         """Return the network of each group; groups with the same text share one.
 
         Raises
@@ -246,10 +227,7 @@ def read_training(path: Path | str) -> TrainingConfig:
         If a file can't be read, a table or key is wrong, or a job's groups don't fit its ranks or networks.
     """
     where, text = str(path), read_text(path)
-    document = read_table(TrainingDocument, parse_toml(text, where), where)
-    load_plugins(document.plugins, where)
-    if not re.fullmatch(r"\w[\w.-]*", document.name):
-        raise InputError(f"{where}: name '{document.name}' must be letters, digits, '_', '.' and '-'")
+    document = read_document(TrainingDocument, text, where)
     jobs = [
         _placed(placed, _job, Path(path).parent)
         for placed in read_tables(JobTable, document.job, where, "job")
@@ -390,3 +368,43 @@ def _check_stated(table: StatedTable, jobs: list[Job], entrants: list[Entrant]) 
             )
     if table.over_column is None and table.over_method is None:
         raise InputError("neither over_column nor over_method; a stated number is a ratio")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A number of a paper, and ours; None where a row is missing."""
+
+    HEADS: ClassVar = ("where", "what", "stated", "ours", "off")
+
+    stated: StatedTable
+    ours: float | None
+
+    @property
+    def cells(self) -> tuple[str, str, str, str, str]:
+        """Return the cells of a table's line, as `HEADS`."""
+        ours = "not run" if self.ours is None else f"{self.ours:.3g}"
+        off = "" if self.off is None else f"{self.off:+.0%}"
+        return self.stated.where, self.stated.what, f"{self.stated.value:.3g}", ours, off
+
+    @property
+    def off(self) -> float | None:
+        """Return how far ours is from it, relatively."""
+        return None if self.ours is None else self.ours / self.stated.value - 1
+
+
+def claims(rows: Sequence[Mapping[str, Any]], stated: Sequence[StatedTable]) -> list[Claim]:
+    """Return every stated number beside ours: the mean, over the jobs that it is about, of the ratio."""
+    found = {(row["job"], row["method"]): row for row in rows if row["status"] == "ok"}
+    jobs = list(dict.fromkeys(row["job"] for row in rows))
+    made = []
+    for one in stated:
+        ratios: list[float | None] = []
+        for job in (job for job in jobs if fnmatchcase(job, one.job)):
+            above, below = found.get((job, one.method)), found.get((job, one.over_method or one.method))
+            if above is None or below is None or not below[one.over_column or one.column]:
+                ratios.append(None)
+            else:
+                ratios.append(above[one.column] / below[one.over_column or one.column])
+        whole = [ratio for ratio in ratios if ratio is not None]
+        made.append(Claim(one, sum(whole) / len(whole) if whole and len(whole) == len(ratios) else None))
+    return made

@@ -217,20 +217,18 @@ def check_length(workload: Workload) -> None:
         raise InputError(f"{workload.name}: {least} operations or more; at most {MOST_OPERATIONS}")
 
 
+@dataclass
 class _Stage:
     """Writes down what one stage does."""
 
-    def __init__(
-        self,
-        stage: int,
-        units: list[Unit],
-        workload: Workload,
-        clock: Clock,
-        networks: Callable[[str], Hashable],
-        plan: Plan,
-    ) -> None:
-        self.stage, self.units, self.workload, self.plan = stage, units, workload, plan
-        self.clock, self.networks = clock, networks
+    stage: int
+    units: list[Unit]
+    workload: Workload
+    clock: Clock
+    networks: Callable[[str], Hashable]
+    plan: Plan
+
+    def __post_init__(self) -> None:
         self.made: list[Operation] = []
         self.gathered = 0
         self.gathers: dict[int, Hashable] = {}

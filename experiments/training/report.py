@@ -11,21 +11,15 @@ import altair as alt
 import pandas as pd
 
 from tutti.experiments.report.charts import COLOUR, OPACITY, Drawn, Figure, named_rows, page_charts, specs_of
-from tutti.experiments.report.page import palette, scripts, source, template
+from tutti.experiments.report.page import render
 from tutti.experiments.report.series import Series
 from tutti.experiments.runner.results import read_rows
 from tutti.experiments.runner.study import REPORT
-from tutti.experiments.training.config import StatedTable
-from tutti.experiments.training.stated import claims
+from tutti.experiments.training.config import StatedTable, claims
 from tutti.topologies.files import written
-from tutti.topologies.units import duration
+from tutti.topologies.units import MICRO, duration
 
-PARTS = {
-    "compute": "compute_s",
-    "bubble": "bubble_s",
-    "activations": "activations_s",
-    "weights": "weights_s",
-}
+PARTS = {"compute": "compute_s", "bubble": "bubble_s", "activations": "activations_s", "weights": "weights_s"}
 """What an iteration is made of, and the columns of it."""
 BEST_PARTS = PARTS | {"activations": "optimal_activations_s", "weights": "optimal_weights_s"}
 """The same with optimal collectives."""
@@ -53,23 +47,18 @@ def write_page(directory: Path, stated: Sequence[StatedTable] = (), page: Path |
         If the rows can't be read or the page not written.
     """
     rows = read_rows(directory)
+    jobs: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        jobs.setdefault(row["job"], []).append(row)
     series = [Series(number, part, "", "", part) for number, part in enumerate(PARTS)]
-    text = template("training.html").render(
-        style=source("report.css") + palette(),
-        scripts=scripts(),
+    text = render(
+        "training.html",
         charts=page_charts(specs_of({BARS: _bars(), GANTT: _gantt()}), series),
         name=directory.name,
         claims=claims(rows, stated),
-        sections=list(map(_section, _by_job(rows).values())),
+        sections=list(map(_section, jobs.values())),
     )
     return written(page or directory / REPORT, text.encode(), "report")
-
-
-def _by_job(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    found: dict[str, list[Mapping[str, Any]]] = {}
-    for row in rows:
-        found.setdefault(row["job"], []).append(row)
-    return found
 
 
 def _section(rows: Sequence[Mapping[str, Any]]) -> JobSection:
@@ -83,16 +72,7 @@ def _section(rows: Sequence[Mapping[str, Any]]) -> JobSection:
         first["job"],
         "; ".join(filter(None, (about, first["networks"], first["note"]))),
         Figure(BARS, f"iteration time of {first['job']} by method", data=pd.DataFrame(bars)) if ok else None,
-        [
-            (
-                row["method"],
-                _time(row["time_s"]),
-                f"{row['exposed_s'] / row['time_s']:.1%}",
-                _time(row["optimal_s"]),
-                f"{row['saving']:.1%}",
-            )
-            for row in ok
-        ],
+        list(map(_line, ok)),
         [(row["method"], _timeline(row)) for row in ok],
         [(row["method"], row["message"]) for row in rows if row["status"] != "ok"],
     )
@@ -106,8 +86,9 @@ def _stack(name: str, row: Mapping[str, Any], parts: Mapping[str, str]) -> list[
     ]
 
 
-def _time(seconds: float) -> str:
-    return duration(seconds * 1e6)
+def _line(row: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
+    time, optimal = (duration(row[name] * MICRO) for name in ("time_s", "optimal_s"))
+    return row["method"], time, f"{row['exposed_s'] / row['time_s']:.1%}", optimal, f"{row['saving']:.1%}"
 
 
 def _timeline(row: Mapping[str, Any]) -> Figure:
@@ -120,28 +101,15 @@ def _timeline(row: Mapping[str, Any]) -> Figure:
 def _bars() -> Drawn:
     bar = named_rows().mark_bar(height=14)
     tips = [alt.Tooltip("name:N", title="method"), alt.Tooltip("method:N", title="part"), "seconds:Q"]
-    return alt.layer(
-        bar.encode(
-            alt.X("seconds:Q", title="seconds of an iteration", stack="zero"),
-            alt.Y("name:N", title=None, sort=None),
-            COLOUR,
-            order=alt.Order("series:Q"),
-            opacity=OPACITY,
-            tooltip=tips,
-        )
-    ).properties(height=alt.Step(22))
+    x = alt.X("seconds:Q", title="seconds of an iteration", stack="zero")
+    y, order = alt.Y("name:N", title=None, sort=None), alt.Order("series:Q")
+    bars = bar.encode(x, y, COLOUR, order=order, opacity=OPACITY, tooltip=tips)
+    return alt.layer(bars).properties(height=alt.Step(22))
 
 
 def _gantt() -> Drawn:
     bar = named_rows().mark_bar(height=12)
     tips = [alt.Tooltip("what:N"), alt.Tooltip("start:Q"), alt.Tooltip("end:Q")]
-    return alt.layer(
-        bar.encode(
-            alt.X("start:Q", title="seconds"),
-            alt.Y("stream:N", title=None, sort=None),
-            COLOUR,
-            x2="end:Q",
-            opacity=OPACITY,
-            tooltip=tips,
-        )
-    ).properties(height=alt.Step(18))
+    x, y = alt.X("start:Q", title="seconds"), alt.Y("stream:N", title=None, sort=None)
+    bars = bar.encode(x, y, COLOUR, x2="end:Q", opacity=OPACITY, tooltip=tips)
+    return alt.layer(bars).properties(height=alt.Step(18))

@@ -39,8 +39,6 @@ COLLECTIVES = {
 }
 SUFFIXES = {"_DP_EP": "edp", "_EP": "ep"}
 NONE = "NONE"
-WORDS = 12
-NANO = 1e-9
 
 
 def read_simai(path: Path | str, parallelism: Parallelism | None = None) -> Workload:
@@ -62,7 +60,11 @@ def read_simai(path: Path | str, parallelism: Parallelism | None = None) -> Work
     lines = read_text(path).splitlines()
     if len(lines) < 2 or not lines[0].startswith(FIRST):
         raise InputError(f"{path}: no SimAI workload; its first word would be {FIRST}")
-    said = _said(str(path), lines[0])
+    said = {
+        name.rstrip(":"): _number(value, f"{path}, line 1: {name.rstrip(':')}")
+        for name, value in pairwise(lines[0].split())
+        if name.endswith(":")
+    }
     groups = _groups(f"{path}, line 1", said, parallelism)
     count = _number(lines[1].strip(), f"{path}, line 2: the count of layers")
     rows = [(number, line.split()) for number, line in enumerate(lines[2:], 3) if line.strip()]
@@ -93,15 +95,6 @@ def _microbatch(layers: tuple[Layer, ...], times: int, where: str) -> tuple[Laye
     raise InputError(f"{where}: ga = {times}, but its rows are not those of so many microbatches alike")
 
 
-def _said(path: str, line: str) -> dict[str, int]:
-    """Return the numbers that the first line names."""
-    return {
-        name.rstrip(":"): _number(value, f"{path}, line 1: {name.rstrip(':')}")
-        for name, value in pairwise(line.split())
-        if name.endswith(":")
-    }
-
-
 def _groups(where: str, said: Mapping[str, int], given: Parallelism | None) -> Parallelism:
     tp, pp, ep = (said.get(name, 1) for name in ("model_parallel_NPU_group", "pp", "ep"))
     ranks = said.get("all_gpus")
@@ -118,16 +111,14 @@ def _groups(where: str, said: Mapping[str, int], given: Parallelism | None) -> P
 
 
 def _layer(words: list[str], where: str) -> Layer:
-    if len(words) != WORDS:
-        raise InputError(f"{where}: {len(words)} words; a layer has {WORDS}")
+    if len(words) != 12:
+        raise InputError(f"{where}: {len(words)} words; a layer has 12")
     passes = []
     for number, (group, what) in enumerate(zip(("tp", "tp", "dp"), ("forward", "ig", "wg"), strict=True)):
         time, kind, size = words[2 + 3 * number : 5 + 3 * number]
-        seconds = NANO * _number(time, f"{where}: {what} time")
-        passes.append(
-            Pass(seconds, _communication(kind, _number(size, f"{where}: {what} bytes"), group, where))
-        )
-    update = NANO * _number(words[-1], f"{where}: update time")
+        moved = _communication(kind, _number(size, f"{where}: {what} bytes"), group, where)
+        passes.append(Pass(_seconds(time, f"{where}: {what} time"), moved))
+    update = _seconds(words[-1], f"{where}: update time")
     forward, gradient, weights = passes
     return Layer(words[0], forward, gradient, weights, update=update)
 
@@ -143,6 +134,10 @@ def _communication(word: str, size: int, group: str, where: str) -> Communicatio
         return Communication(COLLECTIVES[kind], Fraction(size), SUFFIXES.get(suffix, group))
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
+
+
+def _seconds(nanoseconds: str, where: str) -> float:
+    return 1e-9 * _number(nanoseconds, where)
 
 
 def _number(text: str, where: str) -> int:

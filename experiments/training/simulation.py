@@ -63,7 +63,11 @@ class OperationGraph:
             raise InputError(f"{len(operations)} operations in an iteration; at most {MOST_OPERATIONS}")
         self.operations = operations
         self.before = _before(operations)
-        self.order = self._sorted()
+        try:
+            self.order = list(TopologicalSorter(dict(enumerate(self.before))).static_order())
+        except CycleError as error:
+            circle = f"a circle, at {operations[min(error.args[1])].key}"
+            raise InputError(f"operations wait for each other in {circle}") from error
 
     def play(self, seconds: Sequence[float] | None = None) -> list[tuple[float, float]]:
         """Return when each operation starts and ends, in seconds, each as early as can be.
@@ -82,15 +86,6 @@ class OperationGraph:
                 start = max(start, ends[earlier])
             starts[number], ends[number] = start, start + lasts[number]
         return list(zip(starts, ends, strict=True))
-
-    def _sorted(self) -> list[int]:
-        """Return the operations' numbers, each after those before it."""
-        try:
-            return list(TopologicalSorter(dict(enumerate(self.before))).static_order())
-        except CycleError as error:
-            stuck = min(error.args[1])
-            circle = f"a circle, at {self.operations[stuck].key}"
-            raise InputError(f"operations wait for each other in {circle}") from error
 
 
 def _before(operations: Sequence[Operation]) -> list[list[int]]:

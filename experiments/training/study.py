@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,9 +13,9 @@ from rich.console import Console
 
 from tutti.experiments.runner.plan import task_key
 from tutti.experiments.runner.run import RunOptions, Summary, carry_out
-from tutti.experiments.runner.study import Outcomes, Study
-from tutti.experiments.runner.tasks import STATUS_OF, Row, Task, TaskOutcome, Workplace, failure
-from tutti.experiments.training.clock import GroupNetwork
+from tutti.experiments.runner.study import Study, in_order
+from tutti.experiments.runner.tasks import Row, Task, TaskOutcome, Workplace, guarded
+from tutti.experiments.training.clock import Network
 from tutti.experiments.training.config import (
     COLUMNS,
     Entrant,
@@ -28,15 +27,11 @@ from tutti.experiments.training.config import (
 from tutti.experiments.training.iteration import BACKWARD, FORWARD, Iteration, iterate
 from tutti.experiments.training.workload import WEIGHTS, Communication
 from tutti.schedules.collective import Kind, collective
-from tutti.topologies.errors import NoSchedule, TuttiError, Unsupported, raised
 from tutti.topologies.options import options_text
 
 TASK_FORMAT = "tutti.training/1"
 MOST_BARS = 400
-"""Of a timeline that is kept."""
-MERGED = 1 / 1000
-"""Of the iteration: a gap between alike neighbours that is shorter is not drawn."""
-WIDEST = 0.1
+"""Most bars of a timeline that is kept."""
 
 
 @dataclass(frozen=True)
@@ -77,20 +72,15 @@ class TrainingTask(Task):
 
 def perform(task: TrainingTask, place: Workplace) -> TaskOutcome:
     """Run a task; whatever goes wrong becomes its row."""
-    try:
+
+    def work() -> TaskOutcome:
         networks = task.entrant.on(task.job)
-        row = task.rows("ok")[0] | _columns(task.job, networks)
-    except (Unsupported, NoSchedule) as outcome:
-        status = next(status for kind, status in STATUS_OF.items() if isinstance(outcome, kind))
-        return TaskOutcome(status, task.rows(status, str(outcome)))
-    except TuttiError as error:
-        return failure(task, str(error), traceback.format_exc())
-    except Exception as error:  # noqa: BLE001 (a fault in one job is one task's row)
-        return failure(task, raised(error), traceback.format_exc())
-    return TaskOutcome("ok", [row])
+        return TaskOutcome("ok", [task.rows("ok")[0] | _columns(task.job, networks)])
+
+    return guarded(task, work)
 
 
-def _columns(job: Job, networks: Mapping[str, GroupNetwork]) -> Row:
+def _columns(job: Job, networks: Mapping[str, Network]) -> Row:
     def shared(group: str) -> str:
         """Return what the group's collectives hold: those on one network take turns."""
         return networks[group].name
@@ -103,18 +93,14 @@ def _columns(job: Job, networks: Mapping[str, GroupNetwork]) -> Row:
 
     made = iterate(job.workload, clock, shared, job.plan)
     best = iterate(job.workload, least, shared, job.plan)
+    parts = ("compute", "bubble", "activations", "weights", "exposed")
     return {
         "time_s": made.seconds,
-        "compute_s": made.compute,
-        "bubble_s": made.bubble,
-        "activations_s": made.activations,
-        "weights_s": made.weights,
-        "exposed_s": made.exposed,
+        **{f"{part}_s": getattr(made, part) for part in parts},
         "communication_s": sum(made.communication.values()),
         "communication": json.dumps(made.communication),
         "optimal_s": best.seconds,
-        "optimal_activations_s": best.activations,
-        "optimal_weights_s": best.weights,
+        **{f"optimal_{part}_s": getattr(best, part) for part in ("activations", "weights")},
         "optimal_communication_s": sum(best.communication.values()),
         "saving": 1 - best.seconds / made.seconds if made.seconds else 0.0,
         "bucket_bytes": int(made.bucket) or None,
@@ -126,11 +112,12 @@ def _columns(job: Job, networks: Mapping[str, GroupNetwork]) -> Row:
 def timeline(made: Iteration) -> list[list[Any]]:
     """Return the bars of a Gantt chart: stream, part, what, start and end in seconds.
 
-    Alike neighbours are one bar, and so are those with a gap between them that can't be seen; the gap grows
-    until there are at most `MOST_BARS`, or a tenth of the iteration. The first of more are returned.
+    Equal neighbours are one bar if the gap between them can't be seen, being shorter than a thousandth of the
+    iteration. That limit is doubled until there are at most `MOST_BARS`, or it is a tenth of the iteration.
+    If there are more then, the first `MOST_BARS` are returned.
     """
-    gap = MERGED
-    while len(bars := _bars(made, gap * made.seconds)) > MOST_BARS and gap < WIDEST:
+    gap = 1 / 1000
+    while len(bars := _bars(made, gap * made.seconds)) > MOST_BARS and gap < 0.1:
         gap *= 2
     return bars[:MOST_BARS]
 
@@ -173,7 +160,7 @@ def study_of(config: TrainingConfig) -> Study:
         path=config.path,
         text=config.text,
         tasks=tasks,
-        arrange=_in_order,
+        arrange=in_order,
         report=partial(_write_report, stated=config.stated),
         perform="tutti.experiments.training.study:perform",
         workers=config.workers,
@@ -202,10 +189,6 @@ def _task(job: Job, entrant: Entrant) -> TrainingTask:
         job=job,
         entrant=entrant,
     )
-
-
-def _in_order(tasks: Sequence[Task], outcomes: Outcomes) -> Iterator[list[Row]]:
-    return (outcome.rows for _, outcome in outcomes(tasks))
 
 
 def _write_report(directory: Path, stated: Sequence[StatedTable]) -> Path:

@@ -8,7 +8,7 @@ the weight gradient runs beside it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from itertools import pairwise
@@ -271,26 +271,18 @@ class Workload:
         sends = self.boundary and self.parallelism.pp > 1
         return (*found, Communication(SEND, self.boundary, "pp")) if sends else found
 
-    def map(self, change: Callable[[Pass], Pass]) -> Workload:
-        """Return it with every pass changed."""
-        layers = (
-            replace(
-                layer,
-                forward=change(layer.forward),
-                input_gradient=change(layer.input_gradient),
-                weight_gradient=change(layer.weight_gradient),
-                recompute=change(layer.recompute),
-            )
-            for layer in self.layers
-        )
-        return replace(self, layers=tuple(layers))
-
     def taking(self, seconds: float) -> Workload:
         """Return it with all compute of an iteration scaled to so many seconds, on all stages together."""
         now = self.seconds
         if not now:
             raise InputError(f"{self.name}: no layer computes, so there is nothing to scale")
-        return self.map(lambda one: replace(one, seconds=one.seconds * seconds / now))
+        names = ("forward", "input_gradient", "weight_gradient", "recompute")
+        layers = []
+        for layer in self.layers:
+            passes = {name: getattr(layer, name) for name in names}
+            scaled = {name: replace(one, seconds=one.seconds * seconds / now) for name, one in passes.items()}
+            layers.append(replace(layer, **scaled))
+        return replace(self, layers=tuple(layers))
 
 
 def parts_of(layers: Sequence[Layer], parts: int) -> list[Sequence[Layer]]:

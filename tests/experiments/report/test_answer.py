@@ -6,8 +6,8 @@ import math
 import pytest
 
 from tests.experiments.report.test_page import failed, row, write_run
-from tutti.experiments.report.answer import answers, sentences
 from tutti.experiments.report.results import read_results
+from tutti.experiments.report.standings import answers, sentences
 
 TIMES = {
     ("ring:3", "allgather", 10**6): {"a": 10.0, "b": 10.0, "c": 20.0},

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from tutti.experiments.report import write_report
-from tutti.experiments.report.page import UtilisationSection, contents, write_page
+from tutti.experiments.report.page import LIMITS, UtilisationSection, contents, write_page
 from tutti.experiments.report.results import read_results
 from tutti.schedules import Chunks, Clock, Schedule, collective
 from tutti.schedules.files.schedule_file import content_hash, write_schedule
@@ -193,7 +193,7 @@ def test_every_topology_has_every_section(tmp_path):
 
 
 def test_topologies_beyond_the_first_rows_are_in_the_tables_and_said_to_be_left_out(tmp_path, monkeypatch):
-    monkeypatch.setattr("tutti.experiments.report.page.MOST_ROWS", 3)
+    monkeypatch.setattr("tutti.experiments.report.page.LIMITS", LIMITS._replace(rows=3))
     rows = [row(topology=f"ring:{n}", method=method) for n in (3, 4, 5) for method in ("bfb", "ring")]
     page = report(tmp_path, rows)
     assert [e["text"] for e in page.all("h2")][-5:-2] == ["ring:3", "ring:4", "ring:5"]

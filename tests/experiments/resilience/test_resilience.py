@@ -8,9 +8,8 @@ import pytest
 
 from tutti.experiments.cli import main
 from tutti.experiments.registry import METHODS
-from tutti.experiments.resilience.failures import drawn, is_resilience
+from tutti.experiments.resilience.failures import ANEW, COLUMNS, DISCONNECTED, MADE, drawn, is_resilience
 from tutti.experiments.resilience.losses import BEST, BOUND, losses
-from tutti.experiments.resilience.rows import ANEW, COLUMNS, DISCONNECTED, MADE
 from tutti.experiments.resilience.study import perform, study_of
 from tutti.experiments.runner.config import read_config
 from tutti.experiments.runner.results import read_rows

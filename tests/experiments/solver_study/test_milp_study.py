@@ -29,8 +29,13 @@ from tutti.experiments.solver_study.milp_statistics import (
     trace_of,
 )
 from tutti.experiments.solver_study.run import make_tasks
-from tutti.experiments.solver_study.statistics import charged, shift_of, shifted_geometric_mean
-from tutti.experiments.solver_study.tasks import MIXED_TOLERANCE, judged
+from tutti.experiments.solver_study.statistics import (
+    MIXED_TOLERANCE,
+    charged,
+    shift_of,
+    shifted_geometric_mean,
+)
+from tutti.experiments.solver_study.tasks import judged
 from tutti.models.solvers import compile_model, solve
 from tutti.topologies.errors import InputError, Unsupported
 from tutti.topologies.text import parse_topology

@@ -8,8 +8,7 @@ import pytest
 from tutti.experiments.cli import main
 from tutti.experiments.runner.results import read_rows
 from tutti.experiments.solver_study import is_study
-from tutti.experiments.training.config import is_training, read_training
-from tutti.experiments.training.stated import claims
+from tutti.experiments.training.config import claims, is_training, read_training
 from tutti.experiments.training.study import study_of
 from tutti.topologies.errors import InputError
 
