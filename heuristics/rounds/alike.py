@@ -6,7 +6,7 @@ sees them, a message brings what is new of it to its receiver, and a schedule is
 after the other, each leaves as soon as its ports are free, or when its sender has learned more, and bytes
 take the time that they do in the simulator. The list is searched by simulated annealing (Kirkpatrick, Gelatt,
 Vecchi, doi 10.1126/science.220.4598.671): messages are exchanged, moved, replaced, told to wait or to carry
-less.
+less. Lists of sums (`heuristics.rounds.sums`) are played and searched here too.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from tutti.heuristics.rounds.loads import chunks_of
 from tutti.heuristics.rounds.routes import single_messages
-from tutti.heuristics.tacos.bitsets import WORD_BITS
+from tutti.heuristics.tacos.bitsets import WORD_BITS, bit, first_element, inlined, leaf
 from tutti.schedules.collective import Collective
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
 from tutti.topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
@@ -25,6 +26,21 @@ from tutti.topologies.graphs.free_action import free_group
 from tutti.topologies.graphs.symmetry import UInt64Array, orbits_of
 from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Topology
+
+
+class Chances(NamedTuple):
+    """Probabilities of the changes of a list, each added to those before it. The rest is a new message."""
+
+    message: float
+    """One message is replaced."""
+    waits: float
+    """A message waits for another number of arrivals."""
+    most: float
+    """A message carries at most another number of shards."""
+    exchanged: float
+    """Two messages are exchanged."""
+    moved: float
+    """A message is moved to another place."""
 
 
 class TransitiveTuning(NamedTuple):
@@ -49,6 +65,8 @@ class TransitiveTuning(NamedTuple):
     """Missing shards that are added if any is missing: the last may wait for several messages."""
     most_waits: int
     """Largest number of arrivals that a message waits for before it leaves."""
+    chances: Chances
+    """Probabilities of changes."""
 
 
 TUNING = TransitiveTuning(
@@ -61,7 +79,14 @@ TUNING = TransitiveTuning(
     price=0.2,
     late=16,
     most_waits=2,
+    chances=Chances(message=0.35, waits=0.42, most=0.5, exchanged=0.7, moved=0.85),
 )
+
+NEVER = 2**62
+"""When a message arrives that is not sent, in seconds or ticks."""
+
+Times = npt.NDArray[np.float64 | np.int64]
+"""Seconds, or ticks."""
 
 
 class Alike(NamedTuple):
@@ -74,7 +99,7 @@ class Alike(NamedTuple):
     offsets, port
         Those of message i go over the orbits of links port[offsets[i] : offsets[i + 1]].
     alpha, slowness
-        Of each orbit of links, seconds and seconds a byte.
+        Of each orbit of links: α, and the time of a unit of data.
     choice
         int64: messages, as many over each first link.
     """
@@ -82,62 +107,73 @@ class Alike(NamedTuple):
     seen: Int64Array
     offsets: Int64Array
     port: Int64Array
-    alpha: FloatArray
-    slowness: FloatArray
+    alpha: Times
+    slowness: Times
     choice: Int64Array
 
 
-class Timeline(NamedTuple):
-    """A list of messages: which, for how many arrivals each waits, and how much it carries at most."""
+class TimelineSearch(NamedTuple):
+    """What a list of messages is for, and how it is searched.
 
-    message: Int64Array
-    waits: Int64Array
-    most: Int64Array
+    Parameters
+    ----------
+    size
+        Data of a rank; of a whole sum if messages are sums.
+    each
+        Whether for each rank there are other data: a message carries those of all to whom it leads.
+    adds
+        Whether a message is the sum that its sender has, which the receiver adds if it has nothing of it.
+    price
+        Cost of a missing shard, or of each doubling that a sum lacks.
+    heat
+        Loss that is accepted at first with a probability of 1 / e.
+    chances
+        Probabilities of changes.
+    """
+
+    size: float
+    each: bool
+    adds: bool
+    price: float
+    heat: float
+    chances: Chances
 
 
 class Played(NamedTuple):
-    """Of each message of a list which it is, and what it brings: a bit a rank, as the receiver sees them.
-
-    One that brings nothing is not sent.
+    """What becomes of each message of a list. One that brings nothing is not sent.
 
     Parameters
     ----------
     message
-        int64, shape (length,).
+        int64, shape (length,): which it is.
     new
-        uint64, shape (length, words).
-    """
-
-    message: Int64Array
-    new: UInt64Array
-
-    @property
-    def sent(self) -> BoolArray:
-        """Shape (length,): whether it is."""
-        return np.array(self.new.any(axis=1))
-
-
-class Flights(NamedTuple):
-    """Room for playing.
-
-    Parameters
-    ----------
-    arrival, brings
-        When each message of the list arrives, and with what.
+        uint64, shape (length, words): what it brings, a bit a rank as the receiver sees them.
+    known
+        uint64, shape (3, words): what rank 0 knows, what it will know, and what a message carries.
+    start, arrival
+        Shape (length,): when it leaves, and when it arrives.
     free
-        When each port is.
+        When each port is free.
     by, own
         int64, shape (ranks,): by which message rank 0 knows of each rank, and what that is to its sender.
     load
         int64, shape (length,): of how many ranks each message carries data.
     """
 
-    arrival: FloatArray
-    brings: UInt64Array
-    free: FloatArray
+    message: Int64Array
+    new: UInt64Array
+    known: UInt64Array
+    start: Times
+    arrival: Times
+    free: Times
     by: Int64Array
     own: Int64Array
     load: Int64Array
+
+    @property
+    def sent(self) -> BoolArray:
+        """Shape (length,): whether it is."""
+        return np.array(self.new.any(axis=1))
 
 
 class VertexTransitiveNetwork(NamedTuple):
@@ -191,24 +227,12 @@ class VertexTransitiveNetwork(NamedTuple):
         """
         ranks = self.alike.seen.shape[1]
         length = min(ranks, TUNING.length) + TUNING.more
-        words = -(-ranks // WORD_BITS)
-        lists = Timeline(
-            rng.choice(self.alike.choice, length), np.zeros(length, np.int64), np.full(length, ranks)
-        )
-        played = Played(np.zeros(length, np.int64), np.zeros((length, words), np.uint64))
-        flights = Flights(
-            np.zeros(length),
-            np.zeros((length, words), np.uint64),
-            np.zeros(len(self.alike.alpha)),
-            np.zeros(ranks, np.int64),
-            np.zeros(ranks, np.int64),
-            np.zeros(length, np.int64),
-        )
+        message = rng.choice(self.alike.choice, length)
         price = TUNING.price * float(self.alike.alpha.max() + size * self.alike.slowness.max())
         count = min(TUNING.moves_a_rank * ranks, TUNING.most_moves, TUNING.work // (length * ranks))
-        heat, moves = price * (1 - rng.random()), rng.random((count, 4))
-        time = _anneal(self.alike, lists, size, each, price, heat, moves, played, flights)
-        return time, played
+        how = TimelineSearch(size, each, False, price, price * (1 - rng.random()), TUNING.chances)
+        missing, time, played = annealed(self.alike, message, how, rng.random((count, 4)))
+        return np.inf if missing else time, played
 
     def allgather(self, what: Collective, played: Played) -> Schedule:
         """Return the allgather of equal shards in which all ranks send what rank 0 does."""
@@ -271,191 +295,212 @@ def _evenly(port: Int64Array) -> Int64Array:
     return np.concatenate([np.resize(np.flatnonzero(port == one), count.max()) for one in ports])
 
 
+def annealed(
+    alike: Alike, message: Int64Array, how: TimelineSearch, moves: FloatArray
+) -> tuple[int, float, Played]:
+    """Return how much the fastest list found lacks at its end, when that is, and its messages.
+
+    Parameters
+    ----------
+    alike
+        The messages that there are.
+    message
+        int64: a list to begin with.
+    how
+        What to search for.
+    moves
+        float64, shape (moves, 4): random numbers.
+    """
+    ranks, length = alike.seen.shape[1], len(message)
+    lists = np.stack([message, np.zeros_like(message), np.full_like(message, ranks)])
+    sets = [np.zeros((rows, -(-ranks // WORD_BITS)), np.uint64) for rows in (length, 3)]
+    times = [np.zeros_like(alike.alpha, shape=shape) for shape in (length, length, len(alike.alpha))]
+    places = [np.zeros(shape, np.int64) for shape in (ranks, ranks, length)]
+    played = Played(lists[0], *sets, *times, *places)
+    return *_anneal(alike, lists, how, moves, played), played
+
+
 @kernel
 def _anneal(
-    alike: Alike,
-    best: Timeline,
-    size: float,
-    each: bool,
-    price: float,
-    heat: float,
-    moves: FloatArray,
-    played: Played,
-    flights: Flights,
-) -> float:
-    """Change a list, a row of random numbers a move; play the fastest one, and return its time."""
-    length, kinds, ranks = len(best.message), len(alike.choice), alike.seen.shape[1]
-    now = Timeline(best.message.copy(), best.waits.copy(), best.most.copy())
-    then = Timeline(best.message.copy(), best.waits.copy(), best.most.copy())
-    missing, end = _play(alike, now, size, each, played, flights)
-    cost, least = end + price * (missing + TUNING.late * (missing > 0)), np.inf if missing else end
+    alike: Alike, best: Int64Array, how: TimelineSearch, moves: FloatArray, played: Played
+) -> tuple[int, float]:
+    """Change a list with each row of random numbers; play the fastest list and return what `_play` returns.
+
+    The rows of a list are its messages, for how many arrivals each waits, and how much it carries at most.
+    """
+    now, then, ranks = best.copy(), best.copy(), alike.seen.shape[1]
+    missing, end = _play(alike, now, how, played)
+    cost, least = end + how.price * _lacking(missing, ranks, how.adds), NEVER if missing > 0 else end
     for number in range(len(moves)):
-        _assign(then, now)
-        which, chance = moves[number, 0], moves[number, 3]
-        one, other = int(moves[number, 1] * length), int(moves[number, 2] * length)
-        if which < 0.35:
-            then.message[one] = alike.choice[int(moves[number, 2] * kinds)]
-        elif which < 0.42:
-            then.waits[one] = int(moves[number, 2] * (TUNING.most_waits + 1))
-        elif which < 0.5:
-            then.most[one] = 1 + min(ranks, int(moves[number, 2] * 2 * ranks))
-        elif which < 0.85:
-            _move(then, one, other, which < 0.7)
-        else:
-            _move(then, length - 1, one, False)
-            then.message[one] = alike.choice[int(moves[number, 2] * kinds)]
-            then.waits[one], then.most[one] = 0, ranks
-        missing, end = _play(alike, then, size, each, played, flights)
-        worse = end + price * (missing + TUNING.late * (missing > 0)) - cost
-        if worse <= 0 or chance < np.exp(-worse / (heat * (1 - number / len(moves)))):
-            _assign(now, then)
+        then[:] = now
+        _change(alike, how.chances, moves[number], then)
+        missing, end = _play(alike, then, how, played)
+        worse = end + how.price * _lacking(missing, ranks, how.adds) - cost
+        if worse <= 0 or moves[number, 3] < np.exp(-worse / (how.heat * (1 - number / len(moves)))):
+            now, then = then, now
             cost += worse
             if missing == 0 and end < least:
                 least = end
-                _assign(best, then)
-    _play(alike, best, size, each, played, flights)
-    return least
+                best[:] = now
+    return _play(alike, best, how, played)
 
 
-@kernel
-def _assign(to: Timeline, what: Timeline) -> None:
-    for place in range(len(to.message)):
-        to.message[place] = what.message[place]
-        to.waits[place] = what.waits[place]
-        to.most[place] = what.most[place]
+@leaf
+def _lacking(missing: int, ranks: int, adds: bool) -> float:
+    """Return how many shards are missing, and `TUNING.late` more, or how often a sum would have to double."""
+    return np.log2(ranks / (ranks - missing)) if adds else float(missing + TUNING.late * (missing > 0))
 
 
-@kernel
-def _move(lists: Timeline, one: int, other: int, exchanged: bool) -> None:
+@leaf
+def _change(alike: Alike, chances: Chances, move: FloatArray, lists: Int64Array) -> None:
+    """Change a list by a row of random numbers."""
+    length, ranks, which = lists.shape[1], alike.seen.shape[1], move[0]
+    one, other = int(move[1] * length), int(move[2] * length)
+    message = alike.choice[int(move[2] * len(alike.choice))]
+    if which < chances.message:
+        lists[0, one] = message
+    elif which < chances.waits:
+        lists[1, one] = int(move[2] * (TUNING.most_waits + 1))
+    elif which < chances.most:
+        lists[2, one] = 1 + min(ranks, int(move[2] * 2 * ranks))
+    elif which < chances.moved:
+        _move(lists, one, other, which < chances.exchanged)
+    else:
+        _move(lists, length - 1, one, False)
+        lists[0, one], lists[1, one], lists[2, one] = message, 0, ranks
+
+
+@leaf
+def _move(lists: Int64Array, one: int, other: int, exchanged: bool) -> None:
     """Let a message take another's place: that one takes its place, or those between move up."""
-    message, waits, most = lists.message[one], lists.waits[one], lists.most[one]
     step = 1 if other > one else -1
-    place = one
-    while place != other:
-        beside = other if exchanged else place + step
-        lists.message[place], lists.waits[place] = lists.message[beside], lists.waits[beside]
-        lists.most[place] = lists.most[beside]
-        place = beside
-    lists.message[other], lists.waits[other], lists.most[other] = message, waits, most
+    for row in lists:
+        place, moved = one, row[one]
+        while place != other:
+            beside = other if exchanged else place + step
+            row[place] = row[beside]
+            place = beside
+        row[other] = moved
 
 
-@kernel
-def _play(
-    alike: Alike, lists: Timeline, size: float, each: bool, played: Played, flights: Flights
-) -> tuple[int, float]:
-    """Send a list's messages until all know all; return how many shards each misses then, and when it ends.
+@leaf
+def _play(alike: Alike, lists: Int64Array, how: TimelineSearch, played: Played) -> tuple[int, float]:
+    """Send a list's messages until all know all; return how many shards a rank lacks then, and when it ends.
 
     No message leaves before one that stands before it in the list.
     """
-    words = flights.brings.shape[1]
-    flights.free.fill(0.0)
-    flights.arrival.fill(np.inf)
+    played.free.fill(0)
+    played.arrival.fill(NEVER)
     played.new.fill(np.uint64(0))
-    known, promised, carried = np.zeros((3, words), np.uint64)
-    known[0] = promised[0] = np.uint64(1)
-    missing, time, end, landed = alike.seen.shape[1] - 1, 0.0, 0.0, 0
-    for place in range(len(lists.message)):
+    played.known.fill(np.uint64(0))
+    played.known[:2, 0] = np.uint64(1)
+    missing, end, landed = alike.seen.shape[1] - 1, 0, 0
+    time: float = 0
+    for place in range(lists.shape[1]):
         if missing == 0:
             break
-        message = lists.message[place]
-        start = max(time, _free(alike, message, flights))
-        for _ in range(lists.waits[place]):
-            start = _next(start, flights, place)
-        carried[:] = known
-        for flight in range(landed, place):
-            if flights.arrival[flight] <= start:
-                carried |= flights.brings[flight]
-        brings = flights.brings[place]
-        count = _new(alike.seen[message], carried, promised, lists.most[place], brings, place, flights)
+        message = lists[0, place]
+        start = max(time, _free(alike, message, played.free))
+        for _ in range(lists[1, place]):
+            start = _next(start, played.arrival[:place])
+        for word in range(played.known.shape[1]):
+            carried = played.known[0, word]
+            for flight in range(landed, place):
+                if played.arrival[flight] <= start:
+                    carried |= played.new[flight, word]
+            played.known[2, word] = carried
+        count = _new(alike.seen[message], lists[2, place], how.adds, place, played)
         if count == 0:
             continue
         time = start
-        known[:] = carried
-        flights.arrival[place] = _sent(alike, message, start, count * size, flights)
-        while flights.arrival[landed] <= start:
+        length = how.size if how.adds else count * how.size
+        played.arrival[place] = _sent(alike, message, start, length, played.free)
+        while landed < place and played.arrival[landed] <= start:
             landed += 1
-        end = max(end, flights.arrival[place])
-        promised |= brings
+        end = max(end, played.arrival[place])
+        for word in range(played.known.shape[1]):
+            played.known[0, word] = played.known[2, word]
+            played.known[1, word] |= played.new[place, word]
         missing -= count
-        played.message[place] = message
-        played.new[place] = brings
-    return missing, _passed_on(alike, size, played, flights) if each and missing == 0 else end
+        played.start[place] = start
+    return missing, _passed_on(alike, lists[0], how.size, played) if how.each and missing == 0 else end
 
 
-@kernel
-def _passed_on(alike: Alike, size: float, played: Played, flights: Flights) -> float:
+@leaf
+def _passed_on(alike: Alike, messages: Int64Array, size: float, played: Played) -> float:
     """Return when the last data arrive if a message carries those of all to whom it leads."""
-    flights.free.fill(0.0)
-    flights.load.fill(0)
-    for rank in range(1, len(flights.by)):
+    played.free.fill(0)
+    played.load.fill(0)
+    for rank in range(1, len(played.by)):
         known = rank
         while known != 0:
-            flights.load[flights.by[known]] += 1
-            known = flights.own[known]
-    end = 0.0
-    for place in range(len(flights.load)):
-        if flights.load[place] == 0:
+            played.load[played.by[known]] += 1
+            known = played.own[known]
+    end = 0
+    for place in range(len(played.load)):
+        if played.load[place] == 0:
             continue
-        message = played.message[place]
-        start = _free(alike, message, flights)
-        for rank in range(1, len(flights.by)):
-            if flights.by[rank] == place and flights.own[rank] != 0:
-                start = max(start, flights.arrival[flights.by[flights.own[rank]]])
-        flights.arrival[place] = _sent(alike, message, start, flights.load[place] * size, flights)
-        end = max(end, flights.arrival[place])
+        message = messages[place]
+        start = _free(alike, message, played.free)
+        for rank in range(1, len(played.by)):
+            if played.by[rank] == place and played.own[rank] != 0:
+                start = max(start, played.arrival[played.by[played.own[rank]]])
+        played.start[place] = start
+        played.arrival[place] = _sent(alike, message, start, played.load[place] * size, played.free)
+        end = max(end, played.arrival[place])
     return end
 
 
-@kernel
-def _free(alike: Alike, message: int, flights: Flights) -> float:
+@inlined
+def _free(alike: Alike, message: int, free: Times) -> float:
     """Return when a message's ports are free, each at the time when it is entered."""
-    start = alpha = 0.0
+    start = alpha = 0
     for link in range(alike.offsets[message], alike.offsets[message + 1]):
-        start = max(start, flights.free[alike.port[link]] - alpha)
+        start = max(start, free[alike.port[link]] - alpha)
         alpha += alike.alpha[alike.port[link]]
     return start
 
 
-@kernel
-def _next(time: float, flights: Flights, count: int) -> float:
-    """Return when the next of the first flights arrives, if one does."""
-    first = np.inf
-    for flight in range(count):
-        if flights.arrival[flight] > time:
-            first = min(first, flights.arrival[flight])
-    return time if np.isinf(first) else first
+@inlined
+def _next(time: float, arrival: Times) -> float:
+    """Return when the next message arrives, if one does."""
+    first = NEVER
+    for one in arrival:
+        if one > time:
+            first = min(first, one)
+    return time if first == NEVER else first
 
 
-@kernel
-def _new(
-    seen: Int64Array,
-    carried: UInt64Array,
-    promised: UInt64Array,
-    most: int,
-    brings: UInt64Array,
-    place: int,
-    flights: Flights,
-) -> int:
-    """Write what of the carried is new to the receiver, as it sees it, at most so much; return how much."""
-    one, count = np.uint64(1), 0
-    brings.fill(np.uint64(0))
-    for rank in range(len(seen)):
-        if carried[rank // WORD_BITS] >> np.uint64(rank % WORD_BITS) & one:
-            word, bit = seen[rank] // WORD_BITS, one << np.uint64(seen[rank] % WORD_BITS)
-            if promised[word] & bit == 0 and count < most:
-                brings[word] |= bit
-                flights.by[seen[rank]], flights.own[seen[rank]] = place, rank
+@inlined
+def _new(seen: Int64Array, most: int, adds: bool, place: int, played: Played) -> int:
+    """Write what of the carried is new to the receiver, as it sees it, at most so much; return how much.
+
+    A sum is new as a whole, or not at all.
+    """
+    count = 0
+    for word in range(played.known.shape[1]):
+        left = played.known[2, word]
+        while left != 0 and count < most:
+            own = word * WORD_BITS + first_element(left)
+            left &= left - np.uint64(1)
+            rank = seen[own]
+            if played.known[1, rank // WORD_BITS] & bit(rank) == 0:
+                played.new[place, rank // WORD_BITS] |= bit(rank)
+                played.by[rank], played.own[rank] = place, own
                 count += 1
+            elif adds:
+                played.new[place] = np.uint64(0)
+                return 0
     return count
 
 
-@kernel
-def _sent(alike: Alike, message: int, start: float, length: float, flights: Flights) -> float:
+@inlined
+def _sent(alike: Alike, message: int, start: float, length: float, free: Times) -> float:
     """Let a message of so many bytes hold its ports; return when it arrives."""
-    slowest = 0.0
+    slowest = 0
     for link in range(alike.offsets[message], alike.offsets[message + 1]):
         port = alike.port[link]
-        flights.free[port] = start + alike.alpha[port] + length * alike.slowness[port]
+        free[port] = start + alike.alpha[port] + length * alike.slowness[port]
         start += alike.alpha[port]
         slowest = max(slowest, alike.slowness[port])
     return start + length * slowest
