@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tutti.heuristics.rounds.routes import MessageRoutes
-from tutti.heuristics.tacos.bitsets import popcount
+from tutti.heuristics.tacos.bitsets import WORD_BITS, bit, leaf, popcount
 from tutti.topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
 from tutti.topologies.graphs.symmetry import UInt64Array
 from tutti.topologies.kernels import kernel
@@ -257,7 +257,7 @@ def _use_least_used(slots: Slots, use: Use, until: int) -> None:
                 used[kind] += 1
 
 
-@kernel
+@leaf
 def _fill(slots: Slots, use: Use, slot: int) -> None:
     """Let messages leave in a slot: nothing may be in their way."""
     kind, moment = divmod(slot, len(slots.moments))
@@ -273,7 +273,7 @@ def _fill(slots: Slots, use: Use, slot: int) -> None:
                 time += slots.alpha[link]
 
 
-@kernel
+@leaf
 def _empty(slots: Slots, use: Use, slot: int) -> None:
     kind = slot // len(slots.moments)
     use.filled[slot] = False
@@ -289,7 +289,7 @@ def _empty(slots: Slots, use: Use, slot: int) -> None:
                     break
 
 
-@kernel
+@leaf
 def _in_the_way(slots: Slots, use: Use, slot: int, found: Int64Array) -> int:
     """Return how many filled slots hold a link that messages of a slot would need, and write which."""
     (kind, moment), count = divmod(slot, len(slots.moments)), 0
@@ -343,14 +343,14 @@ def _anneal(
     return now
 
 
-@kernel
+@leaf
 def _missing(slots: Slots, filled: BoolArray, events: Int64Array, room: Room) -> int:
     """Let all messages bring all that their sources know; return how many shards are missing somewhere."""
     known, carried = room.known, room.carried
     count, words = len(slots.moments), known.shape[1]
     known.fill(np.uint64(0))
     for rank in range(len(room.wanted)):
-        known[rank, rank >> 6] = np.uint64(1) << np.uint64(rank & 63)
+        known[rank, rank // WORD_BITS] = bit(rank)
     for event in events:
         slot = event >> 1
         if not filled[slot]:
