@@ -11,11 +11,11 @@ A class of options derives from `Options`, and a field's annotation carries its 
 >>> DemoOptions(tolerance=5)
 Traceback (most recent call last):
 ...
-topologies.errors.InputError: demo option tolerance is 5; it must be a number from 1e-10 to 0.1
+tutti.topologies.errors.InputError: demo option tolerance is 5; it must be a number from 1e-10 to 0.1
 >>> DemoOptions(pick="rarst")
 Traceback (most recent call last):
 ...
-topologies.errors.InputError: demo option pick is 'rarst'; did you mean 'rarest'?
+tutti.topologies.errors.InputError: demo option pick is 'rarst'; did you mean 'rarest'?
 
 None passes where the annotation allows it, and a `bool` needs no range. What concerns several options at once
 is for the class's own ``__post_init__``, after that of `Options`.

@@ -146,7 +146,7 @@ def write_model(model: CompiledModel, path: Path | str) -> None:
     >>> write_model(None, "model.txt")
     Traceback (most recent call last):
     ...
-    topologies.errors.InputError: model.txt: a model is written as .mps or .lp
+    tutti.topologies.errors.InputError: model.txt: a model is written as .mps or .lp
     """
     check_path(path)
     import highspy

@@ -128,9 +128,9 @@ def refuse_too_large(
 
     Examples
     --------
-    >>> refuse_too_large("mcf by=model on torus:64x64", 67_108_865, 60)
+    >>> refuse_too_large("mcf on torus:64x64", 67_108_865, 60)
     Traceback (most recent call last):
-    topologies.errors.Unsupported: mcf by=model on torus:64x64 has 67,108,865 variables, about 3.4e+03 s to \
+    tutti.topologies.errors.Unsupported: mcf on torus:64x64 has 67,108,865 variables, about 3.4e+03 s to \
 build and solve; its time limit is 60 s
     """
     if seconds is None:

@@ -104,7 +104,7 @@ def test_a_composed_schedule_names_the_makers_of_its_halves():
 
     direct = replace(METHODS["direct"], synthesize=gathers)
     method = portfolio({"ring": METHODS["ring"], "direct": direct, "tto": METHODS["tto"]})
-    options = method.options(methods=("ring", "direct", "tto"), gap=0)
+    options = method.options(methods=("ring", "direct", "tto"), stop_at_gap=0)
     found = method.synthesize(problem("dgx_a100:2", "allreduce", 1000), options, np.random.default_rng(0))
     assert found.stats["algorithm"] == f"{HALVES}: direct, direct"
 
