@@ -12,7 +12,7 @@ one message, of α and bytes over bandwidth. The linear program over the pairs o
 edges are on link l in epoch k. Under automorphisms a pair has images, all of the same part, and links that
 are images of each other share a row: so w[t] loads each of an orbit of m links by n[t] / m.
 
-The prices lead to cheaper pairs, as in `models.forestcoll.epochs`, whose program and searches for trees these
+The prices lead to cheaper pairs, as `models.tree_columns` says, whose program and searches for trees these
 are: a tree upwards is one downwards in a network and time that are reversed. With few epochs pairs are few
 and links idle, each more costs α. So epochs are added, as long as that helps: the pairs in use serve more
 epochs too, with a pause anywhere.
@@ -21,32 +21,24 @@ epochs too, with a pause anywhere.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import reduce
 from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
-from tutti.models.forestcoll.epochs.column_generation import (
-    ROUNDS,
-    EpochCounts,
-    EpochSearch,
-    EpochTrees,
-    TreeMaster,
-)
-from tutti.models.forestcoll.epochs.epoch_links import links_between
-from tutti.models.forestcoll.epochs.pricing import improve_all, new_trees
-from tutti.models.forestcoll.epochs.schedule import PARTS, EpochEdges, laid, whole_units
+from tutti.models.tree_columns.generation import ROUNDS, EpochCounts, EpochSearch, EpochTrees
+from tutti.models.tree_columns.links import EpochLinks, links_between
+from tutti.models.tree_columns.pricing import improve_all, new_trees
+from tutti.models.tree_columns.schedule import PARTS, TreeImages, schedule_of, whole_units
 from tutti.schedules.capabilities import Capabilities, Groups, Switches
 from tutti.schedules.collective import Kind
-from tutti.schedules.intervals import IntervalTransfers, interval_schedule, line_width
-from tutti.schedules.list_scheduling import in_messages
+from tutti.schedules.intervals import line_width
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import InputError, NoSchedule
-from tutti.topologies.exact import FloatArray, Int64Array, offsets_of
-from tutti.topologies.graphs.shortest_paths import hop_distances
+from tutti.topologies.exact import FloatArray, Int64Array
 from tutti.topologies.graphs.symmetry import automorphisms
 from tutti.topologies.kernels import now
 from tutti.topologies.options import Duration, Options
@@ -91,7 +83,7 @@ TUNING = AllreduceEpochsTuning(
     drawn=3,
 )
 COUNTS = EpochCounts(fold=0.25, most=64, rows=4000)
-"""As in `models.forestcoll.epochs`, but `fold` counts the least number of epochs; a program takes 1 s."""
+"""As in `models.tree_columns`, but `fold` counts the least number of epochs; a program takes 1 s."""
 
 
 @dataclass(frozen=True)
@@ -109,146 +101,26 @@ class AllreduceEpochsOptions(Options):
     time_limit: Annotated[str, Duration("30s")] = "30s"
 
 
-@dataclass(frozen=True, eq=False)
-class EpochLines:
-    """A network's links in orbits. A *line* is all parallel links from one rank to another.
+class _PairSearch(EpochSearch):
+    """Pairs of trees for a number of epochs; time in units of the vector over the median line, or of α.
 
-    Parameters
-    ----------
-    topology
-        The network.
-    ranks
-        int64, shape (elements, N): automorphisms, the identity first.
-    links
-        Of each line, by its ends.
+    A pair is one tree over two copies of the ranks. In 0 to N - 1, v sends to its parent in its epoch; in
+    N to 2 N - 1 the parent sends to it.
     """
-
-    topology: Topology
-    ranks: Int64Array
-    links: dict[tuple[int, int], list[int]]
-
-    @classmethod
-    def of(cls, topology: Topology) -> EpochLines:
-        """Return them under a group that is not too large."""
-        nodes, _ = automorphisms(topology).some_elements(TUNING.elements)
-        return cls(topology, nodes.astype(np.int64), links_between(topology))
-
-    @cached_property
-    def ends(self) -> Int64Array:
-        """int64, shape (2, lines): from which rank to which."""
-        return np.array(list(self.links), dtype=np.int64).T
-
-    @cached_property
-    def bandwidth(self) -> FloatArray:
-        """float64, shape (lines,): bytes a second."""
-        each = self.topology.bandwidth.floats
-        return np.array([each[links].sum() for links in self.links.values()])
-
-    @cached_property
-    def alpha(self) -> FloatArray:
-        """float64, shape (lines,): seconds, the most of its links."""
-        return np.array([self.topology.alpha.floats[links].max() for links in self.links.values()])
-
-    @cached_property
-    def orbit(self) -> Int64Array:
-        """int64, shape (lines,): the number of each line's orbit."""
-        ranks, (tail, head) = self.topology.num_ranks, self.ends
-        number = np.full((ranks, ranks), -1, dtype=np.int64)
-        number[tail, head] = np.arange(len(tail))
-        least = number[self.ranks[:, tail], self.ranks[:, head]].min(axis=0)
-        return np.unique(least, return_inverse=True)[1].ravel().astype(np.int64)
-
-    @property
-    def orbits(self) -> int:
-        """How many there are of lines."""
-        return int(self.orbit.max()) + 1
-
-    @cached_property
-    def height(self) -> Int64Array:
-        """int64, shape (N,): the hops from and to the rank that is farthest from each."""
-        hops = hop_distances(self.topology)
-        return np.maximum(hops.max(axis=0), hops.max(axis=1)).astype(np.int64)
-
-    @cached_property
-    def roots(self) -> Int64Array:
-        """The least rank of each orbit of ranks."""
-        return np.unique(self.ranks.min(axis=0)).astype(np.int64)
-
-    def together(self, each: FloatArray) -> FloatArray:
-        """Return what the lines of each orbit have, given what one has."""
-        total = np.zeros(self.orbits)
-        np.add.at(total, self.orbit, each)
-        return total
-
-    def one(self, each: FloatArray) -> FloatArray:
-        """Return what one line of each orbit has."""
-        return each[np.unique(self.orbit, return_index=True)[1]]
-
-    def rows(self, epochs: int) -> Int64Array:
-        """Return the row (orbit times epochs plus epoch) of each edge, int64 (2 N, 2 N, epochs), or -1.
-
-        Trees upwards are over 0 to N - 1, where v sends to its parent u over row (u, v); trees downwards are
-        over N to 2 N - 1, where the parent sends.
-        """
-        ranks, (tail, head) = self.topology.num_ranks, self.ends
-        rows = np.full((2 * ranks, 2 * ranks, epochs), -1, dtype=np.int64)
-        own = self.orbit[:, None] * epochs + np.arange(epochs)
-        rows[head, tail] = own
-        rows[ranks + tail, ranks + head] = own
-        return rows
-
-    def routes(self, tail: int, head: int) -> list[list[int]]:
-        """Return the links of a line, each a route."""
-        return [[link] for link in self.links[tail, head]]
-
-
-class _UpDownTrees(NamedTuple):
-    """Trees up to a root and down from it; up[v] is whom v sends to, in epoch rise[v]; int64 (pairs, N)."""
-
-    up: Int64Array
-    rise: Int64Array
-    down: Int64Array
-    fall: Int64Array
-
-    @classmethod
-    def of(cls, trees: EpochTrees) -> _UpDownTrees:
-        """Return them of the program's trees, over two copies of each rank."""
-        up, down = np.split(trees.parent, 2, axis=1)
-        rise, fall = np.split(trees.epoch, 2, axis=1)
-        return cls(up, rise, np.where(down < 0, -1, down - up.shape[1]), fall)
-
-    @property
-    def trees(self) -> EpochTrees:
-        """The same as trees of the program."""
-        down = np.where(self.down < 0, -1, self.down + self.down.shape[1])
-        both = np.hstack([self.up, down]), np.hstack([self.rise, self.fall])
-        return EpochTrees(np.zeros(len(self.up), dtype=np.int64), *both)
-
-    def paused(self, epoch: int) -> _UpDownTrees:
-        """Return the same with nothing in this epoch: what was in it or later is an epoch later."""
-        rise, fall = (each + (each >= epoch) for each in (self.rise, self.fall))
-        return self._replace(rise=rise, fall=fall)
-
-
-def _joined(pairs: list[_UpDownTrees]) -> _UpDownTrees:
-    return _UpDownTrees(*(np.concatenate(columns) for columns in zip(*pairs, strict=True)))
-
-
-class _EpochTreeSearch(EpochSearch):
-    """Pairs of trees for a number of epochs; time in units of the vector over the median line, or of α."""
 
     rounds = ROUNDS._replace(smoothing=0.8, improved=60, new=4, known=1500, kept=700, progress=1e-4)
 
-    def __init__(self, lines: EpochLines, size: float, epochs: int, rng: np.random.Generator) -> None:
-        self.lines, self.epochs, self.rng = lines, epochs, rng
-        self.unit = max(size / float(np.median(lines.bandwidth)), float(lines.alpha.max()))
-        self.bandwidth = lines.together(lines.bandwidth) * self.unit / size
-        self.alpha = lines.one(lines.alpha) / self.unit
-        self.rows = lines.rows(epochs)
-        self.height = lines.height
-        self.roots = lines.roots[2 * self.height[lines.roots] <= epochs]
+    def __init__(self, lines: EpochLinks, size: float, epochs: int, rng: np.random.Generator) -> None:
+        each = np.repeat(lines.bandwidth, lines.lines_each)
+        unit = max(size / float(np.median(each)), float(lines.alpha.max()))
+        super().__init__(lines.bandwidth * lines.lines_each, lines.alpha, size, unit, rng)
+        self.lines, self.epochs, self.ranks = lines, epochs, lines.topology.num_ranks
+        down = lines.rows([{}] * epochs)
+        none = np.full_like(down, -1)
+        self.rows = np.block([[[down.transpose(1, 0, 2)], [none]], [[none], [down]]])
+        self.roots = lines.roots[2 * lines.height[lines.roots] <= epochs]
 
-    def begin(self, known: _UpDownTrees | None) -> None:
+    def begin(self, known: EpochTrees | None) -> None:
         """Begin with pairs of one epoch less, or under random prices.
 
         Raises
@@ -257,86 +129,79 @@ class _EpochTreeSearch(EpochSearch):
             If no pair is found.
         """
         if known is None:
-            known = _joined([*self._first()])
+            found = [*self._first()]
         else:
-            most = max(1, self.rounds.kept // len(known.up))
-            known = _joined([known.paused(epoch) for epoch in self.rng.permutation(self.epochs)[:most]])
-        if not len(known.up):
+            most = max(1, self.rounds.kept // len(known))
+            found = [_paused(known, epoch) for epoch in self.rng.permutation(self.epochs)[:most]]
+        trees = reduce(EpochTrees.plus, found)
+        if not len(trees):
             raise NoSchedule(f"allreduce_epochs on {self.lines.topology.name}: no trees in {self.epochs}")
-        self.program = TreeMaster(self.rows, self.bandwidth, self.alpha, known.trees)
-        self.program.solve()
+        self.restart(self.rows, trees)
 
-    def _first(self) -> Iterator[_UpDownTrees]:
+    def _first(self) -> Iterator[EpochTrees]:
         """Yield pairs under random prices, and under such as grow away from the turn."""
         for root in self.rng.permutation(self.roots)[: TUNING.roots].tolist():
-            low, high = int(self.height[root]), int(self.epochs - self.height[root])
+            low, high = int(self.lines.height[root]), int(self.epochs - self.lines.height[root])
             for turn in np.unique(np.linspace(low, high, TUNING.turns).astype(int)).tolist():
                 for early in (0.0, self.rounds.early):
                     far = np.arange(self.epochs)
                     growing = np.exp(early * np.where(far < turn, turn - 1 - far, far - turn))
-                    prices = self.rng.random((self.lines.orbits, self.epochs)) * growing
-                    yield self._new(self._given(prices.ravel()), root, turn, 2, 0.0 if early else 1.0)
-
-    def used(self) -> tuple[_UpDownTrees, FloatArray]:
-        """Return the pairs in use, and their weights."""
-        kept = np.flatnonzero(self.program.optimum.weight > 0)
-        return _UpDownTrees.of(self.program.trees.take(kept)), self.program.optimum.weight[kept]
+                    prices = self.rng.random((len(self.bandwidth), self.epochs)) * growing
+                    given = self.prices_of_edges(self.rows, prices.ravel())
+                    yield self._new(given, root, turn, 2, 0.0 if early else 1.0)
 
     def keep(self, most: int) -> None:
         """Keep so many pairs, the heaviest."""
-        if np.count_nonzero(self.program.optimum.weight > 0) > most:
-            trees = self.program.trees.take(np.argsort(-self.program.optimum.weight, kind="stable")[:most])
-            self.program = TreeMaster(self.rows, self.bandwidth, self.alpha, trees)
-            self.program.solve()
+        weight = self.program.optimum.weight
+        if np.count_nonzero(weight > 0) > most:
+            self.restart(self.rows, self.program.trees.take(np.argsort(-weight, kind="stable")[:most]))
 
     def candidates(self, prices: FloatArray) -> EpochTrees:
         """Return pairs in use, improved, and new ones."""
-        given, (support, _) = self._given(prices), self.used()
-        chosen = self.rng.permutation(len(support.up))[: self.rounds.improved]
-        found = [self._improved(given, _UpDownTrees(*(each[[one]] for each in support))) for one in chosen]
+        given, (support, _) = self.prices_of_edges(self.rows, prices), self.used()
+        chosen = self.rng.permutation(len(support))[: self.rounds.improved]
+        found = [self._improved(given, support.take(chosen[i : i + 1])) for i in range(len(chosen))]
         for root in self.rng.permutation(self.roots)[: self.rounds.new].tolist():
-            turn = int(self.rng.integers(self.height[root], self.epochs - self.height[root] + 1))
+            height = self.lines.height[root]
+            turn = int(self.rng.integers(height, self.epochs - height + 1))
             found.append(self._new(given, root, turn, TUNING.drawn, self.rounds.spread))
-        return _joined(found).trees
+        return reduce(EpochTrees.plus, found)
 
-    def _given(self, prices: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return prices (N, N, epochs) of edges up, by parent and child, and down; infinite: no link."""
-        ranks = self.lines.topology.num_ranks
-        each = np.append(np.maximum(prices, 0.0) + self.rounds.least_price, np.inf)[self.rows]
-        return each[:ranks, :ranks], each[ranks:, ranks:]
-
-    def _new(
-        self, given: tuple[FloatArray, FloatArray], root: int, turn: int, count: int, spread: float
-    ) -> _UpDownTrees:
+    def _new(self, given: FloatArray, root: int, turn: int, count: int, spread: float) -> EpochTrees:
         """Return new pairs that add up before an epoch, and spread from then on."""
-        up, down = self._halves(given, turn)
-        parent, epoch, cost = new_trees(up, root, count, spread, self.rng)
-        child, later, price = new_trees(down, root, count, spread, self.rng)
-        made = _turned(parent, epoch, child, later, turn)
-        return _UpDownTrees(*(each[np.isfinite(cost + price)] for each in made))
+        halves = [new_trees(half, root, count, spread, self.rng) for half in self._halves(given, turn)]
+        (parent, epoch, cost), (child, later, price) = halves
+        made = self._turned(parent, epoch, child, later, turn)
+        return made.take(np.flatnonzero(np.isfinite(cost + price)))
 
-    def _improved(self, given: tuple[FloatArray, FloatArray], pair: _UpDownTrees) -> _UpDownTrees:
+    def _improved(self, given: FloatArray, pair: EpochTrees) -> EpochTrees:
         """Return a pair with branches moved to where they are cheaper, up and down."""
-        turn = int(self.rng.integers(pair.rise.max() + 1, pair.fall[pair.down >= 0].min() + 1))
-        up, down = self._halves(given, turn)
-        epoch, later = np.where(pair.up < 0, -1, turn - 1 - pair.rise), pair.fall - turn
-        later[pair.down < 0] = -1
-        parent, child = pair.up.copy(), pair.down.copy()
-        improve_all(up, parent, epoch, self.rng)
-        improve_all(down, child, later, self.rng)
-        return _turned(parent, epoch, child, later, turn)
+        (up, down), (rise, fall) = (np.split(each, 2, axis=1) for each in (pair.parent, pair.epoch))
+        turn = int(self.rng.integers(rise.max() + 1, fall[down >= 0].min() + 1))
+        parent, child = up.copy(), np.where(down < 0, -1, down - self.ranks)
+        epoch, later = np.where(up < 0, -1, turn - 1 - rise), np.where(down < 0, -1, fall - turn)
+        above, below = self._halves(given, turn)
+        improve_all(above, parent, epoch, self.rng)
+        improve_all(below, child, later, self.rng)
+        return self._turned(parent, epoch, child, later, turn)
 
-    def _halves(self, given: tuple[FloatArray, FloatArray], turn: int) -> tuple[FloatArray, FloatArray]:
-        up, down = given
+    def _halves(self, given: FloatArray, turn: int) -> tuple[FloatArray, FloatArray]:
+        """Return prices of edges up, by epochs back from the turn, and of edges down, by epochs from it."""
+        up, down = given[: self.ranks, : self.ranks], given[self.ranks :, self.ranks :]
         return np.ascontiguousarray(up[:, :, :turn][:, :, ::-1]), np.ascontiguousarray(down[:, :, turn:])
 
+    def _turned(
+        self, parent: Int64Array, epoch: Int64Array, child: Int64Array, later: Int64Array, turn: int
+    ) -> EpochTrees:
+        """Return pairs whose epochs are counted backwards before a turn, and forwards after it."""
+        rise, fall = np.where(parent < 0, -1, turn - 1 - epoch), np.where(child < 0, -1, turn + later)
+        both = np.hstack([parent, np.where(child < 0, -1, child + self.ranks)])
+        return EpochTrees(np.zeros(len(parent), dtype=np.int64), both, np.hstack([rise, fall]))
 
-def _turned(
-    parent: Int64Array, epoch: Int64Array, child: Int64Array, later: Int64Array, turn: int
-) -> _UpDownTrees:
-    """Return pairs whose epochs are counted backwards before a turn, and forwards after it."""
-    rise = np.where(parent < 0, -1, turn - 1 - epoch)
-    return _UpDownTrees(parent, rise, child, np.where(child < 0, -1, turn + later))
+
+def _paused(trees: EpochTrees, epoch: int) -> EpochTrees:
+    """Return trees with nothing in this epoch: what was in it or later is an epoch later."""
+    return replace(trees, epoch=trees.epoch + (trees.epoch >= epoch))
 
 
 def synthesize(problem: Problem, options: AllreduceEpochsOptions, rng: np.random.Generator) -> Schedule:
@@ -355,24 +220,35 @@ def synthesize(problem: Problem, options: AllreduceEpochsOptions, rng: np.random
     if problem.size is None:
         raise InputError("allreduce_epochs needs a size: its schedule depends on it")
     until = now() + TUNING.search_part * float(parse_time(options.time_limit))
-    lines = EpochLines.of(problem.topology)
+    lines = _lines(problem.topology)
     search = _fastest(lines, float(problem.size), until, rng)
-    search.keep(max(1, TUNING.trees // len(lines.ranks)))
+    elements = len(lines.symmetries)
+    search.keep(max(1, TUNING.trees // elements))
     pairs, weight = search.used()
-    stats = {"epochs": search.epochs, "trees": len(weight) * len(lines.ranks)}
-    return _schedule(problem, Fraction(problem.size), lines, pairs, weight).replace(stats=stats)
+    units = whole_units(np.repeat(weight, elements))
+    pair, element = np.divmod(np.flatnonzero(units), elements)
+    scale = line_width(problem.collective, PARTS) // PARTS
+    images = TreeImages(pair, element, units[units > 0] * scale)
+    schedule = schedule_of(lines, pairs, images, problem.collective, Fraction(problem.size))
+    return schedule.replace(stats={"epochs": search.epochs, "trees": len(weight) * elements})
 
 
-def _fastest(lines: EpochLines, size: float, until: float, rng: np.random.Generator) -> _EpochTreeSearch:
+def _lines(topology: Topology) -> EpochLinks:
+    """Return the lines of a network under a group that is not too large."""
+    nodes, _ = automorphisms(topology).some_elements(TUNING.elements)
+    return EpochLinks.under(topology, nodes.astype(np.int64), links_between(topology))
+
+
+def _fastest(lines: EpochLinks, size: float, until: float, rng: np.random.Generator) -> _PairSearch:
     """Return the search that ends best, for ever more epochs as long as these help or there is time."""
     topology, steps = lines.topology, 2 * int(lines.height.min())
     alpha, seconds = float(topology.alpha.floats.max()), size / float(topology.ingress.floats.min())
     fold = np.log(max(1.0, seconds / alpha)) if alpha > 0 else np.inf
-    most = COUNTS.rows // lines.orbits
+    most = COUNTS.rows // len(lines.bandwidth)
     if steps > most:
         raise NoSchedule(f"allreduce_epochs on {topology.name}: too many links times steps for its programs")
     most = min(most, max(steps, COUNTS.most))
-    search = best = _EpochTreeSearch(lines, size, int(min(steps * (1 + COUNTS.fold * fold), most)), rng)
+    search = best = _PairSearch(lines, size, int(min(steps * (1 + COUNTS.fold * fold), most)), rng)
     search.begin(None)
     worse = 0
     while True:
@@ -383,39 +259,14 @@ def _fastest(lines: EpochLines, size: float, until: float, rng: np.random.Genera
             break
         known = search.used()[0]
         for later in range(search.epochs, search.epochs + further - 1):
-            known = known.paused(int(rng.integers(later + 1)))
-        search = _EpochTreeSearch(lines, size, search.epochs + further, rng)
+            known = _paused(known, int(rng.integers(later + 1)))
+        search = _PairSearch(lines, size, search.epochs + further, rng)
         try:
             search.begin(known)
         except NoSchedule:  # bandwidths so far apart that the solver calls a program infeasible
             break
     best.run(until)
     return best
-
-
-def _schedule(
-    problem: Problem, size: Fraction, lines: EpochLines, pairs: _UpDownTrees, weight: FloatArray
-) -> Schedule:
-    """Return the schedule in which each image of a pair has an interval of the vector."""
-    elements = len(lines.ranks)
-    units = whole_units(np.repeat(weight, elements))
-    pair, element = np.divmod(np.flatnonzero(units), elements)
-    scale = line_width(problem.collective, PARTS) // PARTS
-    begin = offsets_of(units[units > 0]) * scale
-    columns = []
-    for up, parent, epoch in ((True, pairs.up, pairs.rise), (False, pairs.down, pairs.fall)):
-        image, rank = np.nonzero(parent[pair] >= 0)
-        ends = rank, parent[pair[image], rank]
-        tail, head = (lines.ranks[element[image], end] for end in (ends if up else ends[::-1]))
-        when = epoch[pair[image], rank]
-        columns.append((when, tail, head, begin[image], begin[image + 1], np.full(len(image), -int(up))))
-    every = EpochEdges(*(np.concatenate(each) for each in zip(*columns, strict=True)))
-    edges, route, routes = laid(every, lines.routes)
-    order = np.lexsort((edges.start, route, edges.epoch))
-    edges, route = edges.take(order), route[order]
-    transfers = IntervalTransfers(edges.start, edges.stop, route, edges.turn)
-    flow, row = interval_schedule(problem.topology, problem.collective, transfers, PARTS * scale, routes)
-    return in_messages(flow, edges.epoch[row], size)
 
 
 def check(problem: Problem, options: AllreduceEpochsOptions) -> None:

@@ -3,7 +3,7 @@
 Read `method` first, which has the steps in order and says which ranks the trees span; `fixed_k` finds the
 best forest of so many trees a root, `schedule` (with `runs`) lays trees out as transfers, and `multicast`
 takes away what a switch can copy or add. The bottleneck cut is in `models.bounds`, switch removal and tree
-packing in `topologies`. The folder `epochs` makes trees together with the times of their edges.
+packing in `topologies`. `epochs` makes trees together with the times of their edges.
 """
 
 from tutti.models.forestcoll.method import METHOD, ForestcollOptions

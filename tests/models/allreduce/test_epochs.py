@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import linprog
 
 import tutti.models.allreduce.epochs as epochs_module
-from tutti.models.allreduce.epochs import METHOD, AllreduceEpochsOptions, EpochLines, _EpochTreeSearch
+from tutti.models.allreduce.epochs import METHOD, AllreduceEpochsOptions, _lines, _PairSearch
 from tutti.models.bounds import best_bound
 from tutti.schedules import Clock, Problem, collective
 from tutti.schedules.simulation.simulate import simulate
@@ -51,7 +51,7 @@ def test_the_program_is_what_it_says():
     """All pairs of trees of a path of three in four epochs, each a column, by another solver."""
     topology = parse_topology("mesh:3")
     size, epochs = 300_000.0, 4
-    search = _EpochTreeSearch(EpochLines.of(topology), size, epochs, np.random.default_rng(1))
+    search = _PairSearch(_lines(topology), size, epochs, np.random.default_rng(1))
     search.begin(None)
     search.run(np.inf, 30)
     link = {
@@ -127,14 +127,16 @@ def test_a_large_vector_is_near_the_bound():
 
 def test_images_load_alike_links_alike():
     schedule = made("torus:3x3", 10**6)
-    lines = EpochLines.of(schedule.topology)
-    assert len(lines.ranks) > 1
+    lines = _lines(schedule.topology)
+    assert len(lines.symmetries) > 1
     load = np.zeros(schedule.topology.num_links)
     count = np.ones(len(schedule), dtype=int) if schedule.count is None else schedule.count
     sizes = np.concatenate([[0], np.cumsum(schedule.chunks.size)])
     np.add.at(load, schedule.route, sizes[schedule.chunk + count] - sizes[schedule.chunk])
-    for orbit in range(lines.orbit.max() + 1):
-        own = load[lines.orbit == orbit]
+    ends = zip(schedule.topology.source.tolist(), schedule.topology.target.tolist(), strict=True)
+    orbits = np.array([lines.orbit[pair] for pair in ends])
+    for orbit in range(orbits.max() + 1):
+        own = load[orbits == orbit]
         # weights are rounded to whole units, one for each image of a pair at most
         assert np.ptp(own) <= 1e-3 * own.max()
 

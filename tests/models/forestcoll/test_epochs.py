@@ -9,11 +9,10 @@ from scipy.optimize import linprog
 
 from tests.sweep import for_each
 from tutti.models.bounds import best_bound
-from tutti.models.forestcoll.epochs import planned_schedule
-from tutti.models.forestcoll.epochs.column_generation import EpochPlan, EpochTrees, TreeMaster, planned
-from tutti.models.forestcoll.epochs.epoch_links import EpochLinks, free_symmetries
-from tutti.models.forestcoll.epochs.pricing import improve_all, new_trees
-from tutti.models.forestcoll.epochs.schedule import schedule_of
+from tutti.models.forestcoll.epochs import EpochPlan, plan_schedule, planned, planned_schedule
+from tutti.models.tree_columns.generation import EpochTrees, TreeMaster
+from tutti.models.tree_columns.links import EpochLinks, free_symmetries
+from tutti.models.tree_columns.pricing import improve_all, new_trees
 from tutti.schedules import Clock, Problem, collective
 from tutti.schedules.simulation.simulate import simulate
 from tutti.schedules.verify import verify
@@ -163,7 +162,7 @@ def test_the_program_finds_the_least_time_over_all_trees(text):
 def test_the_schedule_is_legal_and_no_longer_than_its_epochs(text):
     topology = parse_topology(text)
     plan = planned(topology, GIGABYTE, 0.5, np.random.default_rng(0))
-    made = schedule_of(plan, collective("allgather", topology.num_ranks), GIGABYTE)
+    made = plan_schedule(plan, GIGABYTE)
     verify(made)
     assert made.clock is Clock.TIME
     assert simulate(made, GIGABYTE).time <= float(plan.lasting.sum()) * (1 + 1e-5)
@@ -195,7 +194,7 @@ def test_weights_are_rounded_to_a_whole_shard():
         np.zeros(3, int), np.array([[-1, 0, 1]] * 3), np.array([[-1, 0, 1], [-1, 0, 2], [-1, 1, 2]])
     )
     plan = EpochPlan(lines, trees, np.array([1 / 3, 1 / 3, 1 / 3]), np.ones(3))
-    made = schedule_of(plan, collective("allgather", 3), GIGABYTE)
+    made = plan_schedule(plan, GIGABYTE)
     verify(made)
     assert made.chunks.size.sum() == made.chunks.denominator
 

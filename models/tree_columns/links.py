@@ -2,12 +2,13 @@
 
 A *line* is all parallel links from one rank to another, or from a rank into a switch and from there to
 another. In each epoch a switch joins every rank at it to one other (a matching), so that no two messages meet
-at a port. Lines and matchings are those of a group of automorphisms that moves every rank, so that a tree's
-images load all lines of an orbit alike, and one row of the linear program stands for an orbit in an epoch.
+at a port. Lines and matchings are those of a group of automorphisms, so that a tree's images together load
+all lines of an orbit equally, and one row of the linear program stands for an orbit in an epoch.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from tutti.topologies.errors import Unsupported
 from tutti.topologies.exact import FloatArray, Int64Array
+from tutti.topologies.graphs.shortest_paths import hop_distances
 from tutti.topologies.graphs.symmetry import automorphisms
 from tutti.topologies.topology import Topology
 
@@ -71,18 +73,13 @@ class EpochLinks:
     topology
         The network.
     symmetries
-        As `free_symmetries`, the identity first.
+        int64, shape (elements, nodes): a group of automorphisms, the identity first.
     links
         Of each pair of nodes its parallel links.
     orbit
         Of each direct line, and each port (rank, switch), the number of its orbit.
     bandwidth, alpha
         float64 (orbits,): bytes/s of a line of each, and its α in seconds, over a switch of both links.
-
-    Raises
-    ------
-    Unsupported
-        If there are too many ranks, or a switch is joined to another or has ports of several kinds.
     """
 
     topology: Topology
@@ -94,16 +91,27 @@ class EpochLinks:
 
     @classmethod
     def of(cls, topology: Topology) -> EpochLinks:
-        """Return the lines of a network."""
+        """Return the lines of a network under `free_symmetries`, in order of their ends.
+
+        Raises
+        ------
+        Unsupported
+            If there are too many ranks, or a switch is joined to another or has ports of several kinds.
+        """
         if not 2 <= topology.num_ranks <= 64:
             raise Unsupported(f"trees in epochs: {topology.name} has {topology.num_ranks} ranks; 2 to 64")
         links = links_between(topology)
         _check_ports(topology, links)
-        symmetries, ranks = free_symmetries(topology), topology.num_ranks
+        return cls.under(topology, free_symmetries(topology), sorted(links))
+
+    @classmethod
+    def under(cls, topology: Topology, symmetries: Int64Array, ends: Iterable[tuple[int, int]]) -> EpochLinks:
+        """Return the lines of a network under a group; orbits are numbered in the order of these ends."""
+        links, ranks = links_between(topology), topology.num_ranks
         orbit: dict[tuple[int, int], int] = {}
         lines: list[tuple[int, int]] = []
-        for tail, head in sorted(ends for ends in links if ends[0] < ranks):
-            if (tail, head) not in orbit:
+        for tail, head in ends:
+            if tail < ranks and (tail, head) not in orbit:
                 for image in symmetries:
                     orbit[int(image[tail]), int(image[head])] = len(lines)
                 lines.append((tail, head))
@@ -113,11 +121,22 @@ class EpochLinks:
             symmetries,
             links,
             orbit,
-            np.array([bandwidth[links[ends]].sum() for ends in lines]),
-            np.array([alpha[links[ends]].max() * (1 if ends[1] < ranks else 2) for ends in lines]),
+            np.array([bandwidth[links[line]].sum() for line in lines]),
+            np.array([alpha[links[line]].max() * (1 if line[1] < ranks else 2) for line in lines]),
         )
 
-    @property
+    @cached_property
+    def lines_each(self) -> Int64Array:
+        """int64 (orbits,): how many lines and ports each orbit has."""
+        return np.bincount(list(self.orbit.values())).astype(np.int64)
+
+    @cached_property
+    def height(self) -> Int64Array:
+        """int64, shape (N,): the hops from and to the rank that is farthest from each."""
+        hops = hop_distances(self.topology)
+        return np.maximum(hops.max(axis=0), hops.max(axis=1)).astype(np.int64)
+
+    @cached_property
     def roots(self) -> Int64Array:
         """The least rank of each orbit of ranks."""
         return np.unique(self.symmetries[:, : self.topology.num_ranks].min(axis=0))

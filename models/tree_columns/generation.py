@@ -1,4 +1,4 @@
-"""Trees whose edges have epochs, by column generation, first over a few epochs, then over twice as many.
+"""Column generation over trees whose edges have epochs.
 
 The linear program over the trees known so far:
 
@@ -13,31 +13,24 @@ how many of its edges are on lines of orbit o in epoch k: so much of w[t] each l
 images together. Whatever a line carries in an epoch is one message, of α and bytes over bandwidth.
 
 The program's prices, smoothed (Wentges, International Transactions in Operational Research 1997), lead to
-cheaper trees: those that it uses, improved under the prices, and a few new ones (`pricing`). Trees of the few
-epochs serve twice as many in the first and in the second half of each, which costs nothing but α. Where half
-as many epochs are too few for a tree, all are there at once.
+cheaper trees: those that it uses, improved under the prices, and a few new ones (`pricing`). A method says in
+`EpochSearch.candidates` which trees these are.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
-from fractions import Fraction
-from functools import reduce
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tutti.models.forestcoll.epochs.epoch_links import EpochLinks
-from tutti.models.forestcoll.epochs.pricing import improve_all, new_trees
 from tutti.models.solvers import Start, solve
 from tutti.models.solvers.compiled import CompiledModel
 from tutti.models.solvers.highs import HighsOptions
 from tutti.models.solvers.outcome import Basis, BasisStatus
-from tutti.topologies.errors import NoSchedule, Unsupported
+from tutti.topologies.errors import NoSchedule
 from tutti.topologies.exact import FloatArray, Int64Array
 from tutti.topologies.kernels import now
-from tutti.topologies.topology import Topology
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -103,9 +96,6 @@ class EpochCounts(NamedTuple):
     """Most orbits of links times epochs; with a larger value a program takes longer."""
 
 
-COUNTS = EpochCounts(fold=2.3, most=20, rows=1000)
-FIRST_TREES = 240
-"""Trees that the search begins with. With a larger value the first program takes longer."""
 FIRST = HighsOptions(method="ipm")
 LATER = HighsOptions(method="simplex", strategy="primal", presolve=False)
 """How the first program is solved, and those after it, from the last basis."""
@@ -258,65 +248,42 @@ class TreeMaster:
         return coo_array((np.concatenate(values), entries), shape=shape).tocsr()
 
 
-@dataclass(frozen=True, eq=False)
-class EpochPlan:
-    """Trees for the first root of each orbit, and their parts of a shard.
-
-    Parameters
-    ----------
-    lines
-        What they use.
-    trees, weight
-        The weights of the trees of a root sum to 1.
-    lasting
-        float64 (epochs,): seconds.
-    """
-
-    lines: EpochLinks
-    trees: EpochTrees
-    weight: FloatArray
-    lasting: FloatArray
-
-
-def planned(topology: Topology, size: Fraction, seconds: float, rng: np.random.Generator) -> EpochPlan:
-    """Return trees for an allgather of M = `size` bytes.
-
-    Parameters
-    ----------
-    topology
-        What `EpochLinks.of` takes, strongly connected.
-    size
-        M in bytes.
-    seconds
-        After so many it ends, if it has not before.
-    rng
-        For matchings and trees.
-
-    Raises
-    ------
-    Unsupported
-        If the network's switches are not as `EpochLinks` needs them, or it is too large or too irregular.
-    NoSchedule
-        If no tree is found.
-    """
-    lines, begin = EpochLinks.of(topology), now()
-    search = _ColumnGeneration(lines, float(size) / topology.num_ranks, rng)
-    try:
-        search.begin(search.epochs // 2)
-    except NoSchedule:  # trees are higher than that
-        search.begin(search.epochs)
-    else:
-        search.run(begin + 0.15 * seconds)
-        search.halve()
-    search.run(begin + seconds)
-    return search.plan()
-
-
 class EpochSearch:
     """Rounds in which trees are added that are cheap under the program's smoothed prices."""
 
     program: TreeMaster
     rounds = ROUNDS
+
+    def __init__(
+        self, bandwidth: FloatArray, alpha: FloatArray, size: float, unit: float, rng: np.random.Generator
+    ) -> None:
+        """Begin without trees.
+
+        Parameters
+        ----------
+        bandwidth, alpha
+            float64 (orbits,): bytes/s and seconds of each row in an epoch.
+        size, unit
+            Bytes that a weight of 1 stands for, and seconds that a time of 1 stands for.
+        rng
+            For what is drawn.
+        """
+        self.bandwidth, self.alpha = bandwidth * unit / size, alpha / unit
+        self.unit, self.rng = unit, rng
+
+    def restart(self, rows: Int64Array, trees: EpochTrees) -> None:
+        """Solve the program over these trees alone."""
+        self.program = TreeMaster(rows, self.bandwidth, self.alpha, trees)
+        self.program.solve()
+
+    def used(self) -> tuple[EpochTrees, FloatArray]:
+        """Return the trees in use, and their weights."""
+        kept = np.flatnonzero(self.program.optimum.weight > 0)
+        return self.program.trees.take(kept), self.program.optimum.weight[kept]
+
+    def prices_of_edges(self, rows: Int64Array, prices: FloatArray) -> FloatArray:
+        """Return the price of each edge in each epoch, infinite where it has no row."""
+        return np.append(np.maximum(prices, 0.0) + self.rounds.least_price, np.inf)[rows]
 
     @property
     def time(self) -> float:
@@ -342,98 +309,3 @@ class EpochSearch:
                     return
             fruitless = fruitless + 1 if self.time > least * (1 - self.rounds.progress) else 0
             least = min(least, self.time)
-
-
-class _ColumnGeneration(EpochSearch):
-    """The program and its prices; time in units of a shard over the median line."""
-
-    def __init__(self, lines: EpochLinks, shard: float, rng: np.random.Generator) -> None:
-        self.lines, self.rng, self.roots = lines, rng, lines.roots
-        self.shard = shard
-        self.unit = shard / float(np.median(lines.bandwidth))
-        self.bandwidth = lines.bandwidth * self.unit / shard
-        self.alpha = lines.alpha / self.unit
-        self.matchings: list[dict[tuple[int, int], int]] = []
-
-    @property
-    def epochs(self) -> int:
-        """How many are best, about: an even number, at least 4, more for less α."""
-        topology = self.lines.topology
-        into = topology.ingress.floats[: topology.num_ranks].min()
-        needed = (topology.num_ranks - 1) * self.shard / float(into)
-        longest = float(self.lines.alpha.max())
-        fold = math.log(max(needed / longest, 1.0)) if longest > 0 else math.inf
-        least, most = 4, min(COUNTS.most, COUNTS.rows // len(self.bandwidth))
-        if most < least:
-            raise Unsupported(
-                f"trees in epochs: {topology.name} has {len(self.bandwidth)} orbits of links under a group "
-                f"that moves every rank; {COUNTS.rows // least} at most"
-            )
-        return 2 * int(min(max(COUNTS.fold * fold, least), most) / 2)
-
-    def begin(self, epochs: int) -> None:
-        """Begin with trees under random prices."""
-        self.matchings = [self.lines.matching(self.rng) for _ in range(epochs)]
-        rows = self.lines.rows(self.matchings)
-        found = self._first(rows, 0.0)
-        if len(np.unique(found.root)) < len(self.roots):
-            found = self._first(rows, ROUNDS.early)
-        if len(np.unique(found.root)) < len(self.roots):
-            raise NoSchedule(f"trees in epochs: none spans {self.lines.topology.name} in {epochs} epochs")
-        self.program = TreeMaster(rows, self.bandwidth, self.alpha, found)
-        self.program.solve()
-
-    def _first(self, rows: Int64Array, early: float) -> EpochTrees:
-        """Return trees under random prices that grow by e to the `early` from one epoch to the next."""
-        epochs, roots = rows.shape[2], range(len(self.roots))
-        growing = np.exp(early * np.arange(epochs))
-        prices = self.rng.random((len(self.bandwidth), epochs)) * growing / self.bandwidth[:, None]
-        given = self._given(rows, prices.ravel())
-        each = -(-FIRST_TREES // len(self.roots))
-        trees = [self._new(given, root, each, 1.0) for root in roots]
-        return reduce(EpochTrees.plus, trees)
-
-    def halve(self) -> None:
-        """Put two epochs in place of each."""
-        solved = self.program.optimum
-        used = self.program.trees.take(np.flatnonzero(solved.weight > 0))
-        first = replace(used, epoch=np.where(used.epoch >= 0, 2 * used.epoch, -1))
-        second = replace(used, epoch=np.where(used.epoch >= 0, 2 * used.epoch + 1, -1))
-        self.matchings = [matching for matching in self.matchings for _ in range(2)]
-        rows = self.lines.rows(self.matchings)
-        self.program = TreeMaster(rows, self.bandwidth, self.alpha, first.plus(second))
-        self.program.solve()
-
-    def plan(self) -> EpochPlan:
-        """Return what was found."""
-        solved = self.program.optimum
-        kept = np.flatnonzero(solved.weight > 0)
-        return EpochPlan(
-            self.lines, self.program.trees.take(kept), solved.weight[kept], solved.lasting * self.unit
-        )
-
-    def candidates(self, prices: FloatArray) -> EpochTrees:
-        """Return trees in use, improved, and new ones."""
-        given = self._given(self.program.rows, prices)
-        support = np.flatnonzero(self.program.optimum.weight > 0)
-        chosen = self.rng.choice(support, min(ROUNDS.improved, len(support)), replace=False)
-        found = self.program.trees.take(chosen)
-        improve_all(given, found.parent, found.epoch, self.rng)
-        each = -(-ROUNDS.new // len(self.roots))
-        for root in self.rng.permutation(len(self.roots))[: ROUNDS.new]:
-            found = found.plus(self._new(given, int(root), each, ROUNDS.spread))
-        return found
-
-    def ended(self) -> bool:
-        """Whether a round that adds nothing ends the search: it improves most trees in use."""
-        return True
-
-    def _new(self, given: FloatArray, root: int, count: int, spread: float) -> EpochTrees:
-        """Return new trees for a root."""
-        parent, epoch, cost = new_trees(given, int(self.roots[root]), count, spread, self.rng)
-        spans = np.isfinite(cost)
-        return EpochTrees(np.full(int(spans.sum()), root), parent[spans], epoch[spans])
-
-    def _given(self, rows: Int64Array, prices: FloatArray) -> FloatArray:
-        """Return prices (N, N, epochs), infinite where nothing goes."""
-        return np.where(rows >= 0, np.append(np.maximum(prices, 0.0) + ROUNDS.least_price, 0.0)[rows], np.inf)
