@@ -17,22 +17,19 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from tutti.models.allreduce.cuts import Arcs
 from tutti.models.allreduce.leaf_exchange import ArcTrees, arc_trees, levels, with_leaves
 from tutti.models.allreduce.trees import HalfTrees
-from tutti.schedules.intervals import IntervalTransfers, interval_schedule
-from tutti.schedules.list_scheduling.forward_backward import forward_backward
-from tutti.schedules.list_scheduling.kernel import TimedRoutes
-from tutti.schedules.list_scheduling.piece_counts import FINE, Pieces, cut, improved
-from tutti.schedules.list_scheduling.trees import TreePairs, tree_transfers
-from tutti.schedules.message_durations import FarApartError, check_reach, link_ticks
+from tutti.schedules.list_scheduling.piece_counts import FINE, cut, improved
+from tutti.schedules.list_scheduling.trees import PieceSchedule, TreePairs, TreePipeline
+from tutti.schedules.message_durations import FarApartError, check_reach
 from tutti.schedules.method import Problem
-from tutti.schedules.schedule import Clock, Schedule
-from tutti.topologies.exact import INT64_MAX, FloatArray, Int32Array, Int64Array, offsets_of
+from tutti.schedules.schedule import Schedule
+from tutti.topologies.exact import INT64_MAX, FloatArray, Int64Array, offsets_of
 from tutti.topologies.topology import Topology
 
 
@@ -140,19 +137,6 @@ def _load(trees: ArcTrees, topology: Topology) -> Int64Array:
     return load
 
 
-class _LpPieceSchedule(NamedTuple):
-    """A schedule of pieces.
-
-    Starts in ticks, int64 (pieces, 2 ranks), up and down; its time; about how many pieces were tried.
-    """
-
-    pieces: Pieces
-    start: Int64Array
-    tick: Fraction
-    seconds: Fraction
-    tried: int
-
-
 def timed_schedule(problem: Problem, arcs: Arcs, up: HalfTrees, down: HalfTrees) -> Schedule | None:
     """Return the shortest schedule found in the time clock; None if it would be too large, or too long.
 
@@ -192,44 +176,41 @@ def _heights(topology: Topology, halves: Halves) -> dict[str, float]:
     return {"height": sum(int(hops.max()) for hops in high), "mean_height": mean}
 
 
-def _shortest(segments: _Segments) -> _LpPieceSchedule:
+def _shortest(segments: _Segments) -> PieceSchedule:
     """Search numbers of pieces around the guess."""
     best = segments.tried(segments.guess, 0)
-    best = best._replace(tried=len(best.pieces.part))
+    best = best._replace(tried=(len(best.pieces.part), 0))
     for step in (2 ** (1 / 4), 1 / 2 ** (1 / 4)):
         best = improved(
             best,
-            segments.numbers(best.tried, step),
+            segments.numbers(best.tried[0], step),
             lambda number: segments.tried(number, 0),
             patience=TUNING.patience,
             floor=segments.least,
         )
     seeds = range(1, TUNING.orders)
-    return improved(best, seeds, lambda seed: segments.tried(best.tried, seed), patience=None)
+    return improved(best, seeds, lambda seed: segments.tried(best.tried[0], seed), patience=None)
 
 
 @dataclass(frozen=True, eq=False)
-class _Segments:
+class _Segments(TreePipeline):
     """Segments of M, each of one in-tree and one out-tree: what all schedules of these have in common.
 
     Parameters
     ----------
     weight
         int64, shape (segments,).
-    trees
-        Of each segment.
     early
-        Shape (segments, 2 ranks), up and down: hops before (negative) or after the moment at the root.
+        Shape (segments, 2, ranks), up and down: hops before (negative) or after the moment at the root.
     share
         Of M on each link.
     hops
         Up and down the highest trees.
     """
 
-    problem: Problem
-    size: Fraction
+    by_direction: ClassVar[bool] = False
+
     weight: Int64Array
-    trees: TreePairs
     early: Int64Array
     share: FloatArray
     hops: int
@@ -257,11 +238,10 @@ class _Segments:
             up.root[rows[0]].astype(np.int32),
         )
         before, after = levels(up, topology.target), levels(down, topology.source)
-        early = np.concatenate([-before[rows[0]], after[rows[1]]], axis=1)
+        early = np.stack([-before[rows[0]], after[rows[1]]], axis=1)
         share = (_load(up, topology) + _load(down, topology)) / float(bounds[-1])
         hops = int(before.max()) + int(after.max())
-        size = Fraction(0) if problem.size is None else Fraction(problem.size)
-        return cls(problem, size, np.diff(bounds), trees, early, share, hops)
+        return cls(problem, trees, whole, np.diff(bounds), early, share, hops)
 
     @property
     def bound(self) -> Fraction:
@@ -297,46 +277,16 @@ class _Segments:
         seconds = self.share * (float(self.size) / topology.bandwidth.floats + count * topology.alpha.floats)
         return Fraction(float(seconds.max()) * (1 - 1e-3))
 
-    def tried(self, count: int, seed: int) -> _LpPieceSchedule:
+    def tried(self, count: int, seed: int) -> PieceSchedule:
         """Return a schedule of about so many pieces; the seed decides which segment's come first."""
-        topology, units = self.problem.topology, int(self.weight.sum())
-        units = math.lcm(self.problem.collective.items.share.reduced.denominator, units)
-        pieces = cut(self.weight, self._counts(count), units, FINE)
-        amounts, which = np.unique(pieces.end - pieces.begin, return_inverse=True)
-        lasting = link_ticks(topology, amounts, self.size / pieces.units)
-        link = self._links(pieces)
-        ticks = np.where(link >= 0, lasting.table[lasting.kind[link], which[:, None]], 0)
-        busy = np.bincount(link[link >= 0], weights=ticks[link >= 0].astype(np.float64))
-        length, hop = int(busy.max()), float(ticks[link >= 0].mean())
-        segments = len(self.weight)  # which take turns; a piece is due at its root at this part of the whole
+        pieces, segments = cut(self.weight, self._counts(count), self.units, FINE), len(self.weight)
+        # Segments take turns; a piece is due at its root at this part of the whole.
         turn = (np.random.default_rng(seed).permutation(segments) + 0.5) / segments
         moment = (pieces.place + turn[pieces.part]) / np.bincount(pieces.part)[pieces.part]
-        due = moment[:, None] * length + self.early[pieces.part] * hop
-        check_reach(float(ticks.sum(dtype=np.float64)), float(np.abs(due).max()))  # no transfer starts later
-        priority = np.rint(due).astype(np.int64).reshape(-1)
-        transfers = tree_transfers(self.trees, pieces.part, ticks, by_direction=False)
-        routes = TimedRoutes.single_links(topology.num_links)
-        start = forward_backward(
-            transfers, routes, priority, TUNING.passes, least=length, patience=2
-        ).reshape(link.shape)
-        end = int((start + ticks)[link >= 0].max())
-        return _LpPieceSchedule(pieces, start, lasting.tick, lasting.tick * end, count)
 
-    def _links(self, pieces: Pieces) -> Int32Array:
-        """Return the link of each transfer, -1 at roots: int32 (pieces, 2 ranks)."""
-        trees = self.trees
-        return np.concatenate([trees.up_route[pieces.part], trees.down_route[pieces.part]], axis=1)
+        def due(length: int, hop: float) -> Int64Array:
+            found = self.each(moment) * length + self.early[pieces.part] * hop
+            check_reach(float(np.abs(found).max()))
+            return np.rint(found).astype(np.int64)
 
-    def table(self, made: _LpPieceSchedule) -> Schedule:
-        """Return the rows of a schedule, by start."""
-        pieces, link = made.pieces, self._links(made.pieces)
-        piece, place = np.nonzero(link >= 0)
-        order = np.argsort(made.start[piece, place], kind="stable")
-        piece, place = piece[order], place[order]
-        turn = np.where(place < self.problem.topology.num_ranks, -1, 1)
-        route = link[piece, place].astype(np.int64)
-        transfers = IntervalTransfers(pieces.begin[piece], pieces.end[piece], route, turn)
-        problem = self.problem
-        rows, transfer = interval_schedule(problem.topology, problem.collective, transfers, pieces.units)
-        start = made.start[piece, place]
-        return rows.replace(clock=Clock.TIME, order=start[transfer], tick=made.tick, size=self.size)
+        return self.one_by_one(pieces, due, TUNING.passes, (count, seed))

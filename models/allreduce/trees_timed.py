@@ -31,20 +31,25 @@ messages start then follow from their order alone.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from tutti.models.allreduce.spanning_trees import Packing, TreeNetwork
-from tutti.schedules.intervals import IntervalTransfers, interval_schedule
-from tutti.schedules.list_scheduling.forward_backward import forward_backward
 from tutti.schedules.list_scheduling.kernel import Sending, TimedRoutes, earliest_starts
 from tutti.schedules.list_scheduling.piece_counts import FINE, Pieces, cut, improved
-from tutti.schedules.list_scheduling.trees import TreePairs, tree_transfers
+from tutti.schedules.list_scheduling.trees import (
+    PieceSchedule,
+    TreePairs,
+    TreePipeline,
+    forward_backward,
+    tree_transfers,
+)
 from tutti.schedules.message_durations import Durations, check_reach, link_ticks
 from tutti.schedules.method import Problem
-from tutti.schedules.schedule import Clock, Schedule
+from tutti.schedules.schedule import Schedule
 from tutti.topologies.exact import INT64_MAX, Int32Array, Int64Array
 from tutti.topologies.topology import Topology
 from tutti.topologies.trees.forest import Forest, depths, largest_height, mean_height
@@ -84,14 +89,14 @@ TUNING = PipelinedTreesTuning(
 )
 
 
-class _TreeParts(NamedTuple):
-    """What is cut: the trees' parts of M, one after the other, if M is a multiple of so many units."""
+@dataclass(frozen=True, eq=False)
+class _TreeParts(TreePipeline):
+    """What is cut: the trees' parts of M, one after the other."""
 
-    problem: Problem
+    by_direction: ClassVar[bool] = True
+
     forest: Forest
     ratio: Fraction
-    trees: TreePairs
-    units: int
 
     @property
     def num_trees(self) -> int:
@@ -107,24 +112,6 @@ class _TreeParts(NamedTuple):
     def alike(self) -> bool:
         """Whether all links have the same α and bandwidth."""
         return _alike(self.problem.topology)
-
-    def links(self, pieces: Pieces) -> Int32Array:
-        """Return the link of each transfer, -1 at roots: int32 (2, pieces, ranks), up and down."""
-        return np.stack([self.trees.up_route[pieces.part], self.trees.down_route[pieces.part]])
-
-
-class _TreePieceSchedule(NamedTuple):
-    """A schedule of pieces.
-
-    Starts in ticks, int64 (2, pieces, ranks), up and down; its time; about how many pieces were tried, and
-    how many together in a message.
-    """
-
-    pieces: Pieces
-    start: Int64Array
-    tick: Fraction
-    seconds: Fraction
-    tried: tuple[int, int]
 
 
 def _alike(topology: Topology) -> bool:
@@ -179,7 +166,7 @@ def timed_schedule(
     FarApartError
         If one clock can't count both the shortest message and the whole.
     """
-    found: list[tuple[_TreeParts, _TreePieceSchedule, Packing]] = []
+    found: list[tuple[_TreeParts, PieceSchedule, Packing]] = []
     if even is not None and (parts := _parts(problem, even)) is not None:
         found.append((parts, _in_large_messages(parts), even))
     for packing in reversed(packings):
@@ -193,7 +180,7 @@ def timed_schedule(
     if not found:
         return None
     parts, made, packing = min(found, key=lambda each: each[1].seconds)
-    return _table(parts, made), packing
+    return parts.table(made), packing
 
 
 def _parts(problem: Problem, packing: Packing) -> _TreeParts | None:
@@ -204,7 +191,7 @@ def _parts(problem: Problem, packing: Packing) -> _TreeParts | None:
     most = TUNING.transfers // topology.num_ranks
     if units > INT64_MAX // ((most + 1) * FINE) or len(forest) > most:
         return None
-    return _TreeParts(problem, forest, packing.ratio, _pairs(topology, forest), units)
+    return _TreeParts(problem, _pairs(topology, forest), units, forest, packing.ratio)
 
 
 def _pairs(topology: Topology, forest: Forest) -> TreePairs:
@@ -231,7 +218,7 @@ def _size(problem: Problem) -> Fraction:
     return Fraction(0) if problem.size is None else Fraction(problem.size)
 
 
-def _shortest(parts: _TreeParts, guess: float) -> _TreePieceSchedule:
+def _shortest(parts: _TreeParts, guess: float) -> PieceSchedule:
     """Search numbers of pieces around the guess: one by one, and in rounds where links are alike."""
     if not parts.alike:
         return _walk(parts, guess, _attempt(parts, guess, 0))
@@ -246,7 +233,7 @@ def _shortest(parts: _TreeParts, guess: float) -> _TreePieceSchedule:
     return min(made, _walk(parts, guess, _attempt(parts, guess, 0)), key=lambda either: either.seconds)
 
 
-def _in_large_messages(parts: _TreeParts) -> _TreePieceSchedule:
+def _in_large_messages(parts: _TreeParts) -> PieceSchedule:
     """Search how many pieces go together, from a good number on, first more of them and then fewer."""
     choices = _full_rounds(parts)
     rounds = sorted(choices)
@@ -273,9 +260,7 @@ def _full_rounds(parts: _TreeParts) -> dict[int, tuple[int, int]]:
     return found
 
 
-def _walk(
-    parts: _TreeParts, guess: float, best: _TreePieceSchedule, together: int | None = None
-) -> _TreePieceSchedule:
+def _walk(parts: _TreeParts, guess: float, best: PieceSchedule, together: int | None = None) -> PieceSchedule:
     """Try more pieces than guessed as long as that helps, then fewer.
 
     A message has `together` pieces, 0: one, not in rounds; None: as the best so far.
@@ -293,12 +278,17 @@ def _walk(
     return best
 
 
-def _attempt(parts: _TreeParts, guess: float, together: int) -> _TreePieceSchedule:
+def _attempt(parts: _TreeParts, guess: float, together: int) -> PieceSchedule:
     """Make a schedule of about so many pieces, several together in rounds, or (0) one by one."""
     number = _number(parts, guess, together)
     pieces = _cut(parts, number)
-    made = _in_rounds(parts, pieces, together) if together else _one_by_one(parts, pieces)
-    return made._replace(tried=(number, together))
+    if together:
+        return _in_rounds(parts, pieces, together, (number, together))
+
+    def due(length: int, hop: float) -> Int64Array:
+        return _priority(parts, pieces, length, int(hop))
+
+    return parts.one_by_one(pieces, due, TUNING.passes, (number, together))
 
 
 def _least(parts: _TreeParts, count: int, together: int) -> Fraction:
@@ -306,7 +296,7 @@ def _least(parts: _TreeParts, count: int, together: int) -> Fraction:
     if not parts.alike:
         return Fraction(0)
     topology, messages = parts.problem.topology, Fraction(count, max(together, 1))
-    return parts.ratio * (messages * topology.alpha[0] + _size(parts.problem) / topology.bandwidth[0])
+    return parts.ratio * (messages * topology.alpha[0] + parts.size / topology.bandwidth[0])
 
 
 def _number(parts: _TreeParts, guess: float, together: int) -> int:
@@ -332,30 +322,13 @@ def _moments(pieces: Pieces) -> Int64Array:
     return (2 * pieces.place + 1) * FINE // (2 * np.bincount(pieces.part)[pieces.part])
 
 
-def _one_by_one(parts: _TreeParts, pieces: Pieces) -> _TreePieceSchedule:
-    """Return the list schedule of these pieces, each a message of its own."""
-    topology, links = parts.problem.topology, parts.links(pieces)
-    amounts, amount = np.unique(pieces.end - pieces.begin, return_inverse=True)
-    lasting = link_ticks(topology, amounts, _size(parts.problem) / pieces.units)
-    ticks = lasting.table[lasting.kind[links], amount[None, :, None]]
-    moves = links >= 0
-    busy = np.bincount(links[moves], weights=ticks[moves])
-    check_reach(float(ticks[moves].sum(dtype=np.float64)))  # no transfer starts later
-    priority = _priority(parts, pieces, int(busy.max()), int(ticks[moves].mean()))
-    transfers = tree_transfers(parts.trees, pieces.part, ticks, by_direction=True)
-    routes = TimedRoutes.single_links(topology.num_links)
-    start = forward_backward(transfers, routes, priority.reshape(-1), TUNING.passes).reshape(links.shape)
-    end = int((start + ticks)[moves].max())
-    return _TreePieceSchedule(pieces, start, lasting.tick, lasting.tick * end, (len(pieces.part), 0))
-
-
-def _in_rounds(parts: _TreeParts, pieces: Pieces, together: int) -> _TreePieceSchedule:
+def _in_rounds(parts: _TreeParts, pieces: Pieces, together: int, tried: tuple[int, int]) -> PieceSchedule:
     """Return the schedule in rounds of these pieces, so many together in a message."""
     topology, links = parts.problem.topology, parts.links(pieces)
     amount = pieces.end - pieces.begin
     busy = np.bincount(links[links >= 0])
     priority = _priority(parts, pieces, int(busy.max()), together)
-    amounts = np.broadcast_to(amount[None, :, None], links.shape)
+    amounts = np.broadcast_to(parts.each(amount), links.shape)
     transfers = tree_transfers(parts.trees, pieces.part, amounts, by_direction=True)
     routes = TimedRoutes.single_links(topology.num_links, alpha=1, seconds=0)
     room = together * int(amount.max())
@@ -363,7 +336,7 @@ def _in_rounds(parts: _TreeParts, pieces: Pieces, together: int) -> _TreePieceSc
     sending = messages_of_rounds(transfers.route, rounds, topology.num_links)
     load = np.add.reduceat(transfers.amount[sending.transfer], sending.first[:-1])
     loads, which = np.unique(load, return_inverse=True)
-    lasting = link_ticks(topology, loads, _size(parts.problem) / pieces.units)
+    lasting = link_ticks(topology, loads, parts.size / pieces.units)
     held = lasting.table[lasting.kind[transfers.route[sending.transfer[sending.first[:-1]]]], which]
     check_reach(float(held.sum(dtype=np.float64)))
     durations = Durations.over_one_link(held)
@@ -371,9 +344,7 @@ def _in_rounds(parts: _TreeParts, pieces: Pieces, together: int) -> _TreePieceSc
     start = np.zeros(links.size, np.int64)
     start[sending.transfer] = begins[sending.message]
     seconds = lasting.tick * int((begins + held).max())
-    return _TreePieceSchedule(
-        pieces, start.reshape(links.shape), lasting.tick, seconds, (len(pieces.part), together)
-    )
+    return PieceSchedule(pieces, start.reshape(links.shape), lasting.tick, seconds, tried)
 
 
 def messages_of_rounds(link: Int32Array, rounds: Int64Array, num_links: int) -> Sending:
@@ -405,16 +376,3 @@ def _priority(parts: _TreeParts, pieces: Pieces, length: int, hop: int) -> Int64
     depth = np.stack([depths(parent) for parent in parts.forest.parent])[pieces.part]
     early = depth * hop * FINE
     return np.stack([moment[:, None] - early, moment[:, None] + early])
-
-
-def _table(parts: _TreeParts, made: _TreePieceSchedule) -> Schedule:
-    """Return the rows of the transfers, by start."""
-    pieces, links = made.pieces, parts.links(made.pieces)
-    down, piece, node = np.nonzero(links >= 0)
-    start = made.start[down, piece, node]
-    order = np.argsort(start, kind="stable")
-    down, piece, node = down[order], piece[order], node[order]
-    problem, route = parts.problem, links[down, piece, node].astype(np.int64)
-    transfers = IntervalTransfers(pieces.begin[piece], pieces.end[piece], route, 2 * down - 1)
-    rows, transfer = interval_schedule(problem.topology, problem.collective, transfers, pieces.units)
-    return rows.replace(clock=Clock.TIME, order=start[order][transfer], tick=made.tick, size=_size(problem))

@@ -1,12 +1,18 @@
 """Transfers along trees, and their forward-backward improvement, against who waits for whom by definition."""
 
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
+import pytest
 
-from tutti.schedules.list_scheduling.forward_backward import forward_backward
+from tutti.schedules import Problem, collective
 from tutti.schedules.list_scheduling.kernel import TimedRoutes, send
-from tutti.schedules.list_scheduling.trees import TreePairs, tree_transfers
+from tutti.schedules.list_scheduling.piece_counts import FINE, cut
+from tutti.schedules.list_scheduling.trees import TreePairs, TreePipeline, forward_backward, tree_transfers
+from tutti.schedules.simulation.simulate import simulate
+from tutti.schedules.verify import verify
+from tutti.topologies.text import parse_topology
 
 SEEDS = range(40)
 
@@ -117,3 +123,31 @@ def test_no_more_passes_are_made_than_help():
     first = send(transfers, routes, priority)
     both = [forward_backward(transfers, routes, priority, passes, least=first.end) for passes in (1, 9)]
     assert np.array_equal(*both)
+
+
+@pytest.mark.parametrize("by_direction", [True, False])
+def test_a_pipeline_is_legal_and_takes_as_long_as_it_says(by_direction):
+    """On a path of three without α, the last link waits for a piece to pass the three hops before it."""
+    pipeline_of = type("Pipeline", (TreePipeline,), {"by_direction": by_direction})
+    topology, pieces, size = parse_topology("mesh:3?alpha=0us"), 6, Fraction(3 * 10**6)
+    ends = zip(topology.source.tolist(), topology.target.tolist(), strict=True)
+    link = {pair: number for number, pair in enumerate(ends)}
+    parent = np.array([[1, 2, -1]], np.int32)
+    up, down = [link[0, 1], link[1, 2], -1], [link[1, 0], link[2, 1], -1]
+    trees = TreePairs(
+        parent, parent, *(np.array([each], np.int32) for each in (up, down)), np.array([2], np.int32)
+    )
+    pipeline = pipeline_of(Problem(topology, collective("allreduce", 3), size), trees, 3)
+    parts = cut(np.array([1]), np.array([pieces]), 3, FINE)
+
+    def due(least, hop):
+        return np.zeros_like(pipeline.links(parts), np.int64) + pipeline.each(parts.place)
+
+    made = pipeline.one_by_one(parts, due, 2, (pieces, 0))
+    schedule = pipeline.table(made)
+    verify(schedule)
+    assert simulate(schedule, size).time == pytest.approx(float(made.seconds), rel=1e-5)
+    # Then it sends all pieces, one after the other.
+    assert float(made.seconds) == pytest.approx(
+        float(size / topology.bandwidth[0]) * (1 + 3 / pieces), rel=1e-5
+    )
