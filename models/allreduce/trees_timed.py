@@ -137,7 +137,7 @@ def rounds_are_worth_it(problem: Problem, packing: Packing) -> bool:
     if not _alike(topology):
         return False
     pieces = TUNING.in_several // topology.num_ranks
-    seconds = _size(problem) / topology.bandwidth[0]
+    seconds = Fraction(problem.size or 0) / topology.bandwidth[0]
     return (
         pieces * packing.ratio > 2 * rounds
         and seconds * packing.ratio > TUNING.gain * rounds * topology.alpha[0]
@@ -173,7 +173,7 @@ def timed_schedule(
         parts = _parts(problem, packing)
         if parts is None or (parts.scarce and packing is not packings[0]):
             continue
-        guess = _good_number(problem, network, packing)
+        guess = _good_number(parts, network)
         found.append((parts, _shortest(parts, guess), packing))
         if guess >= parts.num_trees:
             break
@@ -205,17 +205,13 @@ def _pairs(topology: Topology, forest: Forest) -> TreePairs:
     return TreePairs(both, both, up, down, forest.root.astype(np.int32))
 
 
-def _good_number(problem: Problem, network: TreeNetwork, packing: Packing) -> float:
+def _good_number(parts: _TreeParts, network: TreeNetwork) -> float:
     """Return about how many pieces are best, as the module's docstring says, for links of mean α."""
-    alpha = float(problem.topology.alpha.floats.mean())
-    seconds = float(_size(problem) / network.unit) / float(np.median(network.graph.capacity))
-    share = float(packing.ratio) * float(np.median(network.graph.capacity))
-    hops = 2 * largest_height(packing.forest)
+    alpha = float(parts.problem.topology.alpha.floats.mean())
+    capacity = float(np.median(network.graph.capacity))
+    seconds, share = float(parts.size / network.unit) / capacity, float(parts.ratio) * capacity
+    hops = 2 * largest_height(parts.forest)
     return math.sqrt(hops * seconds / (alpha * share)) if alpha > 0 else float(TUNING.transfers)
-
-
-def _size(problem: Problem) -> Fraction:
-    return Fraction(0) if problem.size is None else Fraction(problem.size)
 
 
 def _shortest(parts: _TreeParts, guess: float) -> PieceSchedule:

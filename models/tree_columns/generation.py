@@ -28,6 +28,7 @@ from tutti.models.solvers import Start, solve
 from tutti.models.solvers.compiled import CompiledModel
 from tutti.models.solvers.highs import HighsOptions
 from tutti.models.solvers.outcome import Basis, BasisStatus
+from tutti.models.solvers.rows import Rows
 from tutti.topologies.errors import NoSchedule
 from tutti.topologies.exact import FloatArray, Int64Array
 from tutti.topologies.kernels import now
@@ -234,18 +235,14 @@ class TreeMaster:
         )
 
     def _matrix(self) -> csr_array:
-        from scipy.sparse import coo_array
-
-        used = self.used(self.trees)
+        used, columns = self.used(self.trees), self.epochs + np.arange(len(self.trees))
         tree, rank = np.nonzero(used >= 0)
-        count, epochs = len(self.bandwidth) * self.epochs, np.arange(self.epochs)
-        rows = [np.arange(count), used[tree, rank], count + self.trees.root]
-        columns = [np.tile(epochs, len(self.bandwidth)), self.epochs + tree]
-        columns.append(self.epochs + np.arange(len(self.trees)))
-        values = [np.repeat(self.bandwidth, self.epochs), np.full(len(tree), -1.0), np.ones(len(self.trees))]
-        shape = (count + self.roots, self.epochs + len(self.trees))
-        entries = (np.concatenate(rows), np.concatenate(columns))
-        return coo_array((np.concatenate(values), entries), shape=shape).tocsr()
+        rows, epochs = Rows(), np.tile(np.arange(self.epochs), len(self.bandwidth))
+        rows.add((np.repeat(self.bandwidth, self.epochs), epochs))
+        rows.extend(used[tree, rank], np.full(len(tree), -1.0), columns[tree])
+        rows.extend(rows.count + self.trees.root, np.ones(len(columns)), columns)
+        rows.count += self.roots
+        return rows.matrix(self.epochs + len(columns))
 
 
 class EpochSearch:
