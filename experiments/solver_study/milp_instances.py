@@ -189,9 +189,9 @@ class SteppedProgram(Options):
 
     def instance(self, topology: Topology) -> Any:
         """Return chunks and links; raises where there are switches."""
-        from tutti.models.sccl.instance import ScclInstance
+        from tutti.models.time_expanded.instance import ChunkInstance
 
-        chunked = ScclInstance(topology, collective(Kind.ALLGATHER, topology.num_ranks), self.chunks)
+        chunked = ChunkInstance(topology, collective(Kind.ALLGATHER, topology.num_ranks), self.chunks)
         _ = chunked.capacity
         return chunked
 

@@ -6,11 +6,10 @@ schedules, and what CP-SAT is asked) and `method`. SCCL and TE-CCL, beside it, a
 
 from tutti.models.optimum.instance import TimedInstance
 from tutti.models.optimum.method import METHOD, OptimumOptions, optimum
-from tutti.models.optimum.search import LeastTimeResult, TickLimits, least_time
+from tutti.models.optimum.search import TickLimits, least_time
 
 __all__ = [
     "METHOD",
-    "LeastTimeResult",
     "OptimumOptions",
     "TickLimits",
     "TimedInstance",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,8 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.models.bounds import lower_bounds
-from tutti.models.sccl.instance import ScclInstance
+from tutti.models.time_expanded.instance import SizedInstance, routes_of
 from tutti.topologies.exact import Int64Array, common_divisor
 
 
@@ -25,7 +23,7 @@ class TickRow(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class TimedInstance:
+class TimedInstance(SizedInstance):
     """An instance at a size, in ticks.
 
     Parameters
@@ -39,14 +37,7 @@ class TimedInstance:
         switches they do in any case.
     """
 
-    instance: ScclInstance
-    size: Fraction
     cut_through: bool = False
-
-    @cached_property
-    def chunk_bytes(self) -> Fraction:
-        """Of one chunk."""
-        return self.size * self.instance.collective.items.share[0] / self.instance.chunks
 
     @cached_property
     def tick(self) -> Fraction:
@@ -67,24 +58,10 @@ class TimedInstance:
             int(self.chunk_bytes / bandwidth / self.tick) for bandwidth in self.instance.topology.bandwidth
         ]
 
-    @cached_property
-    def least(self) -> int:
-        """Ticks below which no schedule can be: the project's bounds, and chunks that pass rank by rank."""
-        instance = self.instance
-        bounds = lower_bounds(instance.topology, instance.collective, self.size)
-        proven = max(math.ceil(Fraction(bound.time(self.size)) / self.tick) for bound in bounds)
-        return max(proven, self.farthest)
-
-    @cached_property
-    def farthest(self) -> int:
-        """Ticks of the longest route that a chunk must go, alone on the network."""
-        return int(self.earliest[self.instance.wanters].max())
-
-    @cached_property
+    @property
     def ends(self) -> list[tuple[int, int]]:
         """Source and target of each link."""
-        topology = self.instance.topology
-        return list(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
+        return self.instance.ends
 
     @property
     def over_routes(self) -> bool:
@@ -98,19 +75,11 @@ class TimedInstance:
     @cached_property
     def routes(self) -> list[tuple[int, ...]]:
         """The ways of fewest links from rank to rank through switches only: all links if there are none."""
-        ranks = self.instance.topology.num_ranks
-        growing: list[tuple[int, ...]] = [(link,) for link, (a, _) in enumerate(self.ends) if a < ranks]
-        fewest = {(a, a): 0 for a in range(ranks)}
-        found = list[tuple[int, ...]]()
-        for route in growing:  # the shortest first, as longer ones are put behind them
-            start, at = self.ends[route[0]][0], self.ends[route[-1]][1]
-            if len(route) > fewest.setdefault((start, at), len(route)):
-                continue
-            if at < ranks:
-                found.append(route)
-            else:
-                growing += [(*route, link) for link, (a, _) in enumerate(self.ends) if a == at]
-        return found
+        topology = self.instance.topology
+        routes = routes_of(topology, "optimum")
+        between = zip(routes.links, routes.ends, strict=True)
+        found = [links for links, ends in between if max(ends) < topology.num_ranks]
+        return sorted(found, key=lambda links: (len(links), links))
 
     def lasting(self, route: Sequence[int], chunks: int) -> tuple[list[int], int]:
         """Return when a message ends on each link of a route, and when all of it has come."""

@@ -27,16 +27,16 @@ from tutti.models.optimum.search import (
     least_time,
     replayed,
 )
-from tutti.models.sccl.instance import ScclInstance
 from tutti.models.teccl import METHOD as TECCL
 from tutti.models.teccl import Epochs, TecclOptions
 from tutti.models.teccl.starts import NO_START, StartSchedule, check_start
+from tutti.models.time_expanded.instance import ChunkInstance
 from tutti.schedules.capabilities import Capabilities
 from tutti.schedules.collective import Kind
 from tutti.schedules.method import Method, Problem, chunks_a_shard
 from tutti.schedules.retiming import ends, retimed
 from tutti.schedules.reversal import reverse
-from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
+from tutti.schedules.schedule import Clock, Routes, Schedule
 from tutti.topologies.errors import InputError, NoSchedule, Unsupported
 from tutti.topologies.options import Duration, Number, Options, Whole
 from tutti.topologies.transforms import transpose
@@ -154,9 +154,11 @@ def synthesize(
 def _forward(problem: Problem, options: OptimumOptions, seed: int, first: Method | None) -> Schedule:
     """Return the schedule of a collective that does not combine."""
     what = problem.collective
-    instance = ScclInstance(problem.topology, what, options.chunks, "optimum", switches=True)
+    instance = ChunkInstance(problem.topology, what, options.chunks, "optimum", switches=True)
     timed = TimedInstance(instance, problem.size or what.items.share[0], options.cut_through)
-    limits = TickLimits(float(parse_time(options.time_limit)), seed=seed, cuts=options.cuts, gap=options.gap)
+    limits = TickLimits(
+        seconds=float(parse_time(options.time_limit)), seed=seed, gap=options.gap, cuts=options.cuts
+    )
     starts: list[MakeFirst] = []
     note = ""
     if options.start == AUTO:
@@ -173,7 +175,7 @@ def _forward(problem: Problem, options: OptimumOptions, seed: int, first: Method
         stats={
             "program": PROGRAMS[timed.over_routes],
             "solver": "cp-sat",
-            "solve_s": found.seconds,
+            **found.stats,
             "solver_gap": float(1 - found.proven * timed.tick / ends(schedule)),
             **({"note": note} if note else {}),
         }
@@ -182,21 +184,17 @@ def _forward(problem: Problem, options: OptimumOptions, seed: int, first: Method
 
 def _schedule(timed: TimedInstance, rows: Sequence[TickRow]) -> Schedule:
     """Return the rows as a schedule."""
-    instance = timed.instance
     start, used, number = zip(*rows, strict=True)
-    routes = [(link,) for link in range(instance.topology.num_links)]
+    routes = [(link,) for link in range(timed.instance.topology.num_links)]
     if any(len(route) > 1 for route in used):
         routes = sorted(set(used))
     where = {route: place for place, route in enumerate(routes)}
     table = Routes.of(routes)
-    return Schedule(
-        topology=instance.topology,
-        collective=instance.collective,
-        clock=Clock.TIME,
-        chunks=Chunks.even(instance.collective, instance.chunks),
-        chunk=instance.rows_of(np.array(number)),
-        route=np.array([where[route] for route in used], dtype=np.int32),
-        order=np.array(start, dtype=np.int64),
+    return timed.instance.schedule(
+        Clock.TIME,
+        np.array(number),
+        [where[route] for route in used],
+        np.array(start, dtype=np.int64),
         routes=None if table.are_links else table,
         tick=timed.tick,
         size=timed.size,
@@ -234,7 +232,7 @@ def _by_method(timed: TimedInstance, first: Method, seed: int) -> tuple[FirstSch
 
 def _check_tiny(problem: Problem, options: OptimumOptions) -> None:
     """Raise `Unsupported` for networks that are not tiny, and starts that would stop at switches."""
-    instance = ScclInstance(problem.topology, problem.collective, options.chunks, "optimum", switches=True)
+    instance = ChunkInstance(problem.topology, problem.collective, options.chunks, "optimum", switches=True)
     if problem.topology.num_switches and options.start not in (AUTO, NO_START):
         raise Unsupported(
             f"optimum: the start {options.start} needs a network without switches; {problem.topology.name} "

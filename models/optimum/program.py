@@ -49,7 +49,6 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Any
 
-import numpy as np
 from ortools.sat.python import cp_model
 
 from tutti.models.optimum.instance import TickRow, TimedInstance
@@ -247,9 +246,8 @@ class TickProgram:
 
     def the_end_is_after_every_arrival(self) -> None:
         """Add the objective: when the last chunk is where it must be."""
-        wanted = self.instance.missing[self.instance.item]
         self.last = self.model.new_int_var(self.least, self.deadline, "last")
-        self.model.add_max_equality(self.last, [self.at[int(c), int(n)] for c, n in np.argwhere(wanted)])
+        self.model.add_max_equality(self.last, [self.at[place] for place in self.instance.wanted])
         self.model.minimize(self.last)
 
     def rows(self, solver: cp_model.CpSolver) -> list[TickRow]:

@@ -8,9 +8,9 @@ sent again. Events are links becoming free, earliest first. Through switches rou
 from __future__ import annotations
 
 import heapq
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ import numpy as np
 from tutti.models.optimum.instance import TickRow, TimedInstance
 from tutti.models.solvers.options import LEAST_SECONDS
 from tutti.models.solvers.ortools import MOST_WHOLE
-from tutti.models.solvers.outcome import least_whole
+from tutti.models.time_expanded.horizon import HorizonAnswer, HorizonLimits, HorizonResult, HorizonSearch
 from tutti.topologies.errors import NoSchedule
 from tutti.topologies.exact import BoolArray, Int64Array
 
@@ -36,50 +36,21 @@ MakeFirst = Callable[[], FirstSchedule | None]
 
 
 @dataclass(frozen=True)
-class TickLimits:
-    """How the search is done.
+class TickLimits(HorizonLimits):
+    """How the search is done, by CP-SAT; the time is that of first schedules, model and CP-SAT together.
 
     Parameters
     ----------
-    seconds
-        The time of first schedules, model and CP-SAT together.
-    seed
-        CP-SAT's.
     cuts
         Whether the project's lower bounds are constraints, and not only the longest route.
-    gap
-        Relative to the time found, at which to stop.
     """
 
-    seconds: float
-    seed: int = 0
     cuts: bool = True
-    gap: float = 0.0
-
-
-@dataclass(frozen=True)
-class LeastTimeResult:
-    """The schedule found.
-
-    Parameters
-    ----------
-    rows
-        By start.
-    ticks, proven
-        When it has ended, and before when none can.
-    seconds
-        Of CP-SAT.
-    """
-
-    rows: list[TickRow]
-    ticks: int
-    proven: int
-    seconds: float
 
 
 def least_time(
     timed: TimedInstance, limits: TickLimits, starts: Sequence[MakeFirst] | None = None
-) -> LeastTimeResult:
+) -> HorizonResult[list[TickRow]]:
     """Return the schedule of least time, or the best one found in time with what is proven.
 
     Parameters
@@ -96,54 +67,51 @@ def least_time(
     NoSchedule
         If none was found in time, or times do not fit CP-SAT's integers.
     """
-    from ortools.sat.python import cp_model  # slow to import
-
-    from tutti.models.optimum.program import TickProgram
-
-    begin, name = time.perf_counter(), timed.instance.topology.name
+    name = timed.instance.topology.name
+    search = HorizonSearch[list[TickRow]](limits, 0)
     if timed.horizon > MOST_WHOLE:
         raise NoSchedule(
             f"optimum on {name}: α and chunk times have no common tick above 1/{MOST_WHOLE} of the whole; "
             "choose a size whose chunks take times with fewer digits"
         )
-    least = timed.least if limits.cuts else timed.farthest
-    known = best_known(timed, limits, least, starts)
-    if known is not None and known.ticks - least <= limits.gap * known.ticks:
-        return LeastTimeResult(known.rows, known.ticks, least, 0.0)
-    program = TickProgram(timed, timed.horizon if known is None else known.ticks - 1, least)
+    search.proven = timed.least if limits.cuts else timed.farthest
+    for start in [partial(best_greedy, timed, limits.seed)] if starts is None else starts:
+        first = start()
+        if first is not None and first.ticks < search.ticks:
+            search.offer(*first)
+        if search.met:
+            break
+    seconds = 0.0
+    if not search.met:
+        deadline = timed.horizon if search.rows is None else int(search.ticks) - 1
+        answer, seconds = _solved(timed, search, deadline)
+        search.learn(answer, deadline)
+    why = f"found none in {limits.seconds:g} s; give it a start or more time"
+    return search.result({"solve_s": seconds}, NoSchedule(f"optimum on {name}: {why}"))
+
+
+def _solved(
+    timed: TimedInstance, search: HorizonSearch[list[TickRow]], deadline: int
+) -> tuple[HorizonAnswer[list[TickRow]], float]:
+    """Return what CP-SAT says of the schedules that end by a deadline, and its seconds."""
+    from ortools.sat.python import cp_model  # slow to import
+
+    from tutti.models.optimum.program import TickProgram
+
+    program, limits = TickProgram(timed, deadline, search.proven), search.limits
     solver = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds = max(limits.seconds - (time.perf_counter() - begin), LEAST_SECONDS)
+    solver.parameters.max_time_in_seconds = max(search.left, LEAST_SECONDS)
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = limits.seed
     solver.parameters.relative_gap_limit = limits.gap
     status = solver.solve(program.model)
-    if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        rows = sorted(program.rows(solver))
-        if timed.over_routes:
-            known = FirstSchedule(_useful(timed, rows), solver.value(program.last))
-        else:
-            known = replayed(timed, rows)
-    if known is None:
-        raise NoSchedule(
-            f"optimum on {name}: found none in {limits.seconds:g} s; give it a start or more time"
-        )
-    proven = max(least, least_whole(solver.best_objective_bound))
-    proven = known.ticks if status == cp_model.INFEASIBLE else min(proven, known.ticks)
-    return LeastTimeResult(known.rows, known.ticks, proven, solver.wall_time)
-
-
-def best_known(
-    timed: TimedInstance, limits: TickLimits, least: int, starts: Sequence[MakeFirst] | None = None
-) -> FirstSchedule | None:
-    """Return the shortest of the first schedules, or the first that is within the gap of `least` ticks."""
-    known = None
-    for start in [lambda: best_greedy(timed, limits.seed)] if starts is None else starts:
-        other = start()
-        if other is not None and (known is None or other.ticks < known.ticks):
-            known = other
-        if known is not None and known.ticks - least <= limits.gap * known.ticks:
-            break
-    return known
+    bound, seconds = solver.best_objective_bound, solver.wall_time
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return HorizonAnswer(infeasible=status == cp_model.INFEASIBLE, bound=bound), seconds
+    rows = sorted(program.rows(solver))
+    if timed.over_routes:
+        return HorizonAnswer(_useful(timed, rows), solver.value(program.last), bound=bound), seconds
+    return HorizonAnswer(*replayed(timed, rows), bound=bound), seconds
 
 
 def best_greedy(timed: TimedInstance, seed: int = 0, tries: int = 200) -> FirstSchedule:
@@ -163,8 +131,8 @@ def _greedy(timed: TimedInstance, rng: np.random.Generator, *, whole: bool) -> F
     """Return the schedule of one try; `whole`: links take all that they can as one message."""
     instance = timed.instance
     items = instance.item
-    held = np.where(instance.holders[items], 0, timed.horizon).astype(np.int64)
-    coming = instance.holders[items].copy()
+    held = np.where(instance.held, 0, timed.horizon).astype(np.int64)
+    coming = instance.held.copy()
     earliest = timed.earliest[items] / timed.least
     weights = np.array([1.0, -instance.topology.num_ranks * rng.random(), 2 * rng.random()])
     missing = int((instance.wanters[items] & ~coming).sum())
@@ -225,7 +193,7 @@ def replayed(timed: TimedInstance, rows: Iterable[TickRow]) -> FirstSchedule:
     messages: dict[tuple[int, tuple[int, ...]], list[int]] = {}
     for start, route, chunk in _useful(timed, list(rows)):
         messages.setdefault((start, route), []).append(chunk)
-    at = np.where(timed.instance.holders[timed.instance.item], 0, timed.horizon).astype(np.int64)
+    at = np.where(timed.instance.held, 0, timed.horizon).astype(np.int64)
     free = [0] * len(timed.ends)
     found: list[TickRow] = []
     last = 0

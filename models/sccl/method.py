@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 
-from tutti.models.sccl.instance import ScclInstance, by_copies
 from tutti.models.solvers import Feature, find_backend
+from tutti.models.time_expanded.instance import ChunkInstance, by_copies
 from tutti.schedules.capabilities import Capabilities, Switches
 from tutti.schedules.collective import Kind
 from tutti.schedules.compose import BY_ALLGATHER
 from tutti.schedules.method import Method, Problem, chunks_a_shard
-from tutti.schedules.schedule import Chunks, Clock, Schedule, step_numbers
+from tutti.schedules.schedule import Clock, Schedule, step_numbers
 from tutti.topologies.errors import InputError
 from tutti.topologies.options import Duration, Options, Whole
 from tutti.topologies.units import parse_time
 
 if TYPE_CHECKING:
-    from tutti.models.sccl.search import Answer, FrontierPoint
+    from tutti.models.sccl.search import FrontierPoint, Rounds
 
 FORWARD = (Kind.ALLGATHER, Kind.BROADCAST, Kind.SCATTER, Kind.GATHER, Kind.ALL_TO_ALL)
 KINDS = (*BY_ALLGATHER, Kind.BROADCAST, Kind.REDUCE, Kind.SCATTER, Kind.GATHER, Kind.ALL_TO_ALL)
@@ -91,45 +91,39 @@ def _forward(problem: Problem, options: ScclOptions, seed: int) -> Schedule:
     """Return the schedule of a collective that does not combine."""
     from tutti.models.sccl.search import FrontierPoint, StepLimits, fewest_rounds, frontier, in_rounds
 
-    instance = ScclInstance(problem.topology, problem.collective, options.chunks)
-    limits = StepLimits(options.solver, float(parse_time(options.time_limit)), seed, options.start)
+    instance = ChunkInstance(problem.topology, problem.collective, options.chunks)
+    seconds = float(parse_time(options.time_limit))
+    limits = StepLimits(options.solver, seconds, seed, start=options.start)
     ask = partial(fewest_rounds, limits=limits)
+    steps = options.steps or instance.least_steps
     if options.rounds:
-        points = [FrontierPoint(options.chunks, in_rounds(instance, options.steps, options.rounds, limits))]
+        points = [FrontierPoint(steps, in_rounds(instance, steps, options.rounds, limits))]
     elif options.steps or not options.frontier:
-        points = [FrontierPoint(options.chunks, ask(instance, options.steps or instance.least_steps))]
+        points = [FrontierPoint(steps, ask(instance, steps))]
     else:
         points = list(frontier(instance, ask))
     best = min(points, key=lambda point: _seconds(problem, instance, point))
-    frontier_row = tuple((p.answer.steps, p.answer.rounds, p.answer.proven) for p in points)
-    return schedule_of(instance, best.answer).replace(stats={**best.answer.stats, "frontier": frontier_row})
+    frontier_row = tuple((steps, answer.ticks, answer.proven) for steps, answer in points)
+    stats = {**best.answer.stats, "solver_gap": best.answer.gap, "frontier": frontier_row}
+    return schedule_of(instance, best.answer).replace(stats=stats)
 
 
-def _seconds(problem: Problem, instance: ScclInstance, point: FrontierPoint) -> float:
+def _seconds(problem: Problem, instance: ChunkInstance, point: FrontierPoint) -> float:
     """Return S α + R chunks over the slowest link; without a size, by steps."""
     alpha, slowest = max(problem.topology.alpha), min(problem.topology.bandwidth)
-    share = instance.collective.items.share[0]
-    return float(point.answer.steps * alpha + point.shards * share * (problem.size or 0) / slowest)
+    size = instance.collective.items.share[0] * (problem.size or 0) / instance.chunks
+    return float(point.steps * alpha + point.answer.ticks * size / slowest)
 
 
-def schedule_of(instance: ScclInstance, answer: Answer) -> Schedule:
+def schedule_of(instance: ChunkInstance, answer: Rounds) -> Schedule:
     """Return the transfers of an answer, in the step clock."""
     step, link, number = answer.rows
-    what = instance.collective
-    return Schedule(
-        topology=instance.topology,
-        collective=what,
-        clock=Clock.STEP,
-        chunks=Chunks.even(what, instance.chunks),
-        chunk=instance.rows_of(number),
-        route=link.astype(np.int32),
-        order=step_numbers(step),
-    )
+    return instance.schedule(Clock.STEP, number, link, step_numbers(step))
 
 
 def check(problem: Problem, options: ScclOptions) -> None:
     """Raise `Unsupported` for too many chunks."""
-    ScclInstance(problem.topology, problem.collective, options.chunks)
+    ChunkInstance(problem.topology, problem.collective, options.chunks)
 
 
 METHOD = Method(

@@ -34,14 +34,14 @@ from typing import Any
 import numpy as np
 import pyomo.environ as pyo
 
-from tutti.models.sccl.instance import ScclInstance
+from tutti.models.time_expanded.instance import ChunkInstance
 from tutti.topologies.errors import NoSchedule
 
 MOST_PLACES = 10**7
 """Steps times chunks times links: a program of more would take gigabytes."""
 
 
-def crossings(instance: ScclInstance, steps: int) -> int:
+def crossings(instance: ChunkInstance, steps: int) -> int:
     """Return how many x the program of S steps has, without making it."""
     a, b = instance.topology.source, instance.topology.target
     first, last = instance.hops[:, a].astype(np.int64), steps - instance.hops_left[:, b].astype(np.int64)
@@ -49,12 +49,12 @@ def crossings(instance: ScclInstance, steps: int) -> int:
     return int(each[instance.item].sum())
 
 
-def places(instance: ScclInstance, steps: int) -> int:
+def places(instance: ChunkInstance, steps: int) -> int:
     """Return steps times chunks times links, of which the program is refused beyond `MOST_PLACES`."""
     return instance.topology.num_links * len(instance.item) * steps
 
 
-def build(instance: ScclInstance, steps: int) -> pyo.ConcreteModel:
+def build(instance: ChunkInstance, steps: int) -> pyo.ConcreteModel:
     """Return the program of S steps, without C6 and without an objective.
 
     Raises
@@ -79,11 +79,9 @@ def build(instance: ScclInstance, steps: int) -> pyo.ConcreteModel:
 class _ScclProgram:
     """The families of constraints of one model, each a function."""
 
-    def __init__(self, m: pyo.ConcreteModel, instance: ScclInstance, steps: int) -> None:
+    def __init__(self, m: pyo.ConcreteModel, instance: ChunkInstance, steps: int) -> None:
         self.m, self.instance, self.steps = m, instance, steps
-        self.items = instance.item.tolist()
-        topology = instance.topology
-        self.ends = list(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
+        self.items, self.ends = instance.item.tolist(), instance.ends
 
     def add_variables(self) -> None:
         """Add x, has and rounds, which is at most what sends everything at once."""
@@ -122,9 +120,8 @@ class _ScclProgram:
 
     def add_postcondition(self) -> None:
         """Add C2: after step S every rank has what it must."""
-        m, instance = self.m, self.instance
-        missing = np.argwhere(instance.missing[instance.item])
-        m.WANTED = pyo.Set(dimen=2, initialize=[(int(n), int(c)) for c, n in missing])
+        m = self.m
+        m.WANTED = pyo.Set(dimen=2, initialize=[(n, c) for c, n in self.instance.wanted])
 
         @m.Constraint(m.WANTED, doc="C2: has[n,c,S] = 1")
         def every_postcondition_is_met(m: Any, n: int, c: int) -> Any:

@@ -26,8 +26,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -35,93 +34,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.models.bounds import Bound, lower_bounds
-from tutti.models.sccl.instance import ScclInstance
-from tutti.topologies.errors import InputError, Unsupported
+from tutti.models.time_expanded.instance import NetworkRoutes, SizedInstance, nearest, routes_of
+from tutti.topologies.errors import InputError
 from tutti.topologies.exact import Int64Array
-from tutti.topologies.topology import Topology
 
 FAR = 2**40
 """An epoch that never comes."""
 FASTEST, SLOWEST, BEST = "fastest", "slowest", "best"
 
 
-@dataclass(frozen=True)
-class NetworkRoutes:
-    """All routes of a network.
-
-    Parameters
-    ----------
-    links
-        The links of each route, in order; where all links are routes and nothing else is, route e is link e.
-    ends
-        The nodes that it leaves and enters.
-    """
-
-    links: tuple[tuple[int, ...], ...]
-    ends: tuple[tuple[int, int], ...]
-
-    @property
-    def are_links(self) -> bool:
-        """Whether every route is the link of its number; links to switches that only forward are none."""
-        return all(links == (route,) for route, links in enumerate(self.links))
-
-    @cached_property
-    def number(self) -> dict[tuple[int, ...], int]:
-        """The route that goes over these links."""
-        return {links: route for route, links in enumerate(self.links)}
-
-
-def routes_of(topology: Topology) -> NetworkRoutes:
-    """Return the routes of a network.
-
-    Raises
-    ------
-    Unsupported
-        If there are more than 2^14 through switches: 128 ranks on one have 16,256.
-    """
-    ends = list(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
-    stops = set(range(topology.num_ranks)) | topology.multicast
-    found: list[tuple[int, ...]] = [(link,) for link, (a, b) in enumerate(ends) if a in stops and b in stops]
-    most = 2**14
-    limit = len(found) + most
-    if topology.num_switches:
-        out: list[list[int]] = [[] for _ in range(topology.num_nodes)]
-        for link, (a, _) in enumerate(ends):
-            out[a].append(link)
-        for rank in range(topology.num_ranks):
-            for links in _through_switches(topology.num_ranks, ends, out, rank):
-                found.append(links)
-                if len(found) > limit:
-                    raise Unsupported(f"teccl: {topology.name} has over {most} routes through switches")
-    return NetworkRoutes(tuple(found), tuple((ends[links[0]][0], ends[links[-1]][1]) for links in found))
-
-
-def _through_switches(
-    num_ranks: int, ends: list[tuple[int, int]], out: list[list[int]], rank: int
-) -> Iterator[tuple[int, ...]]:
-    """Yield the routes of fewest links from a rank to each other rank, those of more than one link."""
-    distance, waiting = {rank: 0}, deque([rank])
-    while waiting:
-        node = waiting.popleft()
-        for b in (ends[link][1] for link in out[node]):
-            if b not in distance:
-                distance[b] = distance[node] + 1
-                if b >= num_ranks:
-                    waiting.append(b)
-    begun: list[tuple[int, ...]] = [(link,) for link in out[rank] if ends[link][1] >= num_ranks]
-    while begun:
-        longer = []
-        for links in begun:
-            at = ends[links[-1]][1]
-            onward = [link for link in out[at] if distance[ends[link][1]] == len(links) + 1]
-            yield from ((*links, link) for link in onward if ends[link][1] < num_ranks)
-            longer += [(*links, link) for link in onward if ends[link][1] >= num_ranks]
-        begun = longer
-
-
 class Transfer(NamedTuple):
-    """A chunk (a number in `ScclInstance.item`) that starts over a route (in `Epochs.routes`) in an epoch."""
+    """A chunk (its place in `ChunkInstance.item`) that starts over a route of `Epochs.routes` in an epoch."""
 
     route: int
     chunk: int
@@ -144,7 +67,7 @@ class Rate(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Epochs:
+class Epochs(SizedInstance):
     """An instance at a size, in epochs.
 
     Parameters
@@ -165,20 +88,13 @@ class Epochs:
         If a length is not positive.
     """
 
-    instance: ScclInstance
-    size: Fraction
     length: Fraction | str = FASTEST
     backwards: bool = False
 
     def __post_init__(self) -> None:
         """Check the length."""
-        if self.epoch <= 0:
+        if self.tick <= 0:
             raise InputError(f"an epoch of {self.length} s; it must be positive")
-
-    @cached_property
-    def chunk_bytes(self) -> Fraction:
-        """Of one chunk."""
-        return self.size * self.instance.collective.items.share[0] / self.instance.chunks
 
     @cached_property
     def routes(self) -> NetworkRoutes:
@@ -196,8 +112,8 @@ class Epochs:
         ]
 
     @cached_property
-    def epoch(self) -> Fraction:
-        """τ in seconds."""
+    def tick(self) -> Fraction:
+        """τ in seconds, an epoch."""
         if not isinstance(self.length, str):
             return self.length
         times = [alpha + self.chunk_bytes / bandwidth for alpha, bandwidth in self.rates]
@@ -216,14 +132,14 @@ class Epochs:
     def lasts(self) -> list[int]:
         """d, epochs from the start of a message over each route to its arrival."""
         return [
-            math.ceil((alpha + self.chunk_bytes / bandwidth) / self.epoch) for alpha, bandwidth in self.rates
+            math.ceil((alpha + self.chunk_bytes / bandwidth) / self.tick) for alpha, bandwidth in self.rates
         ]
 
     @cached_property
     def carries(self) -> list[int]:
         """n, chunks that a message over each route may have."""
         return [
-            math.floor((lasts * self.epoch - alpha) * bandwidth / self.chunk_bytes)
+            math.floor((lasts * self.tick - alpha) * bandwidth / self.chunk_bytes)
             for lasts, (alpha, bandwidth) in zip(self.lasts, self.rates, strict=True)
         ]
 
@@ -236,9 +152,9 @@ class Epochs:
         topology = self.instance.topology
         held, passed = [], Fraction(0)
         for link in reversed(links) if self.backwards else links:
-            enters = math.ceil(passed / self.epoch)
+            enters = math.ceil(passed / self.tick)
             takes = topology.alpha[link] + carries * self.chunk_bytes / topology.bandwidth[link]
-            leaves = enters + math.ceil(takes / self.epoch)
+            leaves = enters + math.ceil(takes / self.tick)
             ends = (lasts - leaves, lasts - enters) if self.backwards else (enters, leaves)
             held.append(LinkHold(link, *ends))
             passed += topology.alpha[link]
@@ -260,27 +176,18 @@ class Epochs:
             np.minimum(time, time[:, middle, None] + time[None, middle, :], out=time)
         return time
 
-    @cached_property
+    @property
     def wanted(self) -> tuple[tuple[int, int], ...]:
         """(chunk, rank) of all that must be brought somewhere."""
-        return tuple((int(c), int(n)) for c, n in np.argwhere(self.instance.missing[self.instance.item]))
+        return self.instance.wanted
 
     @cached_property
-    def farthest(self) -> int:
-        """Epochs of the longest route that a chunk must go, alone on the network."""
-        first = np.where(self.instance.holders[self.instance.item][:, :, None], self.between, FAR).min(axis=1)
-        return max((int(first[c, n]) for c, n in self.wanted), default=0)
+    def earliest(self) -> Int64Array:
+        """int64, shape (items, nodes): epochs before which an item can not be there, alone on the network."""
+        return nearest(self.between, self.instance.holders, FAR)
 
-    @cached_property
-    def bounds(self) -> list[Bound]:
-        """The project's lower bounds at this size."""
-        return lower_bounds(self.instance.topology, self.instance.collective, self.size)
-
-    @cached_property
-    def least(self) -> int:
-        """Epochs below which no schedule can end, by the bounds, the longest route and the links' room."""
-        proven = max(math.ceil(Fraction(bound.time(self.size)) / self.epoch) for bound in self.bounds)
-        least = max(proven, self.farthest)
+    def with_room(self, least: int) -> int:
+        """Return the first epoch, `least` or later, by which links can bring every rank what it lacks."""
         most = max(least, 1)
         while not self._room(most):
             most *= 2
@@ -291,14 +198,14 @@ class Epochs:
 
         The messages of a link come one after the other, and the last must begin early enough to arrive.
         """
-        target = self.instance.topology.target
-        most = np.zeros(self.instance.topology.num_links, dtype=np.int64)
+        topology = self.instance.topology
+        most = np.zeros(topology.num_links, dtype=np.int64)
         for held, lasts, carries in zip(self.holds, self.lasts, self.carries, strict=True):
             link = held[-1].link
             if epochs >= lasts:
                 shortest, quickest = self._shortest[link]
                 most[link] = max(most[link], ((epochs - quickest) // shortest + 1) * carries)
-        room = np.bincount(target, weights=most, minlength=self.instance.topology.num_nodes)
+        room = np.bincount(topology.target, weights=most, minlength=topology.num_nodes)
         need = np.bincount([n for _, n in self.wanted], minlength=len(room))
         return bool((need <= room).all())
 

@@ -12,16 +12,16 @@ import numpy as np
 
 from tutti.models.bfb import METHOD as BFB
 from tutti.models.forestcoll import METHOD as FORESTCOLL
-from tutti.models.sccl.instance import ScclInstance, by_copies
 from tutti.models.solvers import Feature, find_backend
 from tutti.models.solvers.options import LEAST_SECONDS
-from tutti.models.teccl.epochs import BEST, FASTEST, SLOWEST, Epochs, finish_of, routes_of
+from tutti.models.teccl.epochs import BEST, FASTEST, SLOWEST, Epochs, finish_of
 from tutti.models.teccl.starts import NO_START, StartSchedule, check_start
+from tutti.models.time_expanded.instance import ChunkInstance, by_copies, routes_of
 from tutti.schedules.capabilities import Capabilities
 from tutti.schedules.collective import Kind
 from tutti.schedules.compose import BY_ALLGATHER
 from tutti.schedules.method import Method, Problem, chunks_a_shard
-from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
+from tutti.schedules.schedule import Clock, Routes, Schedule
 from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.kernels import now
 from tutti.topologies.options import Choice, Duration, Number, Options, Whole
@@ -131,7 +131,7 @@ def teccl(starts: Mapping[str, Method]) -> Method:
 
     def check(problem: Problem, options: TecclOptions) -> None:
         check_start("teccl", options.start, [NO_START, *starts])
-        ScclInstance(problem.topology, problem.collective, options.chunks, "teccl", switches=True)
+        ChunkInstance(problem.topology, problem.collective, options.chunks, "teccl", switches=True)
         routes_of(problem.topology)
 
     method = Method(
@@ -208,9 +208,9 @@ class _Task:
         from tutti.models.teccl.search import EpochLimits  # Pyomo is slow to import
 
         options = self.options
-        instance = ScclInstance(problem.topology, problem.collective, options.chunks, "teccl", switches=True)
+        instance = ChunkInstance(problem.topology, problem.collective, options.chunks, "teccl", switches=True)
         seconds = float(parse_time(options.time_limit))
-        limits = EpochLimits(options.solver, seconds, options.gap, self.seed, options.buffers, options.cuts)
+        limits = EpochLimits(options.solver, seconds, self.seed, options.gap, options.buffers, options.cuts)
         backwards = problem.topology is not self.problem.topology
         best = options.length == BEST and self.epoch is None
         length = self.epoch or (FASTEST if best else options.length)
@@ -235,7 +235,7 @@ def _found(
     if options.objective == FINISH:
         found = search(epochs, limits, options.epochs, start)
     else:
-        horizon = options.epochs or search(epochs, limits, 0, start).finish
+        horizon = options.epochs or search(epochs, limits, 0, start).ticks
         fits = start is not None and finish_of(epochs, start) <= horizon
         found = most_reward(epochs, limits, horizon, start if fits else None)
     return replace(found, stats={**found.stats, **({"note": note} if note else {})})
@@ -249,11 +249,11 @@ def _of_all_lengths(
     The time is shared; a length whose bound is no earlier than what was found is left out.
     """
     lengths = [first, *(replace(first, length=length) for length in first.lengths())]
-    lengths.sort(key=lambda epochs: epochs.least * epochs.epoch)
+    lengths.sort(key=lambda epochs: epochs.least * epochs.tick)
     until = now() + limits.seconds
     best: Schedule | None = None
     for place, epochs in enumerate(lengths):
-        if best is not None and epochs.least * epochs.epoch >= _end(best):
+        if best is not None and epochs.least * epochs.tick >= _end(best):
             break
         left = (until - now()) / min(len(lengths) - place, 4)  # a quarter of the time left, at least
         try:
@@ -276,25 +276,16 @@ def _end(schedule: Schedule) -> Fraction:
 
 def schedule_of(epochs: Epochs, found: EpochSchedule) -> Schedule:
     """Return the transfers in the time clock, a tick being an epoch."""
-    instance = epochs.instance
-    route, number, start = np.array(found.transfers, dtype=np.int64).reshape(-1, 3).T
-    return Schedule(
-        topology=instance.topology,
-        collective=instance.collective,
-        clock=Clock.TIME,
-        chunks=Chunks.even(instance.collective, instance.chunks),
-        chunk=instance.rows_of(number),
-        route=route.astype(np.int32),
+    route, number, start = np.array(found.rows, dtype=np.int64).reshape(-1, 3).T
+    return epochs.instance.schedule(
+        Clock.TIME,
+        number,
+        route,
+        start,
         routes=None if epochs.routes.are_links else Routes.of(epochs.routes.links),
-        order=start,
-        tick=epochs.epoch,
+        tick=epochs.tick,
         size=epochs.size,
-        stats={
-            **found.cost.columns,
-            "solver_gap": (found.finish - found.proven) / max(found.finish, 1),
-            "epochs": found.finish,
-            **found.stats,
-        },
+        stats={"solver_gap": found.gap, "epochs": found.ticks, **found.stats},
     )
 
 

@@ -75,7 +75,7 @@ class EpochState:
     @classmethod
     def start(cls, epochs: Epochs) -> EpochState:
         """Return the beginning."""
-        holders = epochs.instance.holders[epochs.instance.item]
+        holders = epochs.instance.held
         free = np.full(epochs.instance.topology.num_links, -FAR, dtype=np.int64)
         return cls(np.where(holders, 0, FAR), holders, free)
 

@@ -18,29 +18,27 @@ ask for that.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+import math
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyomo.environ as pyo
 
 from tutti.models.solvers import (
     Effort,
-    Feature,
     SolutionStatus,
     SolverResult,
     Start,
     Termination,
     compile_model,
-    find_backend,
     solve,
 )
-from tutti.models.solvers.options import LEAST_SECONDS
-from tutti.models.solvers.outcome import least_whole
 from tutti.models.solvers.registry import VARIABLES_A_SECOND
 from tutti.models.teccl.epochs import Epochs, Transfer, by_epoch, finish_of, needed
 from tutti.models.teccl.program import EpochState, TecclProgram
 from tutti.models.teccl.starts import shortest
+from tutti.models.time_expanded.horizon import HorizonAnswer, HorizonLimits, HorizonResult, HorizonSearch
 from tutti.topologies.errors import NoSchedule
 from tutti.topologies.kernels import now
 
@@ -51,51 +49,28 @@ NOT_NEEDED = "none: the start meets the bound"
 
 
 @dataclass(frozen=True)
-class EpochLimits:
+class EpochLimits(HorizonLimits):
     """How programs are solved.
 
     Parameters
     ----------
-    solver
-        A back-end for mixed-integer programs.
-    seconds
-        The time of all solves together.
-    gap
-        At which to stop, of the finish (or of the reward).
-    seed
-        The solver's.
     buffers
         Whether ranks store and forward.
     cuts
         Whether the project's lower bounds are used.
     """
 
-    solver: str
-    seconds: float
-    gap: float
-    seed: int
-    buffers: bool
-    cuts: bool
+    buffers: bool = True
+    cuts: bool = True
 
     def least(self, epochs: Epochs) -> int:
         """Return the epochs to begin with: as many as the bounds say, or the longest route."""
         return epochs.least if self.cuts else epochs.farthest
 
-    def enough(self, finish: int, least: int) -> bool:
-        """Return whether a schedule is within the gap of what is proven."""
-        return finish - least <= self.gap * finish
-
     def program(self, epochs: Epochs, horizon: int, state: EpochState | None = None) -> TecclProgram:
         """Return the program in which all demands are met by an epoch."""
         state = EpochState.start(epochs) if state is None else state
         return TecclProgram(epochs, state, horizon, buffers=self.buffers, cuts=self.cuts)
-
-    def options(self, seconds: float, gap: float | None = None) -> Any:
-        """Return a back-end's options."""
-        backend: Any = find_backend(self.solver, {Feature.MILP})
-        return backend.options(
-            time_limit=max(seconds, LEAST_SECONDS), seed=self.seed, relative_gap=gap or None
-        )
 
 
 @dataclass(frozen=True)
@@ -129,29 +104,8 @@ class Goal:
 ANY = Goal()
 
 
-@dataclass(frozen=True)
-class EpochSchedule:
-    """A schedule in epochs.
-
-    Parameters
-    ----------
-    transfers
-        By epoch.
-    finish
-        K, the last epoch's number: all has arrived when it ends.
-    proven
-        No schedule in these epochs finishes earlier.
-    cost
-        What it took to find.
-    stats
-        More columns of a result row.
-    """
-
-    transfers: list[Transfer]
-    finish: int
-    proven: int
-    cost: Effort
-    stats: Mapping[str, Any] = field(default_factory=dict)
+EpochSchedule = HorizonResult[list[Transfer]]
+"""Transfers by epoch, and the last epoch's number: all has arrived when it ends."""
 
 
 def earliest_finish(
@@ -177,30 +131,23 @@ def earliest_finish(
     NoSchedule
         If there is none in so many epochs, or none was found in time.
     """
-    cost, begin = Effort(solver=NOT_NEEDED), now()
-    proven = limits.least(epochs)
-    finish = int(proven / (1 - limits.gap))
-    finish = min(finish, most) if most else finish
-    while finish >= proven:
-        left = limits.seconds - (now() - begin)
-        if start is not None and (finish >= finish_of(epochs, start) or left <= 0):
-            return _found(epochs, start, proven, cost)
-        if left <= 0:
+    cost, search = Effort(solver=NOT_NEEDED), _begun(epochs, limits, start)
+
+    def ask(horizon: int) -> HorizonAnswer[list[Transfer]]:
+        left = search.left
+        if start is None and left <= 0:
             raise none(epochs, f"found none in {limits.seconds:g} s; give it more time or a window")
-        program = limits.program(epochs, finish)
-        if start is not None and program.size > _most_transfers(left):
-            return _found(epochs, start, proven, cost)
-        result = solved(program, limits, left / 2, cost)
-        if result.status is not SolutionStatus.NONE:
-            return _found(epochs, needed(epochs, transfers_of(program, result)), proven, cost)
-        if result.termination is Termination.INFEASIBLE and proven <= finish:
-            proven = finish + 1
-        if most and finish >= most:
-            break
-        finish += 1
-    if proven > most:
-        raise none(epochs, f"there is none in {most} epochs, at least {proven} are needed")
-    raise none(epochs, f"found none in {most} epochs in {limits.seconds:g} s; give it more time")
+        program = limits.program(epochs, horizon)
+        if start is not None and (left <= 0 or program.size > _most_transfers(left)):
+            return HorizonAnswer(start, search.ticks)
+        return _answer(program, solved(program, limits, left / 2, cost))
+
+    horizon = int(search.proven / (1 - limits.gap))
+    search.grow(ask, min(horizon, most or horizon), most or math.inf, past_unknown=True)
+    why = f"found none in {most} epochs in {limits.seconds:g} s; give it more time"
+    if search.proven > most:
+        why = f"there is none in {most} epochs, at least {search.proven} are needed"
+    return search.result(cost.columns, none(epochs, why))
 
 
 def least_finish(
@@ -210,25 +157,16 @@ def least_finish(
 
     Parameters and errors are those of `earliest_finish`.
     """
-    cost, least = Effort(solver=NOT_NEEDED), limits.least(epochs)
-    if start is not None and limits.enough(finish_of(epochs, start), least):
-        return _found(epochs, start, least, cost)
+    cost, search = Effort(solver=NOT_NEEDED), _begun(epochs, limits, start)
+    undecided = none(epochs, f"found none in {limits.seconds:g} s; give it more time")
+    if search.met:
+        return search.result(cost.columns, undecided)
     horizon = finish_of(epochs, shortest(epochs) if start is None else start)
-    horizon = min(horizon, most) if most else horizon
-    if horizon < least:
-        raise none(epochs, f"there is none in {horizon} epochs, at least {least} are needed")
-    program = limits.program(epochs, horizon)
-    if start is not None and program.size > _most_transfers(limits.seconds):
-        return _found(epochs, start, least, cost)
-    result = solved(program, limits, limits.seconds, cost, Goal(least=least, start=start))
-    if result.termination is Termination.INFEASIBLE:
-        raise none(epochs, f"there is none in {horizon} epochs")
-    proven = least if result.bound is None else max(least, least_whole(result.bound))
-    if result.status is not SolutionStatus.NONE:
-        start = needed(epochs, transfers_of(program, result))
-    if start is None:
-        raise none(epochs, f"found none in {limits.seconds:g} s; give it more time")
-    return _found(epochs, start, proven, cost)
+    program = _program_within(epochs, limits, min(horizon, most or horizon))
+    if start is None or program.size <= _most_transfers(limits.seconds):
+        result = _decided(program, limits, cost, Goal(least=search.proven, start=start))
+        search.learn(_answer(program, result), program.horizon)
+    return search.result(cost.columns, undecided)
 
 
 def most_reward(
@@ -241,23 +179,48 @@ def most_reward(
     NoSchedule
         If there is none in so many epochs, or none was found in time.
     """
-    cost = Effort(solver=NOT_NEEDED)
-    if horizon < limits.least(epochs):
-        least = limits.least(epochs)
-        raise none(epochs, f"there is none in {horizon} epochs, at least {least} are needed")
-    program = limits.program(epochs, horizon)
-    result = solved(program, limits, limits.seconds, cost, Goal(closer=0.0, start=start))
-    if result.termination is Termination.INFEASIBLE:
-        raise none(epochs, f"there is none in {horizon} epochs")
+    cost, program = Effort(solver=NOT_NEEDED), _program_within(epochs, limits, horizon)
+    result = _decided(program, limits, cost, Goal(closer=0.0, start=start))
     if result.status is SolutionStatus.NONE:
         raise none(epochs, f"found none in {limits.seconds:g} s; give it more time")
-    found = _found(epochs, needed(epochs, transfers_of(program, result)), limits.least(epochs), cost)
-    return replace(found, stats={"solver_gap": round(result.gap or 0.0, 12)})
+    transfers = needed(epochs, transfers_of(program, result))
+    finish = finish_of(epochs, transfers)
+    stats = {**cost.columns, "solver_gap": round(result.gap or 0.0, 12)}
+    return EpochSchedule(transfers, finish, min(limits.least(epochs), finish), stats)
 
 
-def _found(epochs: Epochs, transfers: list[Transfer], proven: int, cost: Effort) -> EpochSchedule:
-    ended = finish_of(epochs, transfers)
-    return EpochSchedule(transfers, ended, min(proven, ended), cost)
+def _begun(
+    epochs: Epochs, limits: EpochLimits, start: list[Transfer] | None
+) -> HorizonSearch[list[Transfer]]:
+    """Return a search that knows a start."""
+    search = HorizonSearch[list[Transfer]](limits, limits.least(epochs))
+    if start is not None:
+        search.offer(start, finish_of(epochs, start))
+    return search
+
+
+def _program_within(epochs: Epochs, limits: EpochLimits, horizon: int) -> TecclProgram:
+    """Return the program of so many epochs; raises where these are too few."""
+    least = limits.least(epochs)
+    if horizon < least:
+        raise none(epochs, f"there is none in {horizon} epochs, at least {least} are needed")
+    return limits.program(epochs, horizon)
+
+
+def _decided(program: TecclProgram, limits: EpochLimits, cost: Effort, goal: Goal) -> SolverResult:
+    """Return the answer to a program in all of the time; raises where it is that there is no schedule."""
+    result = solved(program, limits, limits.seconds, cost, goal)
+    if result.termination is Termination.INFEASIBLE:
+        raise none(program.epochs, f"there is none in {program.horizon} epochs")
+    return result
+
+
+def _answer(program: TecclProgram, result: SolverResult) -> HorizonAnswer[list[Transfer]]:
+    """Return what a result says of its epochs."""
+    epochs = program.epochs
+    return HorizonAnswer.of(
+        result, lambda: needed(epochs, transfers_of(program, result)), partial(finish_of, epochs)
+    )
 
 
 def solved(
@@ -294,7 +257,7 @@ def solved(
         model = compile_model(model)
         start = Start(values=program.point(goal.start, model.variables))
     built = now() - begin
-    options = limits.options(seconds - built, None if goal == ANY else limits.gap)
+    options = limits.options(seconds - built, None if goal == ANY else limits.gap or None)
     result = solve(model, limits.solver, options, start=start)
     largest = max(cost.variables, result.columns), max(cost.constraints, result.rows)
     cost.add(result, built + result.compile_s)
@@ -342,15 +305,11 @@ def by_rounds(epochs: Epochs, limits: EpochLimits, window: int) -> EpochSchedule
         farthest = max((int(program.earliest[c, n]) for c, n in program.missing), default=0)
         if farthest == 0:
             break
-        task = _Round(
-            epochs,
-            limits,
-            state,
-            window,
-            max(until - now(), 0.0) / (2 + (farthest - 1) // window),
-        )
-        found = _last(task, cost) if farthest <= window else None
-        transfers = _nearer(task, cost) if found is None else found
+        seconds = max(until - now(), 0.0) / (2 + (farthest - 1) // window)
+        program = TecclProgram(epochs, state, window, whole=False, buffers=limits.buffers)
+        limited = replace(limits, seconds=seconds)
+        found = _last(program, limited, cost) if farthest <= window else None
+        transfers = _nearer(program, limited, cost) if found is None else found
         if not transfers:
             why = f"in {limits.seconds:g} s a round of {window} epochs brought nothing closer"
             raise none(epochs, f"{why}; give it more time")
@@ -358,27 +317,16 @@ def by_rounds(epochs: Epochs, limits: EpochLimits, window: int) -> EpochSchedule
         state, passed = state.after(epochs, transfers, window), passed + window
     kept = needed(epochs, sent)
     ended = finish_of(epochs, kept)
-    return EpochSchedule(kept, ended, min(epochs.least, ended), cost)
+    return EpochSchedule(kept, ended, min(epochs.least, ended), cost.columns)
 
 
-@dataclass(frozen=True, eq=False)
-class _Round:
-    """What a round begins with, its W epochs, and how long it may take."""
-
-    epochs: Epochs
-    limits: EpochLimits
-    state: EpochState
-    window: int
-    seconds: float
-
-
-def _last(task: _Round, cost: Effort) -> list[Transfer] | None:
+def _last(task: TecclProgram, limits: EpochLimits, cost: Effort) -> list[Transfer] | None:
     """Return transfers that meet all demands within the window as early as can be; None if there are none."""
-    horizon, best = task.window, None
-    until = now() + task.seconds
+    horizon, best = task.horizon, None
+    until = now() + limits.seconds
     while horizon > 0 and now() < until:
-        program = task.limits.program(task.epochs, horizon, task.state)
-        result = solved(program, task.limits, until - now(), cost)
+        program = limits.program(task.epochs, horizon, task.state)
+        result = solved(program, limits, until - now(), cost)
         if result.status is SolutionStatus.NONE:
             break
         best = transfers_of(program, result)
@@ -386,12 +334,11 @@ def _last(task: _Round, cost: Effort) -> list[Transfer] | None:
     return best
 
 
-def _nearer(task: _Round, cost: Effort) -> list[Transfer]:
+def _nearer(program: TecclProgram, limits: EpochLimits, cost: Effort) -> list[Transfer]:
     """Return the transfers of most reward, but for 2 %, which take longest and say little of the finish.
 
     To be nearer weighs half as much as a whole demand that is met in the round's last epoch.
     """
-    program = TecclProgram(task.epochs, task.state, task.window, whole=False, buffers=task.limits.buffers)
-    near = replace(task.limits, gap=max(task.limits.gap, 0.02))
-    result = solved(program, near, task.seconds, cost, Goal(closer=0.5))
+    near = replace(limits, gap=max(limits.gap, 0.02))
+    result = solved(program, near, limits.seconds, cost, Goal(closer=0.5))
     return [] if result.status is SolutionStatus.NONE else transfers_of(program, result)

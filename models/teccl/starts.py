@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tutti.models.teccl.epochs import FAR, Epochs, Transfer, by_epoch, finish_of, needed
+from tutti.models.teccl.epochs import Epochs, Transfer, by_epoch, finish_of, needed
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Schedule
 from tutti.schedules.verify import verify
@@ -142,8 +142,7 @@ def in_epochs(epochs: Epochs, schedule: Schedule) -> list[Transfer]:
 
 def shortest(epochs: Epochs) -> list[Transfer]:
     """Return transfers of every chunk along routes of fewest epochs to all that need it."""
-    holders = epochs.instance.holders[epochs.instance.item]
-    first = np.where(holders[:, :, None], epochs.between, FAR).min(axis=1)
+    first = epochs.earliest[epochs.instance.item]
     ranks = epochs.instance.topology.num_ranks
     offers: dict[tuple[int, int], list[int]] = {}
     for at, chunk, node in sorted((int(first[c, n]), c, n) for c in range(len(first)) for n in range(ranks)):
@@ -159,8 +158,7 @@ def shortest(epochs: Epochs) -> list[Transfer]:
 
 def placed(epochs: Epochs, offers: Offers) -> list[Transfer]:
     """Return a transfer for each (chunk, node), in their order as early as can be."""
-    holders = epochs.instance.holders[epochs.instance.item]
-    at = {(int(c), int(n)): 0 for c, n in np.argwhere(holders)}
+    at = {(int(c), int(n)): 0 for c, n in np.argwhere(epochs.instance.held)}
     room, transfers = _Room(epochs), []
     for (chunk, node), routes in offers.items():
         if (chunk, node) in at:

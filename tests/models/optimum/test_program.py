@@ -8,13 +8,13 @@ from ortools.sat.python import cp_model
 from tests.models.optimum.cases import problem
 from tutti.models.optimum import TimedInstance
 from tutti.models.optimum.program import TickProgram
-from tutti.models.sccl import ScclInstance
+from tutti.models.time_expanded.instance import ChunkInstance
 
 
 def program(*, cut_through=False):
     """Return that of a broadcast along a path of 3 ranks: two chunks of a tick a link each, without α."""
     task = problem("mesh:3x1?alpha=0us", 2000, "broadcast", root=0)
-    timed = TimedInstance(ScclInstance(task.topology, task.collective, 2), Fraction(2000), cut_through)
+    timed = TimedInstance(ChunkInstance(task.topology, task.collective, 2), Fraction(2000), cut_through)
     assert (timed.alpha[0], timed.move[0]) == (0, 1)
     return TickProgram(timed, deadline=8, least=0)
 

@@ -11,7 +11,7 @@ from tests.schedules.useless import useless_transfers
 from tests.sweep import for_each
 from tutti.models.optimum import TickLimits, TimedInstance, least_time
 from tutti.models.optimum.search import best_greedy
-from tutti.models.sccl import ScclInstance
+from tutti.models.time_expanded.instance import ChunkInstance
 from tutti.schedules import Problem, collective
 from tutti.schedules.schedule import Chunks, Clock, Schedule
 from tutti.schedules.verify import verify
@@ -78,10 +78,10 @@ def test_the_reverse_over_groups_takes_as_long(kind, groups):
 def test_a_schedule_that_is_not_proven_says_its_own_time():
     """The gap is that of the simulated time to what is proven, whenever the search is stopped."""
     task = problem(UNEVEN, 3000, "all-to-all", groups=PAIRS)
-    timed = TimedInstance(ScclInstance(task.topology, task.collective, 1), task.size)
+    timed = TimedInstance(ChunkInstance(task.topology, task.collective, 1), task.size)
     for seed in range(20):
         first = best_greedy(timed, seed, tries=1)
-        found = least_time(timed, TickLimits(20.0, gap=0.99), [lambda first=first: first])
+        found = least_time(timed, TickLimits(seconds=20.0, gap=0.99), [lambda first=first: first])
         start, route, number = zip(*found.rows, strict=True)
         schedule = Schedule(
             task.topology,

@@ -5,8 +5,8 @@ from itertools import product
 
 import numpy as np
 
-from tutti.models.sccl import ScclInstance
 from tutti.models.sccl.method import METHOD
+from tutti.models.time_expanded.instance import ChunkInstance
 from tutti.schedules import Problem, collective
 from tutti.schedules.verify import verify
 from tutti.topologies.text import parse_topology
@@ -14,7 +14,7 @@ from tutti.topologies.text import parse_topology
 
 def instance(text, chunks=1, kind="allgather", **details):
     topology = parse_topology(text)
-    return ScclInstance(topology, collective(kind, topology.num_ranks, **details), chunks)
+    return ChunkInstance(topology, collective(kind, topology.num_ranks, **details), chunks)
 
 
 def made(text, kind="allgather", size=None, details=None, **options):

@@ -4,8 +4,8 @@ import pyomo.environ as pyo
 import pytest
 
 from tests.models.sccl.cases import instance
-from tutti.models.sccl import ScclInstance
 from tutti.models.sccl.program import build, crossings
+from tutti.models.time_expanded.instance import ChunkInstance
 from tutti.schedules import collective
 from tutti.topologies.text import parse_topology
 
@@ -17,7 +17,7 @@ from tutti.topologies.text import parse_topology
 def test_places_are_counted_without_writing_the_program(text, kind, chunks, more):
     topology = parse_topology(text)
     rooted = {"root": 1} if kind == "broadcast" else {}
-    instance = ScclInstance(topology, collective(kind, topology.num_ranks, **rooted), chunks)
+    instance = ChunkInstance(topology, collective(kind, topology.num_ranks, **rooted), chunks)
     steps = instance.least_steps + more
     assert crossings(instance, steps) == len(build(instance, steps).x)
 

@@ -7,9 +7,10 @@ import pytest
 
 from tests.models.sccl.cases import brute_force, instance
 from tests.sweep import for_each
-from tutti.models.sccl import ScclInstance, search
+from tutti.models.sccl import search
 from tutti.models.sccl.method import schedule_of
-from tutti.models.sccl.search import Answer, StepLimits, assigned, fewest_rounds, frontier, in_rounds
+from tutti.models.sccl.search import Rounds, StepLimits, assigned, fewest_rounds, frontier, in_rounds
+from tutti.models.time_expanded.instance import ChunkInstance
 from tutti.schedules import collective
 from tutti.schedules.verify import verify
 from tutti.topologies import NoSchedule
@@ -36,8 +37,8 @@ def test_the_fewest_rounds_are_those_of_an_exhaustive_search(text, chunks, steps
     task = instance(text, chunks)
     answer = fewest_rounds(task, steps)
     verify(schedule_of(task, answer))
-    assert answer.optimal
-    assert answer.rounds == brute_force(task, steps, answer.rounds + 1)
+    assert answer.gap == 0
+    assert answer.ticks == brute_force(task, steps, answer.ticks + 1)
 
 
 @pytest.mark.parametrize("solver", ["cp-sat", "highs", "scip"])
@@ -54,7 +55,7 @@ def test_every_back_end_finds_the_published_optimum_of_fewest_steps(solver, text
     task = instance(text)
     assert task.least_steps == steps
     answer = fewest_rounds(task, steps, StepLimits(solver, start=False))
-    assert (answer.rounds, answer.proven) == (rounds, rounds)
+    assert (answer.ticks, answer.proven) == (rounds, rounds)
     verify(schedule_of(task, answer))
 
 
@@ -71,7 +72,7 @@ def test_given_rounds_are_met_or_proven_impossible(solver, start):
             in_rounds(task, 2, rounds, limits)
     answer = in_rounds(task, 2, 4, limits)
     verify(schedule_of(task, answer))
-    assert answer.rounds == brute_force(task, 2, 5) == 4
+    assert answer.ticks == brute_force(task, 2, 5) == 4
 
 
 @pytest.mark.parametrize(
@@ -84,9 +85,9 @@ def test_a_start_changes_nothing_but_the_time(text, chunks):
         fewest_rounds(task, task.least_steps, StepLimits(seconds=20, start=s)) for s in (True, False)
     )
     verify(schedule_of(task, begun))
-    assert begun.optimal
-    assert alone.optimal
-    assert begun.rounds == alone.rounds
+    assert begun.gap == 0
+    assert alone.gap == 0
+    assert begun.ticks == alone.ticks
 
 
 def test_without_time_the_start_is_the_answer_with_what_is_proven():
@@ -94,8 +95,8 @@ def test_without_time_the_start_is_the_answer_with_what_is_proven():
     task = instance("hypercube:4")
     answer = fewest_rounds(task, 4, StepLimits(seconds=0.01))
     verify(schedule_of(task, answer))
-    assert (answer.rounds, answer.proven) == (5, 4)
-    assert answer.stats["solver_gap"] == 0.2
+    assert (answer.ticks, answer.proven) == (5, 4)
+    assert answer.gap == 0.2
 
 
 def test_assigned_loads_are_least_of_all_assignments():
@@ -117,7 +118,7 @@ def test_assigned_loads_are_least_of_all_assignments():
 
 def test_the_frontier_trades_steps_for_rounds():
     task = instance("mesh:4x1", 1)
-    points = [(p.answer.steps, p.answer.rounds) for p in frontier(task, fewest_rounds)]
+    points = [(p.steps, p.answer.ticks) for p in frontier(task, fewest_rounds)]
     assert points[0][0] == 3
     assert all(one[0] < two[0] and one[1] > two[1] for one, two in pairwise(points))
     assert points[-1][1] >= task.least_rounds
@@ -130,9 +131,9 @@ def test_the_frontier_keeps_what_it_has_when_time_runs_out():
         if steps > task.least_steps:
             raise NoSchedule("none in time")
         found = fewest_rounds(instance, steps)
-        return Answer(steps, task.least_rounds + 2, found.proven, found.rows, {})
+        return Rounds(found.rows, task.least_rounds + 2, found.proven)
 
-    assert [point.answer.steps for point in frontier(task, ask)] == [3]
+    assert [point.steps for point in frontier(task, ask)] == [3]
     with pytest.raises(NoSchedule, match="none in time"):
         list(frontier(task, lambda instance, steps: ask(instance, 99)))
 
@@ -140,13 +141,13 @@ def test_the_frontier_keeps_what_it_has_when_time_runs_out():
 def test_faster_links_carry_more_chunks_a_round():
     """Two ranks over links of 50 and of 100 GB/s, 2 chunks each way: one round at 100 GB/s, two at 50."""
     slow, fast = instance("mesh:2x1", 2), instance("mesh:2x2?bandwidth=50GB/s,100GB/s", 2)
-    assert fewest_rounds(slow, 1).rounds == 2
+    assert fewest_rounds(slow, 1).ticks == 2
     assert sorted(set(fast.capacity.tolist())) == [1, 2]
 
 
 def test_a_program_that_takes_longer_to_write_than_is_given_is_not_begun(monkeypatch):
     """4,032 shards on a 4x4x4 torus: over two minutes of writing."""
-    instance = ScclInstance(parse_topology("torus:4x4x4"), collective("all-to-all", 64), 1)
+    instance = ChunkInstance(parse_topology("torus:4x4x4"), collective("all-to-all", 64), 1)
     monkeypatch.setattr(search, "build", None)
     with pytest.raises(NoSchedule, match=r"found no all-to-all of 1 chunks a shard in 6 steps on .* in 7 s"):
         fewest_rounds(instance, 6, StepLimits(seconds=7.0))

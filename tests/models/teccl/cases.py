@@ -6,8 +6,8 @@ import numpy as np
 
 from tutti.experiments.registry import METHODS
 from tutti.models.bounds import lower_bounds
-from tutti.models.sccl import ScclInstance
 from tutti.models.teccl import Epochs
+from tutti.models.time_expanded.instance import ChunkInstance
 from tutti.schedules import Problem, collective
 from tutti.schedules.schedule import Clock
 from tutti.schedules.simulation.simulate import simulate
@@ -38,7 +38,7 @@ def made(task, **options):
 
 def epochs_of(task, chunks=1, length="fastest"):
     return Epochs(
-        ScclInstance(task.topology, task.collective, chunks, "teccl", switches=True), task.size, length
+        ChunkInstance(task.topology, task.collective, chunks, "teccl", switches=True), task.size, length
     )
 
 

@@ -5,9 +5,8 @@ from fractions import Fraction
 import pytest
 
 from tests.models.teccl.cases import METHOD, SIZE, made_on, network, problem
-from tutti.models.sccl import ScclInstance
 from tutti.models.teccl import Epochs
-from tutti.models.teccl.epochs import routes_of
+from tutti.models.time_expanded.instance import ChunkInstance, routes_of
 from tutti.schedules import Problem, collective
 from tutti.topologies import Topology, Unsupported
 from tutti.topologies.text import parse_topology
@@ -51,9 +50,9 @@ def test_a_slow_link_is_held_for_several_epochs_and_carries_more_in_long_ones():
     """By hand: 1 us is a chunk's time at 100 GB/s, 2.5 us at 40; α 0. In epochs of 2.5 us: 2 and 1 chunks."""
     task = problem("mesh:2x2?bandwidth=100GB/s,40GB/s&alpha=0us", size=400000)
     fast, slow = (
-        Epochs(ScclInstance(task.topology, task.collective, 1), task.size, x) for x in ("fastest", "slowest")
+        Epochs(ChunkInstance(task.topology, task.collective, 1), task.size, x) for x in ("fastest", "slowest")
     )
-    assert (fast.epoch, slow.epoch) == (Fraction(1, 10**6), Fraction(5, 2 * 10**6))
+    assert (fast.tick, slow.tick) == (Fraction(1, 10**6), Fraction(5, 2 * 10**6))
     assert {(d, n) for d, n in zip(fast.lasts, fast.carries, strict=True)} == {(1, 1), (3, 1)}
     assert {(d, n) for d, n in zip(slow.lasts, slow.carries, strict=True)} == {(1, 2), (1, 1)}
 
@@ -63,7 +62,7 @@ def test_links_of_a_route_are_held_as_the_time_clock_has_it():
     links = [Link(0, 2, Fraction(10**9), Fraction(1, 10**6)), Link(2, 1, Fraction(10**9), Fraction(1, 10**6))]
     back = [Link(1, 2, Fraction(10**9), Fraction(1, 10**6)), Link(2, 0, Fraction(10**9), Fraction(1, 10**6))]
     topology = Topology.from_links("pair", 2, [*links, *back], num_switches=1)
-    instance = ScclInstance(topology, collective("allgather", 2), 1, switches=True)
+    instance = ChunkInstance(topology, collective("allgather", 2), 1, switches=True)
     for backwards in (False, True):
         epochs = Epochs(instance, Fraction(4000), Fraction(1, 10**6), backwards)
         way = epochs.routes.number[0, 1]

@@ -159,7 +159,7 @@ def test_neither_start_nor_cuts_change_the_optimum(text, search):
     assert truth.stats["solver_gap"] == 0
     if task.topology.homogeneous and text != "gen_kautz:2,5":  # where bundles do not pay
         last = max(truth.order.tolist()) * truth.tick  # messages of one epoch each, the last begins then
-        assert ends == {math.floor(last / epochs_of(task).epoch) + 1}
+        assert ends == {math.floor(last / epochs_of(task).tick) + 1}
 
 
 @pytest.mark.parametrize("solver", ["highs", "scip", "cp-sat"])

@@ -1,0 +1,346 @@
+"""What SCCL, TE-CCL and the optimum ask about: chunks with their starts and ends, links, routes, and time.
+
+`ChunkInstance` is a collective in whole chunks. Its distances in hops, and what its links carry in a round,
+are for schedules in steps. `SizedInstance` is one at a size, whose time is cut into ticks: TE-CCL's epochs,
+or the optimum's ticks, in which nothing is rounded. `routes_of` lists the routes between ranks through
+switches.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tutti.models.bounds import Bound, lower_bounds
+from tutti.schedules.collective import EVERYONE, Collective, Kind
+from tutti.schedules.compose import BY_ALLGATHER, from_allgather
+from tutti.schedules.method import Problem
+from tutti.schedules.reversal import reverse, useful_transfers
+from tutti.schedules.schedule import Chunks, Clock, Schedule
+from tutti.topologies.errors import Unsupported
+from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, IntArray
+from tutti.topologies.graphs.shortest_paths import hop_distances
+from tutti.topologies.topology import Topology
+from tutti.topologies.transforms import transpose
+
+MOST_CHUNKS = 2**20
+"""Most chunks of all items together: each is a variable a link and more."""
+Distances = TypeVar("Distances", Int32Array, Int64Array)
+
+
+def by_copies(problem: Problem, make: Callable[[Problem], Schedule]) -> Schedule:
+    """Return a schedule of any collective, given how to make one of a collective that does not combine."""
+    if problem.collective.kind in BY_ALLGATHER:
+        return from_allgather(problem, make)
+    if problem.collective.kind is not Kind.REDUCE:
+        return make(problem)
+    turned = Problem(transpose(problem.topology), problem.collective.reverse, problem.size)
+    return reverse(make(turned), problem.topology)
+
+
+@dataclass(frozen=True, eq=False)
+class ChunkInstance:
+    """A collective that does not combine, every item cut into C chunks, on a network without switches.
+
+    Parameters
+    ----------
+    topology, collective
+        The network and what to do on it.
+    chunks
+        C, of each item.
+    method
+        The one that asks, for messages.
+    switches
+        Whether it can do with switches; only `hops` and what follows from it can not.
+
+    Raises
+    ------
+    Unsupported
+        If there are switches (unless allowed) or items of several sizes; by `capacity`, if bandwidths are
+        no multiples of the least one.
+    """
+
+    topology: Topology
+    collective: Collective
+    chunks: int
+    method: str = "sccl"
+    switches: bool = False
+
+    def __post_init__(self) -> None:
+        """Check that rounds can be counted."""
+        name = self.topology.name
+        if self.topology.num_switches and not self.switches:
+            raise Unsupported(
+                f"{self.method} needs a network without switches; {name} has {self.topology.num_switches}"
+            )
+        if not self.collective.items.share.uniform:
+            raise Unsupported(f"{self.method} needs shards of one size, as it moves whole chunks")
+        if self.chunks * len(self.collective.items.start) > MOST_CHUNKS:
+            raise Unsupported(
+                f"{self.method}: {self.chunks} chunks a shard are too many, over {MOST_CHUNKS} in all"
+            )
+
+    @cached_property
+    def item(self) -> Int32Array:
+        """int32, shape (moved,): the items that must go anywhere, C times each."""
+        moved = np.flatnonzero((self.holders ^ self.wanters).any(axis=1) & self.wanters.any(axis=1))
+        return np.repeat(moved, self.chunks).astype(np.int32)
+
+    def rows_of(self, number: IntArray) -> Int32Array:
+        """Return the rows of these chunks in a schedule's table, where those of an item stand together."""
+        return (self.item[number] * self.chunks + number % self.chunks).astype(np.int32)
+
+    @cached_property
+    def holders(self) -> BoolArray:
+        """Shape (items, nodes): who has each item before."""
+        return self._ranks(self.collective.items.start)
+
+    @cached_property
+    def wanters(self) -> BoolArray:
+        """Shape (items, nodes): who must have it after."""
+        return self._ranks(self.collective.items.end)
+
+    @cached_property
+    def missing(self) -> BoolArray:
+        """Shape (items, nodes): who must have each item after and has it not before."""
+        missing: BoolArray = self.wanters & ~self.holders
+        return missing
+
+    @cached_property
+    def held(self) -> BoolArray:
+        """Shape (chunks, nodes): who has each chunk before."""
+        return self.holders[self.item]
+
+    @cached_property
+    def wanted(self) -> tuple[tuple[int, int], ...]:
+        """(chunk, rank) of all that must be brought somewhere."""
+        return tuple((int(c), int(n)) for c, n in np.argwhere(self.missing[self.item]))
+
+    @cached_property
+    def ends(self) -> list[tuple[int, int]]:
+        """Source and target of each link."""
+        return list(zip(self.topology.source.tolist(), self.topology.target.tolist(), strict=True))
+
+    def _ranks(self, ends: Int32Array) -> BoolArray:
+        table = np.zeros((len(ends), self.topology.num_nodes), dtype=np.bool_)
+        for row, (end, group) in enumerate(
+            zip(ends.tolist(), self.collective.items.group.tolist(), strict=True)
+        ):
+            table[row, list(self.collective.members[group]) if end == EVERYONE else [end]] = True
+        return table
+
+    @cached_property
+    def capacity(self) -> Int64Array:
+        """int64, shape (links,): b, the chunks that a link carries in a round; 1 on the slowest."""
+        speeds = self.topology.bandwidth.numerators
+        if (speeds % speeds.min()).any():
+            raise Unsupported(
+                f"{self.method} needs bandwidths that are multiples of the least one; "
+                f"{self.topology.name} has others"
+            )
+        return speeds // speeds.min()
+
+    @cached_property
+    def hops(self) -> Int32Array:
+        """int32, shape (items, ranks): links from the nearest holder."""
+        return nearest(hop_distances(self.topology), self.holders, np.iinfo(np.int32).max)
+
+    @cached_property
+    def hops_left(self) -> Int32Array:
+        """int32, shape (items, ranks): links to the nearest rank that must have the item and does not yet."""
+        return nearest(hop_distances(self.topology).T, self.missing, np.iinfo(np.int32).max)
+
+    def useful(self, chunk: IntArray, source: IntArray, target: IntArray) -> BoolArray:
+        """Return which transfers serve a postcondition, in order of time (`useful_transfers`).
+
+        Parameters
+        ----------
+        chunk, source, target
+            Shape (transfers,): what each moves (in `item`), from where and to where.
+        """
+        return useful_transfers(chunk, source, target, self.missing[self.item])
+
+    @cached_property
+    def least_steps(self) -> int:
+        """The most hops that any item must make: no schedule has fewer steps."""
+        return int(self.hops[self.wanters].max())
+
+    @cached_property
+    def least_rounds(self) -> int:
+        """No schedule of so many chunks has fewer rounds, a round being a chunk on the slowest link."""
+        share = self.collective.items.share[0] / self.chunks
+        slowest = min(self.topology.bandwidth)
+        bounds = [
+            bound.value for bound in lower_bounds(self.topology, self.collective) if bound.unit == "s/B"
+        ]
+        return max(1, *(math.ceil(Fraction(value) * slowest / share) for value in bounds))
+
+    def schedule(
+        self, clock: Clock, chunk: IntArray, route: Sequence[int] | IntArray, order: IntArray, **further: Any
+    ) -> Schedule:
+        """Return the schedule of these transfers.
+
+        Parameters
+        ----------
+        clock
+            What the order counts.
+        chunk, route, order
+            Shape (transfers,): what each moves (in `item`), over which route, and when.
+        further
+            More of `Schedule`.
+        """
+        return Schedule(
+            topology=self.topology,
+            collective=self.collective,
+            clock=clock,
+            chunks=Chunks.even(self.collective, self.chunks),
+            chunk=self.rows_of(chunk),
+            route=np.asarray(route, dtype=np.int32),
+            order=order,
+            **further,
+        )
+
+
+def nearest(distance: Distances, chosen: BoolArray, far: int) -> Distances:
+    """Return the distance to every node from the nearest of some nodes.
+
+    Parameters
+    ----------
+    distance
+        Shape (nodes, nodes): from one node to another.
+    chosen
+        Shape (sets, nodes): which nodes each set has.
+    far
+        The distance from a set without nodes.
+
+    Returns
+    -------
+    Distances
+        Shape (sets, nodes).
+    """
+    rows = [distance[row].min(axis=0) if row.any() else np.full(len(row), far) for row in chosen]
+    return np.stack(rows).astype(distance.dtype)
+
+
+@dataclass(frozen=True)
+class NetworkRoutes:
+    """All routes of a network.
+
+    Parameters
+    ----------
+    links
+        The links of each route, in order; where all links are routes and nothing else is, route e is link e.
+    ends
+        The nodes that it leaves and enters.
+    """
+
+    links: tuple[tuple[int, ...], ...]
+    ends: tuple[tuple[int, int], ...]
+
+    @property
+    def are_links(self) -> bool:
+        """Whether every route is the link of its number; links to switches that only forward are none."""
+        return all(links == (route,) for route, links in enumerate(self.links))
+
+    @cached_property
+    def number(self) -> dict[tuple[int, ...], int]:
+        """The route that goes over these links."""
+        return {links: route for route, links in enumerate(self.links)}
+
+
+def routes_of(topology: Topology, method: str = "teccl") -> NetworkRoutes:
+    """Return the routes of a network: links first, then routes through switches by their rank and length.
+
+    Raises
+    ------
+    Unsupported
+        If there are more than 2^14 through switches: 128 ranks on one have 16,256.
+    """
+    ends = list(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
+    stops = set(range(topology.num_ranks)) | topology.multicast
+    found: list[tuple[int, ...]] = [(link,) for link, (a, b) in enumerate(ends) if a in stops and b in stops]
+    most = 2**14
+    limit = len(found) + most
+    out: list[list[int]] = [[] for _ in range(topology.num_nodes)]
+    for link, (a, _) in enumerate(ends):
+        out[a].append(link)
+    for rank in range(topology.num_ranks if topology.num_switches else 0):
+        for links in _through_switches(topology.num_ranks, ends, out, rank):
+            found.append(links)
+            if len(found) > limit:
+                raise Unsupported(f"{method}: {topology.name} has over {most} routes through switches")
+    return NetworkRoutes(tuple(found), tuple((ends[links[0]][0], ends[links[-1]][1]) for links in found))
+
+
+def _through_switches(
+    num_ranks: int, ends: list[tuple[int, int]], out: list[list[int]], rank: int
+) -> Iterator[tuple[int, ...]]:
+    """Yield the routes of fewest links from a rank to each other rank, those of more than one link."""
+    fewest = {rank: 0}
+    growing: list[tuple[int, ...]] = [(link,) for link in out[rank]]
+    for route in growing:  # the shortest first, as longer ones are put behind them
+        at = ends[route[-1]][1]
+        if len(route) > fewest.setdefault(at, len(route)):
+            continue
+        if at >= num_ranks:
+            growing += [(*route, link) for link in out[at]]
+        elif len(route) > 1:
+            yield route
+
+
+@dataclass(frozen=True, eq=False)
+class SizedInstance(ABC):
+    """An instance at a size, in ticks.
+
+    Parameters
+    ----------
+    instance
+        Chunks, links and their ends.
+    size
+        M in bytes.
+    """
+
+    instance: ChunkInstance
+    size: Fraction
+
+    @property
+    @abstractmethod
+    def tick(self) -> Fraction:
+        """Seconds of a tick."""
+
+    @property
+    @abstractmethod
+    def earliest(self) -> Int64Array:
+        """int64, shape (items, nodes): ticks before which an item can not be there, alone on the network."""
+
+    @cached_property
+    def chunk_bytes(self) -> Fraction:
+        """Of one chunk."""
+        return self.size * self.instance.collective.items.share[0] / self.instance.chunks
+
+    @cached_property
+    def bounds(self) -> list[Bound]:
+        """The project's lower bounds at this size."""
+        return lower_bounds(self.instance.topology, self.instance.collective, self.size)
+
+    @cached_property
+    def farthest(self) -> int:
+        """Ticks of the longest route that a chunk must go, alone on the network."""
+        return int(self.earliest[self.instance.missing].max(initial=0))
+
+    @cached_property
+    def least(self) -> int:
+        """Ticks below which no schedule can end, by the bounds, the longest route and the links' room."""
+        proven = max(math.ceil(Fraction(bound.time(self.size)) / self.tick) for bound in self.bounds)
+        return self.with_room(max(proven, self.farthest))
+
+    def with_room(self, least: int) -> int:
+        """Return the first tick, `least` or later, by which the links have room for all that is wanted."""
+        return least
