@@ -319,7 +319,7 @@ def _teccl(topology: Topology, options: ChunkedProgram) -> SolverInstance:
 
     compiled, seconds = timed(made)
     earliest = TecclProgram(epochs, EpochState.start(epochs), rounds).earliest
-    reads = [int(earliest[c, n]) for c, n in epochs.wanted]
+    reads = [int(earliest[c, n]) for c, n in epochs.instance.wanted]
     after = {k: sum(Fraction(1, e + 1) for e in range(k, rounds + 1)) for k in set(reads)}
     return _checked(compiled, seconds, Fraction(sum(after[k] for k in reads)) * (1 + ROUNDING))
 

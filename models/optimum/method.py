@@ -36,7 +36,7 @@ from tutti.schedules.collective import Kind
 from tutti.schedules.method import Method, Problem, chunks_a_shard
 from tutti.schedules.retiming import ends, retimed
 from tutti.schedules.reversal import reverse
-from tutti.schedules.schedule import Clock, Routes, Schedule
+from tutti.schedules.schedule import Clock, Schedule
 from tutti.topologies.errors import InputError, NoSchedule, Unsupported
 from tutti.topologies.options import Duration, Number, Options, Whole
 from tutti.topologies.transforms import transpose
@@ -189,13 +189,10 @@ def _schedule(timed: TimedInstance, rows: Sequence[TickRow]) -> Schedule:
     if any(len(route) > 1 for route in used):
         routes = sorted(set(used))
     where = {route: place for place, route in enumerate(routes)}
-    table = Routes.of(routes)
     return timed.instance.schedule(
         Clock.TIME,
-        np.array(number),
-        [where[route] for route in used],
-        np.array(start, dtype=np.int64),
-        routes=None if table.are_links else table,
+        (np.array(number), [where[route] for route in used], np.array(start, dtype=np.int64)),
+        routes,
         tick=timed.tick,
         size=timed.size,
     )

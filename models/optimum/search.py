@@ -74,7 +74,7 @@ def least_time(
             f"optimum on {name}: α and chunk times have no common tick above 1/{MOST_WHOLE} of the whole; "
             "choose a size whose chunks take times with fewer digits"
         )
-    search.proven = timed.least if limits.cuts else timed.farthest
+    search.proven = timed.begin(cuts=limits.cuts)
     for start in [partial(best_greedy, timed, limits.seed)] if starts is None else starts:
         first = start()
         if first is not None and first.ticks < search.ticks:

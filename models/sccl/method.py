@@ -118,7 +118,7 @@ def _seconds(problem: Problem, instance: ChunkInstance, point: FrontierPoint) ->
 def schedule_of(instance: ChunkInstance, answer: Rounds) -> Schedule:
     """Return the transfers of an answer, in the step clock."""
     step, link, number = answer.rows
-    return instance.schedule(Clock.STEP, number, link, step_numbers(step))
+    return instance.schedule(Clock.STEP, (number, link, step_numbers(step)))
 
 
 def check(problem: Problem, options: ScclOptions) -> None:

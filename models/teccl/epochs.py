@@ -122,7 +122,7 @@ class Epochs(SizedInstance):
     def lengths(self) -> list[Fraction]:
         """Return what messages of 1, 2, ... chunks take on the slowest route, while more may be of use."""
         topology = self.instance.topology
-        need = np.bincount([n for _, n in self.wanted], minlength=topology.num_nodes)
+        need = np.bincount([n for _, n in self.instance.wanted], minlength=topology.num_nodes)
         links = np.bincount(topology.target, minlength=topology.num_nodes)
         most = int((-(-need // np.maximum(links, 1))).max())
         pairs = set(self.rates)
@@ -176,11 +176,6 @@ class Epochs(SizedInstance):
             np.minimum(time, time[:, middle, None] + time[None, middle, :], out=time)
         return time
 
-    @property
-    def wanted(self) -> tuple[tuple[int, int], ...]:
-        """(chunk, rank) of all that must be brought somewhere."""
-        return self.instance.wanted
-
     @cached_property
     def earliest(self) -> Int64Array:
         """int64, shape (items, nodes): epochs before which an item can not be there, alone on the network."""
@@ -206,7 +201,7 @@ class Epochs(SizedInstance):
                 shortest, quickest = self._shortest[link]
                 most[link] = max(most[link], ((epochs - quickest) // shortest + 1) * carries)
         room = np.bincount(topology.target, weights=most, minlength=topology.num_nodes)
-        need = np.bincount([n for _, n in self.wanted], minlength=len(room))
+        need = np.bincount([n for _, n in self.instance.wanted], minlength=len(room))
         return bool((need <= room).all())
 
     @cached_property

@@ -21,7 +21,7 @@ from tutti.schedules.capabilities import Capabilities
 from tutti.schedules.collective import Kind
 from tutti.schedules.compose import BY_ALLGATHER
 from tutti.schedules.method import Method, Problem, chunks_a_shard
-from tutti.schedules.schedule import Clock, Routes, Schedule
+from tutti.schedules.schedule import Clock, Schedule
 from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.kernels import now
 from tutti.topologies.options import Choice, Duration, Number, Options, Whole
@@ -279,10 +279,8 @@ def schedule_of(epochs: Epochs, found: EpochSchedule) -> Schedule:
     route, number, start = np.array(found.rows, dtype=np.int64).reshape(-1, 3).T
     return epochs.instance.schedule(
         Clock.TIME,
-        number,
-        route,
-        start,
-        routes=None if epochs.routes.are_links else Routes.of(epochs.routes.links),
+        (number, route, start),
+        epochs.routes.links,
         tick=epochs.tick,
         size=epochs.size,
         stats={"solver_gap": found.gap, "epochs": found.ticks, **found.stats},

@@ -127,7 +127,7 @@ class TecclProgram:
     @cached_property
     def missing(self) -> list[tuple[int, int]]:
         """(chunk, rank) of all demands that are not met and not under way."""
-        return [(c, n) for c, n in self.epochs.wanted if self.state.at[c, n] >= FAR]
+        return [(c, n) for c, n in self.epochs.instance.wanted if self.state.at[c, n] >= FAR]
 
     @cached_property
     def left(self) -> Int64Array:

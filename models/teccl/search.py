@@ -63,10 +63,6 @@ class EpochLimits(HorizonLimits):
     buffers: bool = True
     cuts: bool = True
 
-    def least(self, epochs: Epochs) -> int:
-        """Return the epochs to begin with: as many as the bounds say, or the longest route."""
-        return epochs.least if self.cuts else epochs.farthest
-
     def program(self, epochs: Epochs, horizon: int, state: EpochState | None = None) -> TecclProgram:
         """Return the program in which all demands are met by an epoch."""
         state = EpochState.start(epochs) if state is None else state
@@ -186,14 +182,14 @@ def most_reward(
     transfers = needed(epochs, transfers_of(program, result))
     finish = finish_of(epochs, transfers)
     stats = {**cost.columns, "solver_gap": round(result.gap or 0.0, 12)}
-    return EpochSchedule(transfers, finish, min(limits.least(epochs), finish), stats)
+    return EpochSchedule(transfers, finish, min(epochs.begin(cuts=limits.cuts), finish), stats)
 
 
 def _begun(
     epochs: Epochs, limits: EpochLimits, start: list[Transfer] | None
 ) -> HorizonSearch[list[Transfer]]:
     """Return a search that knows a start."""
-    search = HorizonSearch[list[Transfer]](limits, limits.least(epochs))
+    search = HorizonSearch[list[Transfer]](limits, epochs.begin(cuts=limits.cuts))
     if start is not None:
         search.offer(start, finish_of(epochs, start))
     return search
@@ -201,7 +197,7 @@ def _begun(
 
 def _program_within(epochs: Epochs, limits: EpochLimits, horizon: int) -> TecclProgram:
     """Return the program of so many epochs; raises where these are too few."""
-    least = limits.least(epochs)
+    least = epochs.begin(cuts=limits.cuts)
     if horizon < least:
         raise none(epochs, f"there is none in {horizon} epochs, at least {least} are needed")
     return limits.program(epochs, horizon)

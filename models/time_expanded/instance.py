@@ -23,7 +23,7 @@ from tutti.schedules.collective import EVERYONE, Collective, Kind
 from tutti.schedules.compose import BY_ALLGATHER, from_allgather
 from tutti.schedules.method import Problem
 from tutti.schedules.reversal import reverse, useful_transfers
-from tutti.schedules.schedule import Chunks, Clock, Schedule
+from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
 from tutti.topologies.errors import Unsupported
 from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, IntArray
 from tutti.topologies.graphs.shortest_paths import hop_distances
@@ -183,7 +183,11 @@ class ChunkInstance:
         return max(1, *(math.ceil(Fraction(value) * slowest / share) for value in bounds))
 
     def schedule(
-        self, clock: Clock, chunk: IntArray, route: Sequence[int] | IntArray, order: IntArray, **further: Any
+        self,
+        clock: Clock,
+        transfers: tuple[IntArray, IntArray | Sequence[int], IntArray],
+        routes: Sequence[Sequence[int]] = (),
+        **further: Any,
     ) -> Schedule:
         """Return the schedule of these transfers.
 
@@ -191,11 +195,14 @@ class ChunkInstance:
         ----------
         clock
             What the order counts.
-        chunk, route, order
-            Shape (transfers,): what each moves (in `item`), over which route, and when.
+        transfers
+            Shape (transfers,) each: which chunk (in `item`), over which route, and when.
+        routes
+            The links of each route; empty if routes are links.
         further
             More of `Schedule`.
         """
+        (chunk, route, order), table = transfers, Routes.of(routes)
         return Schedule(
             topology=self.topology,
             collective=self.collective,
@@ -204,6 +211,7 @@ class ChunkInstance:
             chunk=self.rows_of(chunk),
             route=np.asarray(route, dtype=np.int32),
             order=order,
+            routes=None if table.are_links else table,
             **further,
         )
 
@@ -243,11 +251,6 @@ class NetworkRoutes:
 
     links: tuple[tuple[int, ...], ...]
     ends: tuple[tuple[int, int], ...]
-
-    @property
-    def are_links(self) -> bool:
-        """Whether every route is the link of its number; links to switches that only forward are none."""
-        return all(links == (route,) for route, links in enumerate(self.links))
 
     @cached_property
     def number(self) -> dict[tuple[int, ...], int]:
@@ -340,6 +343,10 @@ class SizedInstance(ABC):
         """Ticks below which no schedule can end, by the bounds, the longest route and the links' room."""
         proven = max(math.ceil(Fraction(bound.time(self.size)) / self.tick) for bound in self.bounds)
         return self.with_room(max(proven, self.farthest))
+
+    def begin(self, *, cuts: bool) -> int:
+        """Return the ticks that a search begins with: as many as the bounds say, or the longest route."""
+        return self.least if cuts else self.farthest
 
     def with_room(self, least: int) -> int:
         """Return the first tick, `least` or later, by which the links have room for all that is wanted."""

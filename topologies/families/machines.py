@@ -31,16 +31,16 @@ from tutti.topologies.exact import NONE, IntArray
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import GIGA, MEGA
 
+Fabric = Sequence[tuple[int, int, int]]
+"""The links inside a box: two GPUs, and how many links join them."""
 BOX_GPUS = 8
 """GPUs of a box of DGX, NDv2 or MI300X."""
-_NVSWITCH_LABEL = "nvswitch"
 _A100_BANDWIDTH = (Fraction(300 * GIGA), Fraction(25 * GIGA))
 """A GPU's NVLinks together, and its InfiniBand adapter."""
 
 H100_BANDWIDTH = (Fraction(450 * GIGA), Fraction(50 * GIGA))
 """The same of an H100."""
 
-_MI250_GPUS = 16
 _MI250_BANDWIDTH = (Fraction(50 * GIGA), Fraction(16 * GIGA))
 """One Infinity Fabric link, and a GPU's part of the box's InfiniBand adapters."""
 
@@ -79,7 +79,7 @@ def dgx_a100(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Val
     InputError
         If there is no box, or the number of rails or of values is wrong.
     """
-    return switched_boxes("dgx_a100", boxes, BOX_GPUS, rails, _A100_BANDWIDTH, bandwidth, alpha)
+    return platform("dgx_a100", boxes, BOX_GPUS, _A100_BANDWIDTH, bandwidth, alpha, rails=rails)
 
 
 def dgx_h100(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Values = None) -> Topology:
@@ -98,7 +98,7 @@ def dgx_h100(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Val
     InputError
         If there is no box, or the number of rails or of values is wrong.
     """
-    return with_sharp(switched_boxes("dgx_h100", boxes, BOX_GPUS, rails, H100_BANDWIDTH, bandwidth, alpha))
+    return platform("dgx_h100", boxes, BOX_GPUS, H100_BANDWIDTH, bandwidth, alpha, rails=rails, sharp=True)
 
 
 def mi250(boxes: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
@@ -120,27 +120,83 @@ def mi250(boxes: int, *, bandwidth: Values = None, alpha: Values = None) -> Topo
     InputError
         If there is no box, or the numbers of values are wrong.
     """
-    name = checked_name("mi250", boxes, _MI250_GPUS)
-    fabric = fabric_of_boxes(_MI250_FABRIC, boxes, _MI250_GPUS)
-    box = np.repeat(np.arange(boxes), _MI250_GPUS)
-    return platform(name, box, fabric, [], 1, _MI250_BANDWIDTH, bandwidth, alpha)
+    return platform("mi250", boxes, 16, _MI250_BANDWIDTH, bandwidth, alpha, fabric=_MI250_FABRIC)
 
 
-def checked_name(family: str, boxes: int, gpus: int) -> str:
-    """Return the name of a platform of so many boxes with so many GPUs each.
+def platform(
+    family: str,
+    boxes: int,
+    gpus: int,
+    defaults: tuple[Fraction, Fraction],
+    bandwidth: Values,
+    alpha: Values,
+    *,
+    rails: int = 1,
+    fabric: Fabric = (),
+    sharp: bool = False,
+) -> Topology:
+    """Return boxes of GPUs, joined by an InfiniBand switch a rail if there are several.
+
+    Parameters
+    ----------
+    family, boxes, gpus
+        The name before the colon, and how many boxes of how many GPUs each.
+    defaults, bandwidth, alpha
+        The bandwidths inside and outside where none are given; what is given.
+    rails
+        GPU i of each box is on switch i modulo `rails`.
+    fabric
+        The links inside a box; empty if its GPUs are on a switch.
+    sharp
+        Whether the switches of boxes multicast and aggregate; the others only forward.
 
     Raises
     ------
     InputError
-        If there is no box, or far too many.
+        If there is no box, or the number of rails or of values is wrong.
     """
+    name, ranks = _checked_name(family, boxes, gpus), boxes * gpus
+    if rails < 1 or gpus % rails:
+        allowed = ", ".join(str(count) for count in range(1, gpus + 1) if gpus % count == 0)
+        raise InputError(
+            f"topology {name}: {rails} rails; allowed: {allowed}, which divide the GPUs of a box"
+        )
+    inside, nvswitches = _inside(boxes, gpus, fabric)
+    rails = rails if boxes > 1 else 0
+    infiniband = ["ib"] if rails == 1 else [f"ib{i}" for i in range(rails)]
+    adapters = np.arange(ranks if rails else 0)
+    on_rail = ranks + len(nvswitches) + adapters % max(rails, 1)
+    machine = assemble(
+        name,
+        ranks,
+        [inside, two_way(adapters, on_rail)],
+        bandwidth,
+        alpha,
+        default_bandwidth=defaults,
+        switches=nvswitches + infiniband,
+        hosts=[*np.repeat(np.arange(boxes), gpus).tolist(), *range(len(nvswitches)), *[NONE] * rails],
+    )
+    able = frozenset(range(ranks, ranks + len(nvswitches)) if sharp else ())
+    return replace(machine, multicast=able, aggregate=able)
+
+
+def _checked_name(family: str, boxes: int, gpus: int) -> str:
+    """Return the name of a platform of so many boxes with so many GPUs each; raises for none or too many."""
     name = f"{family}:{boxes}"
     at_least(name, 1, boxes=boxes)
     check_size(name, boxes * gpus, 0)
     return name
 
 
-def fabric_of_boxes(fabric: Sequence[tuple[int, int, int]], boxes: int, gpus: int) -> Arcs:
+def _inside(boxes: int, gpus: int, fabric: Fabric) -> tuple[Arcs, list[str]]:
+    """Return the links inside all boxes, and the labels of their switches: one a box that has no fabric."""
+    if fabric:
+        return _fabric_of_boxes(fabric, boxes, gpus), []
+    gpu = np.arange(boxes * gpus)
+    return two_way(gpu, boxes * gpus + gpu // gpus), [f"nvswitch{i}" for i in range(boxes)]
+
+
+def _fabric_of_boxes(fabric: Fabric, boxes: int, gpus: int) -> Arcs:
     """Return the links inside all boxes, by source and target, from one box's (GPU, GPU, links) table."""
     first, second, count = np.array(fabric).T
     offset = np.arange(boxes)[:, None] * gpus
@@ -153,87 +209,6 @@ def fabric_of_boxes(fabric: Sequence[tuple[int, int, int]], boxes: int, gpus: in
 def two_way(one: IntArray, other: IntArray) -> Arcs:
     """Return the links from each node of one array to its counterpart in the other, and then those back."""
     return np.concatenate([one, other]), np.concatenate([other, one])
-
-
-def with_sharp(machine: Topology) -> Topology:
-    """Return boxes whose own switches multicast and aggregate; the others only forward."""
-    switches = range(machine.num_ranks, machine.num_nodes)
-    inside = frozenset(node for node in switches if machine.labels[node].startswith(_NVSWITCH_LABEL))
-    return replace(machine, multicast=inside, aggregate=inside)
-
-
-def switched_boxes(
-    family: str,
-    boxes: int,
-    gpus: int,
-    rails: int,
-    defaults: tuple[Fraction, Fraction],
-    bandwidth: Values,
-    alpha: Values,
-) -> Topology:
-    """Return boxes of so many GPUs on a switch each, `platform` outside.
-
-    Raises
-    ------
-    InputError
-        If there is no box, or the number of rails or of values is wrong.
-    """
-    name = checked_name(family, boxes, gpus)
-    ranks = boxes * gpus
-    gpu, box = np.arange(ranks), np.repeat(np.arange(boxes), gpus)
-    nvswitches = [f"{_NVSWITCH_LABEL}{i}" for i in range(boxes)]
-    return platform(name, box, two_way(gpu, ranks + box), nvswitches, rails, defaults, bandwidth, alpha)
-
-
-def platform(
-    name: str,
-    box: IntArray,
-    inside: Arcs,
-    box_switches: list[str],
-    rails: int,
-    defaults: tuple[Fraction, Fraction],
-    bandwidth: Values,
-    alpha: Values,
-) -> Topology:
-    """Return the boxes, joined by an InfiniBand switch a rail if there are several.
-
-    Parameters
-    ----------
-    name, box
-        Of the network; the box of each GPU.
-    inside, box_switches
-        The links inside boxes, and the labels of their switches, one a box or none.
-    rails
-        GPU i of each box is on switch i modulo `rails`.
-    defaults, bandwidth, alpha
-        The bandwidths inside and outside where none are given; what is given.
-
-    Raises
-    ------
-    InputError
-        If the number of rails or of values is wrong.
-    """
-    ranks, boxes = len(box), int(box[-1]) + 1
-    gpus = ranks // boxes
-    if rails < 1 or gpus % rails:
-        allowed = ", ".join(str(count) for count in range(1, gpus + 1) if gpus % count == 0)
-        raise InputError(
-            f"topology {name}: {rails} rails; allowed: {allowed}, which divide the GPUs of a box"
-        )
-    rails = rails if boxes > 1 else 0
-    infiniband = ["ib"] if rails == 1 else [f"ib{i}" for i in range(rails)]
-    adapters = np.arange(ranks if rails else 0)
-    on_rail = ranks + len(box_switches) + adapters % max(rails, 1)
-    return assemble(
-        name,
-        ranks,
-        [inside, two_way(adapters, on_rail)],
-        bandwidth,
-        alpha,
-        default_bandwidth=defaults,
-        switches=box_switches + infiniband,
-        hosts=[*box.tolist(), *range(len(box_switches)), *[NONE] * rails],
-    )
 
 
 _US = Fraction(1, 10**6)
@@ -252,9 +227,6 @@ _NVLINK_ALPHA = Fraction(7, 10) * _US
 _NVSWITCH_ALPHA = _NVLINK_ALPHA / 2
 _INFINIBAND_ALPHA = Fraction(17, 10) * _US / 2
 _PCIE_ALPHA = Fraction(0)
-
-_DGX2_GPUS = 16
-_DGX2_GPUS_A_NIC = 2
 
 # fmt: off
 _DGX1_FABRIC = (
@@ -291,7 +263,7 @@ def dgx1(*, bandwidth: Values = None, alpha: Values = None) -> Topology:
     return assemble(
         name,
         BOX_GPUS,
-        [fabric_of_boxes(_DGX1_FABRIC, 1, BOX_GPUS)],
+        [_fabric_of_boxes(_DGX1_FABRIC, 1, BOX_GPUS)],
         per_class(f"topology {name}: bandwidth", bandwidth, [_NVLINK]),
         per_class(f"topology {name}: alpha", alpha, [_NVLINK_ALPHA]),
         hosts=[0] * BOX_GPUS,
@@ -319,24 +291,8 @@ def ndv2(boxes: int, *, bandwidth: Values = None, alpha: Values = None) -> Topol
     InputError
         If there is no box, or the numbers of values are wrong.
     """
-    name = checked_name("ndv2", boxes, BOX_GPUS)
-    ranks = boxes * BOX_GPUS
-    box = np.repeat(np.arange(boxes), BOX_GPUS)
-    adapters = np.arange(boxes if boxes > 1 else 0)
-    wired = np.arange(ranks if boxes > 1 else 0)
-    return assemble(
-        name,
-        ranks,
-        [
-            fabric_of_boxes(_DGX1_FABRIC, boxes, BOX_GPUS),
-            two_way(wired, ranks + wired // BOX_GPUS),
-            two_way(ranks + adapters, np.full(len(adapters), ranks + len(adapters))),
-        ],
-        per_class(f"topology {name}: bandwidth", bandwidth, [_NVLINK, _PCIE, _INFINIBAND]),
-        per_class(f"topology {name}: alpha", alpha, [_NVLINK_ALPHA, _PCIE_ALPHA, _INFINIBAND_ALPHA]),
-        switches=[*(f"nic{i}" for i in adapters), *["ib"] * (boxes > 1)],
-        hosts=[*box.tolist(), *adapters.tolist(), *[NONE] * (boxes > 1)],
-    )
+    inside = _NVLINK, _NVLINK_ALPHA
+    return _on_adapters("ndv2", boxes, BOX_GPUS, BOX_GPUS, inside, bandwidth, alpha, _DGX1_FABRIC)
 
 
 def dgx2(boxes: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
@@ -356,31 +312,51 @@ def dgx2(boxes: int, *, bandwidth: Values = None, alpha: Values = None) -> Topol
     InputError
         If there is no box, or the numbers of values are wrong.
     """
-    name = checked_name("dgx2", boxes, _DGX2_GPUS)
-    ranks = boxes * _DGX2_GPUS
-    gpu, box = np.arange(ranks), np.repeat(np.arange(boxes), _DGX2_GPUS)
-    wired = gpu if boxes > 1 else gpu[:0]
-    adapters = np.arange(len(wired) // _DGX2_GPUS_A_NIC)
-    first = ranks + boxes
+    return _on_adapters("dgx2", boxes, 16, 2, (_NVSWITCH, _NVSWITCH_ALPHA), bandwidth, alpha)
+
+
+def _on_adapters(
+    family: str,
+    boxes: int,
+    gpus: int,
+    sharing: int,
+    defaults: tuple[Fraction, Fraction],
+    bandwidth: Values,
+    alpha: Values,
+    fabric: Fabric = (),
+) -> Topology:
+    """Return boxes of GPUs that reach an InfiniBand switch over adapters if there are several boxes.
+
+    Parameters
+    ----------
+    family, boxes, gpus, bandwidth, alpha, fabric
+        As in `platform`.
+    sharing
+        GPUs on each adapter.
+    defaults
+        Bandwidth and α inside a box where none are given.
+    """
+    name, ranks = _checked_name(family, boxes, gpus), boxes * gpus
+    box = np.repeat(np.arange(boxes), gpus)
+    inside, nvswitches = _inside(boxes, gpus, fabric)
+    wired = np.arange(ranks if boxes > 1 else 0)
+    adapters, first = np.arange(len(wired) // sharing), ranks + len(nvswitches)
+    infiniband = ["ib"] * (boxes > 1)
     return assemble(
         name,
         ranks,
         [
-            two_way(gpu, ranks + box),
-            two_way(wired, first + wired // _DGX2_GPUS_A_NIC),
+            inside,
+            two_way(wired, first + wired // sharing),
             two_way(first + adapters, np.full(len(adapters), first + len(adapters))),
         ],
-        per_class(f"topology {name}: bandwidth", bandwidth, [_NVSWITCH, _PCIE, _INFINIBAND]),
-        per_class(f"topology {name}: alpha", alpha, [_NVSWITCH_ALPHA, _PCIE_ALPHA, _INFINIBAND_ALPHA]),
-        switches=[
-            *(f"nvswitch{i}" for i in range(boxes)),
-            *(f"nic{i}" for i in adapters),
-            *["ib"] * (boxes > 1),
-        ],
+        per_class(f"topology {name}: bandwidth", bandwidth, [defaults[0], _PCIE, _INFINIBAND]),
+        per_class(f"topology {name}: alpha", alpha, [defaults[1], _PCIE_ALPHA, _INFINIBAND_ALPHA]),
+        switches=[*nvswitches, *(f"nic{i}" for i in adapters), *infiniband],
         hosts=[
             *box.tolist(),
-            *range(boxes),
-            *box[::_DGX2_GPUS_A_NIC][: len(adapters)].tolist(),
-            *[NONE] * (boxes > 1),
+            *range(len(nvswitches)),
+            *box[::sharing][: len(adapters)].tolist(),
+            *[NONE] * len(infiniband),
         ],
     )

@@ -10,19 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-import numpy as np
-
 from tutti.topologies.assembly import Values
 from tutti.topologies.families.grids import torus
-from tutti.topologies.families.machines import (
-    BOX_GPUS,
-    H100_BANDWIDTH,
-    checked_name,
-    fabric_of_boxes,
-    platform,
-    switched_boxes,
-    with_sharp,
-)
+from tutti.topologies.families.machines import BOX_GPUS, H100_BANDWIDTH, platform
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import GIGA
 
@@ -54,7 +44,7 @@ def dgx_h200(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Val
     InputError
         If there is no box, or the number of rails or of values is wrong.
     """
-    return with_sharp(switched_boxes("dgx_h200", boxes, BOX_GPUS, rails, H100_BANDWIDTH, bandwidth, alpha))
+    return platform("dgx_h200", boxes, BOX_GPUS, H100_BANDWIDTH, bandwidth, alpha, rails=rails, sharp=True)
 
 
 def dgx_b200(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Values = None) -> Topology:
@@ -79,7 +69,7 @@ def dgx_b200(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Val
     >>> box.num_ranks, box.labels[8:], int(box.egress[0] / 10**9)
     (8, ('nvswitch0',), 900)
     """
-    return with_sharp(switched_boxes("dgx_b200", boxes, BOX_GPUS, rails, _NVLINK5, bandwidth, alpha))
+    return platform("dgx_b200", boxes, BOX_GPUS, _NVLINK5, bandwidth, alpha, rails=rails, sharp=True)
 
 
 def gb200_nvl72(racks: int, *, rails: int = 1, bandwidth: Values = None, alpha: Values = None) -> Topology:
@@ -104,7 +94,7 @@ def gb200_nvl72(racks: int, *, rails: int = 1, bandwidth: Values = None, alpha: 
     InputError
         If there is no rack, or the number of rails or of values is wrong.
     """
-    return with_sharp(switched_boxes("gb200_nvl72", racks, 72, rails, _NVLINK5, bandwidth, alpha))
+    return platform("gb200_nvl72", racks, 72, _NVLINK5, bandwidth, alpha, rails=rails, sharp=True)
 
 
 def mi300x(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Values = None) -> Topology:
@@ -134,10 +124,7 @@ def mi300x(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Value
     >>> boxes.num_ranks, boxes.num_links, int(boxes.egress[0] / 10**9)  # 7 · 64 + 50
     (16, 144, 498)
     """
-    name = checked_name("mi300x", boxes, BOX_GPUS)
-    fabric = fabric_of_boxes(_MI300X_FABRIC, boxes, BOX_GPUS)
-    box = np.repeat(np.arange(boxes), BOX_GPUS)
-    return platform(name, box, fabric, [], rails, _MI300X, bandwidth, alpha)
+    return platform("mi300x", boxes, BOX_GPUS, _MI300X, bandwidth, alpha, rails=rails, fabric=_MI300X_FABRIC)
 
 
 def tpu_v4(*lengths: int, bandwidth: Values = None, alpha: Values = None) -> Topology:

@@ -8,6 +8,7 @@ from tests.models.teccl.cases import METHOD, SIZE, made_on, network, problem
 from tutti.models.teccl import Epochs
 from tutti.models.time_expanded.instance import ChunkInstance, routes_of
 from tutti.schedules import Problem, collective
+from tutti.schedules.schedule import Routes
 from tutti.topologies import Topology, Unsupported
 from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import Link
@@ -26,8 +27,8 @@ def test_routes_are_links_or_pass_switches():
         assert nodes[1:-1] == topology.source[list(links[1:])].tolist()
         assert all(node >= 4 for node in nodes[1:-1])
         assert nodes[-1] == b
-    assert not routes.are_links
-    assert routes_of(parse_topology("ring:4")).are_links
+    assert not Routes.of(routes.links).are_links
+    assert Routes.of(routes_of(parse_topology("ring:4")).links).are_links
 
 
 def test_routes_through_too_many_switches_are_not_supported():

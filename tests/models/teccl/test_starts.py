@@ -75,7 +75,7 @@ def test_whether_ranks_store():
 def test_shortest_routes_bring_everything(text):
     epochs = epochs_of(problem(text))
     brought = {(c, epochs.ends[e][1]) for e, c, _ in shortest(epochs)}
-    assert brought == set(epochs.wanted)
+    assert brought == set(epochs.instance.wanted)
 
 
 def test_the_nearest_word_is_suggested():
