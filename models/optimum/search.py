@@ -68,7 +68,7 @@ def least_time(
         If none was found in time, or times do not fit CP-SAT's integers.
     """
     name = timed.instance.topology.name
-    search = HorizonSearch[list[TickRow]](limits, 0)
+    search = HorizonSearch[list[TickRow]](limits)
     if timed.horizon > MOST_WHOLE:
         raise NoSchedule(
             f"optimum on {name}: α and chunk times have no common tick above 1/{MOST_WHOLE} of the whole; "

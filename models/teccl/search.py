@@ -189,7 +189,8 @@ def _begun(
     epochs: Epochs, limits: EpochLimits, start: list[Transfer] | None
 ) -> HorizonSearch[list[Transfer]]:
     """Return a search that knows a start."""
-    search = HorizonSearch[list[Transfer]](limits, epochs.begin(cuts=limits.cuts))
+    search = HorizonSearch[list[Transfer]](limits)
+    search.proven = epochs.begin(cuts=limits.cuts)
     if start is not None:
         search.offer(start, finish_of(epochs, start))
     return search

@@ -112,12 +112,12 @@ class HorizonSearch(Generic[Rows]):
     Parameters
     ----------
     limits
-        How to solve. The time begins now.
+        How to solve. The time begins when the search is made.
     proven
-        No schedule takes fewer ticks.
+        No schedule takes fewer ticks; it may be set later, if that takes time.
     """
 
-    def __init__(self, limits: HorizonLimits, proven: int) -> None:
+    def __init__(self, limits: HorizonLimits, proven: int = 0) -> None:
         self.limits, self.proven = limits, proven
         self.until = now() + limits.seconds
         self.rows: Rows | None = None
