@@ -30,16 +30,14 @@ from tutti.models.optimum.search import (
 from tutti.models.teccl import METHOD as TECCL
 from tutti.models.teccl import Epochs, TecclOptions
 from tutti.models.teccl.starts import NO_START, StartSchedule, check_start
-from tutti.models.time_expanded.instance import ChunkInstance
+from tutti.models.time_expanded.instance import ChunkInstance, by_copies
 from tutti.schedules.capabilities import Capabilities
 from tutti.schedules.collective import Kind
 from tutti.schedules.method import Method, Problem, chunks_a_shard
 from tutti.schedules.retiming import ends, retimed
-from tutti.schedules.reversal import reverse
 from tutti.schedules.schedule import Clock, Schedule
 from tutti.topologies.errors import InputError, NoSchedule, Unsupported
 from tutti.topologies.options import Duration, Number, Options, Whole
-from tutti.topologies.transforms import transpose
 from tutti.topologies.units import parse_time
 
 REVERSED = (Kind.REDUCE_SCATTER, Kind.REDUCE)
@@ -137,12 +135,9 @@ def synthesize(
     if problem.size is None:
         raise InputError("optimum needs a size: its schedule depends on it")
     find = partial(_forward, options=options, seed=int(rng.integers(2**31)), first=first)
-    if problem.collective.kind not in REVERSED:
-        return find(problem)
-    turned = Problem(transpose(problem.topology), problem.collective.reverse, problem.size)
-    schedule = reverse(find(turned), problem.topology)
+    schedule = by_copies(problem, find)
     switches, alike = problem.topology.num_switches, problem.topology.bandwidth.uniform
-    if alike or not (options.cut_through or switches):
+    if problem.collective.kind not in REVERSED or alike or not (options.cut_through or switches):
         return schedule
     # What goes on over links unlike in speed may come later backwards, so that only a bound is proof.
     bounds = lower_bounds(problem.topology, problem.collective, problem.size)

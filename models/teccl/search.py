@@ -19,8 +19,10 @@ ask for that.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import methodcaller
 from typing import Any
 
 import pyomo.environ as pyo
@@ -69,37 +71,8 @@ class EpochLimits(HorizonLimits):
         return TecclProgram(epochs, state, horizon, buffers=self.buffers, cuts=self.cuts)
 
 
-@dataclass(frozen=True)
-class Goal:
-    """What is asked of a program.
-
-    Parameters
-    ----------
-    closer
-        The most reward, with this term (`TecclProgram.add_reward`); None: not asked for.
-    least
-        The earliest finish, which is at least this; None: not asked for. Neither: any feasible point.
-    start
-        Transfers that are a feasible point.
-    """
-
-    closer: float | None = None
-    least: int | None = None
-    start: list[Transfer] | None = None
-
-    def add_to(self, program: TecclProgram) -> None:
-        """Add the objective."""
-        if self.closer is not None:
-            program.add_reward(self.closer)
-        elif self.least is not None:
-            program.add_finish(self.least)
-        else:
-            program.m.nothing = pyo.Objective(expr=0.0)
-
-
-ANY = Goal()
-
-
+Objective = Callable[[TecclProgram], None]
+"""Adds what a program minimizes or maximizes."""
 EpochSchedule = HorizonResult[list[Transfer]]
 """Transfers by epoch, and the last epoch's number: all has arrived when it ends."""
 
@@ -160,7 +133,8 @@ def least_finish(
     horizon = finish_of(epochs, shortest(epochs) if start is None else start)
     program = _program_within(epochs, limits, min(horizon, most or horizon))
     if start is None or program.size <= _most_transfers(limits.seconds):
-        result = _decided(program, limits, cost, Goal(least=search.proven, start=start))
+        finish = methodcaller("add_finish", search.proven)
+        result = _decided(program, limits, cost, finish, start)
         search.learn(_answer(program, result), program.horizon)
     return search.result(cost.columns, undecided)
 
@@ -176,7 +150,7 @@ def most_reward(
         If there is none in so many epochs, or none was found in time.
     """
     cost, program = Effort(solver=NOT_NEEDED), _program_within(epochs, limits, horizon)
-    result = _decided(program, limits, cost, Goal(closer=0.0, start=start))
+    result = _decided(program, limits, cost, TecclProgram.add_reward, start)
     if result.status is SolutionStatus.NONE:
         raise none(epochs, f"found none in {limits.seconds:g} s; give it more time")
     transfers = needed(epochs, transfers_of(program, result))
@@ -204,9 +178,15 @@ def _program_within(epochs: Epochs, limits: EpochLimits, horizon: int) -> TecclP
     return limits.program(epochs, horizon)
 
 
-def _decided(program: TecclProgram, limits: EpochLimits, cost: Effort, goal: Goal) -> SolverResult:
+def _decided(
+    program: TecclProgram,
+    limits: EpochLimits,
+    cost: Effort,
+    objective: Objective,
+    start: list[Transfer] | None,
+) -> SolverResult:
     """Return the answer to a program in all of the time; raises where it is that there is no schedule."""
-    result = solved(program, limits, limits.seconds, cost, goal)
+    result = solved(program, limits, limits.seconds, cost, objective, start)
     if result.termination is Termination.INFEASIBLE:
         raise none(program.epochs, f"there is none in {program.horizon} epochs")
     return result
@@ -221,7 +201,12 @@ def _answer(program: TecclProgram, result: SolverResult) -> HorizonAnswer[list[T
 
 
 def solved(
-    program: TecclProgram, limits: EpochLimits, seconds: float, cost: Effort, goal: Goal = ANY
+    program: TecclProgram,
+    limits: EpochLimits,
+    seconds: float,
+    cost: Effort,
+    objective: Objective | None = None,
+    start: list[Transfer] | None = None,
 ) -> SolverResult:
     """Return the answer to a program.
 
@@ -233,8 +218,10 @@ def solved(
         How to solve, and for how long.
     cost
         Counts what the answer took.
-    goal
-        The objective, and a start.
+    objective
+        None: any feasible point.
+    start
+        Transfers that are a feasible point.
 
     Raises
     ------
@@ -248,14 +235,17 @@ def solved(
             why += f", too many for {seconds:.3g} s"
         raise none(program.epochs, f"{why}; give it a window, longer epochs or more time")
     model: Any = program.build()
-    goal.add_to(program)
-    start = None
-    if goal.start is not None:
+    if objective is None:
+        program.m.nothing = pyo.Objective(expr=0.0)
+    else:
+        objective(program)
+    point = None
+    if start is not None:
         model = compile_model(model)
-        start = Start(values=program.point(goal.start, model.variables))
+        point = Start(values=program.point(start, model.variables))
     built = now() - begin
-    options = limits.options(seconds - built, None if goal == ANY else limits.gap or None)
-    result = solve(model, limits.solver, options, start=start)
+    options = limits.options(seconds - built, limits.gap or None if objective else None)
+    result = solve(model, limits.solver, options, start=point)
     largest = max(cost.variables, result.columns), max(cost.constraints, result.rows)
     cost.add(result, built + result.compile_s)
     cost.variables, cost.constraints = largest
@@ -337,5 +327,5 @@ def _nearer(program: TecclProgram, limits: EpochLimits, cost: Effort) -> list[Tr
     To be nearer weighs half as much as a whole demand that is met in the round's last epoch.
     """
     near = replace(limits, gap=max(limits.gap, 0.02))
-    result = solved(program, near, limits.seconds, cost, Goal(closer=0.5))
+    result = solved(program, near, limits.seconds, cost, methodcaller("add_reward", 0.5))
     return [] if result.status is SolutionStatus.NONE else transfers_of(program, result)
