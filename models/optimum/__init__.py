@@ -1,7 +1,8 @@
 """The least time of given chunks on tiny networks, every message over one link, by CP-SAT.
 
-Read `instance` (an SCCL instance in ticks), then `program` (the constraint program), `search` (first
-schedules, and what CP-SAT is asked) and `method`. SCCL and TE-CCL, beside it, ask about steps and epochs.
+Read `instance` (that of `models.time_expanded` in ticks), then `program` (the constraint program), `search`
+(first schedules, and what CP-SAT is asked) and `method`. SCCL and TE-CCL, beside it, ask about steps and
+epochs.
 """
 
 from tutti.models.optimum.instance import TimedInstance
