@@ -1,10 +1,10 @@
 """TACOS: greedy link-chunk matching over the time-expanded network (MICRO 2024).
 
 Read `method` first, which says what is made how; then `network` (links as costs, switches unwound) and the
-event loop: `event_loop` (Algorithm 2), `matching` (Algorithm 1 and the other picks), `guided` (chunks with
-goals of their own), all on the sets of `bitsets`. `rounds` is the same between like links, for up to 10^5
-ranks, with what it keeps in `round_state` and each node's choice in `round_matching`; `on_disk` writes its
-rounds to a file.
+loop that all rules share: `event_loop` (Algorithm 2). Rules for links of any durations are in `matching`
+(Algorithm 1 and the other picks) and `guided` (chunks with goals of their own), on the state of
+`event_state`. The rule for up to 10^5 ranks and links of one duration is in `round_matching`, on the state of
+`round_state`; `on_disk` writes its rounds to a file. All use the sets of `bitsets`.
 """
 
 from tutti.heuristics.tacos.method import METHOD

@@ -83,6 +83,12 @@ def bit(element: int) -> np.uint64:
 
 
 @leaf
+def below(random: np.uint64, bound: int) -> np.int64:
+    """Return a number in 0..bound-1, bound below 2^32, from the high half of a random word."""
+    return np.int64(((random >> _HALF) * np.uint64(bound)) >> _HALF)
+
+
+@leaf
 def random_below(state: Words, bound: int) -> np.int64:
     """Return a number in 0..bound-1, bound below 2^32, and step the generator.
 
@@ -90,7 +96,7 @@ def random_below(state: Words, bound: int) -> np.int64:
     a bias below bound / 2^32.
     """
     state[0] += _GAMMA
-    return np.int64(((hashed(state[0]) >> _HALF) * np.uint64(bound)) >> _HALF)
+    return below(hashed(state[0]), bound)
 
 
 @leaf

@@ -1,34 +1,58 @@
-"""Algorithm 2 of TACOS (MICRO 2024, section IV-E), from arrival to arrival: what all matching rules share.
+"""The loop of TACOS (MICRO 2024, Algorithm 2), from arrival to arrival: what all matching rules share.
 
 The time-expanded network is never built: between two arrivals nothing changes, so time jumps from one to the
-next. Between links of one cost all transfers of a round arrive together, and the events are the paper's time
-spans; between unlike links an event is what some of the links bring (IV-F).
+next. At each event links are matched (Algorithm 1), and then what arrives next is delivered. If links have
+unlike durations, an event is what some of them bring (IV-F). Between links of one duration everything on its
+way arrives together, so an event is a round: a time span of the paper.
 
-What is matched at an event is up to a *rule*, a named tuple of what the rule keeps: `matching` has those in
-which chunks go to all ranks, `guided` the one for chunks with goals of their own. The type of the rule
-chooses the kernel that `match` calls when numba compiles the loop, so each rule has a loop without a branch
-or an indirect call, and one on disk: of a closure over the rule's kernel numba would never find the compiled
-loop again.
+How links are matched is up to a *rule*, a named tuple of what the rule keeps. Its type chooses the kernels
+that `match` and `deliver` call when numba compiles the loop, so each rule has a loop without a branch or an
+indirect call, and one on disk: of a closure over the rule's kernel numba would never find the compiled loop
+again. There are two states. `event_state` has room for arrivals at any time; the rules of `matching` and
+`guided` work on it. `round_state` has less than half as many bits for a rank and chunk, and no arrivals; the
+rule of `round_matching` works on it.
+
+Threads may share the nodes of a round. They play many rounds without coming back to the interpreter, and wait
+for each other after each step, many thousand times a second. Each counts the steps that it has done, in a
+line of the cache of its own, and reads how many the others have. Within a kernel that takes a fraction of a
+microsecond where all of them run; a wait that takes long is left to the caller, who lets other threads have
+the processor.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from tutti.heuristics.tacos.bitsets import WORD_BITS, Planes, Words, bit, increment, leaf, shuffle
-from tutti.heuristics.tacos.network import TacosNetwork
-from tutti.topologies.exact import BoolArray, Int32Array, Int64Array
-from tutti.topologies.kernels import Kernel, kernel
+from tutti.heuristics.tacos.bitsets import leaf
+from tutti.topologies.exact import Int32Array, Int64Array
+from tutti.topologies.kernels import Kernel, intrinsic, kernel
 
 NEVER = np.int64(2**63 - 1)
 
-Sets = npt.NDArray[np.uint64]
-"""uint64, shape (nodes, words): a set of chunks a node."""
+LINE = 8
+"""64-bit words of a line of the cache."""
+
+STEP, NOW, LISTED = range(3)
+"""Where `Part.at` has each number."""
+
+
+class TacosLoopTuning(NamedTuple):
+    """How threads share a loop."""
+
+    steps: int
+    """Steps after which a thread returns to the interpreter, where it can be interrupted."""
+    patience: int
+    """Looks at the other threads before a wait is left to the caller: some ten microseconds."""
+
+
+TUNING = TacosLoopTuning(steps=512, patience=4096)
 
 Matcher = TypeVar("Matcher", bound=Callable[..., None])
 
@@ -41,85 +65,49 @@ class MatchedTransfers(NamedTuple):
     start: Int64Array
 
 
-class Synthesis(NamedTuple):
-    """A schedule in the making, at one moment.
-
-    What is on the links is a ring buffer for each class of links, by arrival since all its transfers last
-    equally long. Links that found nothing to send are *starved*: they are matched again only when something
-    new reaches their source.
+class Part(NamedTuple):
+    """How far one thread is. It is no field of the states: the loop over a larger state takes twice as long.
 
     Parameters
     ----------
-    network
-        What is synthesized for.
-    have, want
-        uint64, shape (nodes, words): the chunks of each node, disjoint; one in neither is on its way to the
-        node.
-    spread
-        Counter planes: how many nodes have each chunk or are being sent it.
-    arrival, carries
-        int64, shape (links,): when the link's transfer arrives, `NEVER` on a free link, and its chunk.
-    queue
-        int64, shape (links,): the rings one after the other, class k's from first[k] to first[k + 1] - 1.
-    first, head, length
-        int64, by class: of the rings.
-    listed, cheapest_first
-        int64, shape (links,): the links that may have something to send at this event, and the same by cost.
-    per_class
-        int64, shape (classes + 1,): where each class begins among those by cost.
-    starved, starving
-        bool, shape (links,), and shape (nodes,): whether a link out of the node is starved.
-    candidates, trial
-        Sets of chunks: room to work in.
-    links_in
-        Planes of counts: the links into a destination that could bring each chunk.
-    sent, rows
-        The transfers so far, with room for all; and int64, shape (1,): how many they are.
-    random
-        The state of the random numbers.
+    thread
+        Its number.
+    at
+        int64, shape (3,): how many steps it has done, two for each event; the time in ticks, `NEVER` at the
+        end; and how many links may have something to send.
+    barrier
+        int64, shape (threads, LINE): how many steps each thread has done, in column 0. Threads share it.
     """
 
-    network: TacosNetwork
-    have: Sets
-    want: Sets
-    spread: Planes
-    arrival: Int64Array
-    carries: Int64Array
-    queue: Int64Array
-    first: Int64Array
-    head: Int64Array
-    length: Int64Array
-    listed: Int64Array
-    cheapest_first: Int64Array
-    per_class: Int64Array
-    starved: BoolArray
-    starving: BoolArray
-    candidates: Words
-    trial: Words
-    links_in: Planes
-    sent: MatchedTransfers
-    rows: Int64Array
-    random: Words
+    thread: int
+    at: Int64Array
+    barrier: Int64Array
 
 
-_MATCHERS: dict[type, Any] = {}
-"""The kernel that matches each type of rule."""
+def parts_for(threads: int, now: int = 0, listed: int = 0) -> list[Part]:
+    """Return the parts of some threads that have done nothing so far."""
+    barrier = np.zeros((threads, LINE), np.int64)
+    return [Part(thread, np.array([0, now, listed]), barrier) for thread in range(threads)]
+
+
+_KERNELS: dict[str, dict[type, Any]] = {"match": {}, "deliver": {}}
+"""The kernels of each type of rule."""
 
 
 def _by_rule() -> Callable[..., Any]:
-    """Return a decorator that lets kernels call the matcher of a rule's type in place of a function."""
+    """Return a decorator that lets kernels call the kernel of a rule's type in place of a function."""
     from numba.extending import overload
 
-    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @overload(function, strict=False)  # type hints differ: here arguments are numba's types
-        def compiled(rule: Any, made: Any, listed: Any, now: Any) -> Callable[..., None] | None:
-            rule_type = getattr(rule, "instance_class", None)
-            if rule_type not in _MATCHERS:
+        def compiled(rule: Any, made: Any, listed: Any, now: Any) -> Callable[..., Any] | None:
+            kernels, rule_type = _KERNELS[function.__name__], getattr(rule, "instance_class", None)
+            if rule_type not in kernels:
                 return None
-            matcher = _MATCHERS[rule_type].compiled
+            chosen = kernels[rule_type].compiled
 
-            def call(rule: Any, made: Synthesis, listed: int, now: int) -> None:
-                matcher(rule, made, listed, now)
+            def call(rule: Any, made: Any, listed: int, now: int) -> Any:
+                return chosen(rule, made, listed, now)
 
             return call
 
@@ -128,172 +116,131 @@ def _by_rule() -> Callable[..., Any]:
     return decorate
 
 
-@functools.partial(Kernel, decorate=_by_rule)
-def match(rule: Any, made: Synthesis, listed: int, now: int | np.int64) -> None:
-    """Send over the first `listed` links of ``made.listed`` what the rule matches, by `send` and `starve`."""
+by_rule = functools.partial(Kernel, decorate=_by_rule)
+
+
+@by_rule
+def match(rule: Any, made: Any, listed: int, now: int | np.int64) -> None:
+    """Send, at an event, what the rule matches."""
     raise NotImplementedError("a rule is matched in compiled code only")
 
 
-def matches(rule_type: type) -> Callable[[Matcher], Matcher]:
-    """Return a decorator: rules of that type are matched by the decorated kernel."""
+@by_rule
+def deliver(rule: Any, made: Any, listed: int, now: int | np.int64) -> tuple[np.int64, int]:
+    """Deliver what arrives next; return when, or `NEVER`, and how many links may have something to send."""
+    raise NotImplementedError("a rule is matched in compiled code only")
+
+
+def plays(rule_type: type, deliver: Callable[..., Any]) -> Callable[[Matcher], Matcher]:
+    """Return a decorator: the decorated kernel matches rules of that type, on the state of `deliver`."""
 
     def decorate(matcher: Matcher) -> Matcher:
-        _MATCHERS[rule_type] = matcher
+        _KERNELS["match"][rule_type], _KERNELS["deliver"][rule_type] = matcher, deliver
         return matcher
 
     return decorate
 
 
 @kernel(nogil=True)
-def synthesize(network: TacosNetwork, start: Int64Array, rule: Any, seed: np.uint64) -> MatchedTransfers:
-    """Return the transfers that a rule makes until nothing is on its way (Algorithm 2).
+def play(rule: Any, made: Any, part: Part, until: int) -> None:
+    """Play a thread's part of a synthesis (Algorithm 2).
 
-    Invariant: at each event, every chunk is at a node, on its way to it, or wanted by it.
+    Until nothing is on its way, so many steps are done, or other threads are long in coming. Invariant: no
+    thread is more than a step ahead of another.
 
     Parameters
     ----------
-    network
-        Strongly connected.
-    start
-        int64, shape (chunks,): the node at which each chunk starts.
     rule
-        What is matched at an event; it may be written to.
-    seed
-        Of all random choices.
+        What is matched at an event.
+    made
+        The thread's state.
+    part
+        How far the thread is.
+    until
+        The number of steps.
     """
-    made = nothing_sent(network, start, seed)
-    now, listed = np.int64(0), len(network.source)
-    while now != NEVER:
-        # Algorithm 2 runs Algorithm 1 on one more time span; here on the links that an event may have
-        # changed.
-        match(rule, made, listed, now)
-        now = _next_arrival(made)
-        if now != NEVER:
-            listed = _deliver(made, now)
-    sent, rows = made.sent, made.rows[0]
-    return MatchedTransfers(sent.chunk[:rows], sent.link[:rows], sent.start[:rows])
+    at = part.at
+    while at[STEP] < until and at[NOW] != NEVER and all_arrived(part.barrier, at[STEP]):
+        if at[STEP] % 2 == 0:
+            # Algorithm 2 runs Algorithm 1 on one more time span; here on the links that an event may have
+            # changed.
+            match(rule, made, at[LISTED], at[NOW])
+        else:
+            # What is on its way may be exchanged here (chunk replacement, IV-F), before anything arrives.
+            at[NOW], at[LISTED] = deliver(rule, made, at[LISTED], at[NOW])
+        at[STEP] += 1
+        arrive(part.barrier, part.thread, at[STEP])
 
 
-@kernel
-def nothing_sent(network: TacosNetwork, start: Int64Array, seed: np.uint64) -> Synthesis:
-    """Return the moment 0: chunk c is at node start[c] and wanted by all others; all links are listed."""
-    links, classes, nodes = len(network.source), len(network.duration), len(network.in_first) - 1
-    words, bits, most = (len(start) + WORD_BITS - 1) // WORD_BITS, 1, len(start) * (nodes - 1)
-    while (1 << bits) <= nodes:
-        bits += 1
-    have, spread = np.zeros((nodes, words), np.uint64), np.zeros((bits, words), np.uint64)
-    for chunk in range(len(start)):
-        have[start[chunk], chunk // WORD_BITS] |= bit(chunk)
-        spread[0, chunk // WORD_BITS] |= bit(chunk)
-    first = np.zeros(classes + 1, np.int64)
-    for link in range(links):
-        first[network.cost[link] + 1] += 1
-    return Synthesis(
-        network,
-        have,
-        ~have & spread[0],
-        spread,
-        np.full(links, NEVER),
-        np.zeros(links, np.int64),
-        np.zeros(links, np.int64),
-        np.cumsum(first),
-        np.zeros(classes, np.int64),
-        np.zeros(classes, np.int64),
-        np.arange(links),
-        np.empty(links, np.int64),
-        np.empty(classes + 1, np.int64),
-        np.zeros(links, np.bool_),
-        np.zeros(nodes, np.bool_),
-        np.empty(words, np.uint64),
-        np.empty(words, np.uint64),
-        np.empty((4, words), np.uint64),
-        MatchedTransfers(np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, np.int64)),
-        np.zeros(1, np.int64),
-        np.full(1, seed),
-    )
+def run(rule: Any, states: Sequence[Any], parts: Sequence[Part], until: int = int(NEVER)) -> None:
+    """Play a synthesis, given each thread's state and part, to the end or until so many steps are done."""
+    stop = Event()
+    work = functools.partial(_work, rule, until, stop)
+    if len(parts) == 1:
+        work(states[0], parts[0])
+        return
+    with ThreadPoolExecutor(len(parts)) as pool:
+        try:
+            list(pool.map(work, states, parts))
+        finally:
+            stop.set()
 
 
-@leaf
-def send(made: Synthesis, link: int, chunk: int, now: int) -> None:
-    """Start a transfer: a link-chunk match (Algorithm 1, "mark link-chunk match"; Fig. 8c)."""
-    # Nobody else will be matched with the pair: it is no longer wanted, though it is not there yet.
-    made.want[made.network.target[link], chunk // WORD_BITS] &= ~bit(chunk)
-    increment(made.spread, chunk)
-    k = made.network.cost[link]
-    made.arrival[link] = now + made.network.duration[k]
-    made.carries[link] = chunk
-    begin, capacity = made.first[k], made.first[k + 1] - made.first[k]
-    made.queue[begin + (made.head[k] + made.length[k]) % capacity] = link
-    made.length[k] += 1
-    row = made.rows[0]
-    made.sent.chunk[row], made.sent.link[row], made.sent.start[row] = chunk, link, now
-    made.rows[0] = row + 1
+def _work(rule: Any, until: int, stop: Event, made: Any, part: Part) -> None:
+    at = part.at
+    try:
+        while at[STEP] < until and at[NOW] != NEVER and not stop.is_set():
+            play(rule, made, part, min(until, int(at[STEP]) + TUNING.steps))
+            time.sleep(0)
+    except BaseException:  # the others would wait for ever
+        stop.set()
+        raise
 
 
-@leaf
-def _next_arrival(made: Synthesis) -> np.int64:
-    """Return when the next transfer arrives; `NEVER` if nothing is on its way."""
-    soonest = NEVER
-    for k in range(len(made.length)):
-        if made.length[k]:
-            soonest = min(soonest, made.arrival[made.queue[made.first[k] + made.head[k]]])
-    return soonest
+def _place(context: Any, builder: Any, kind: Any, array: Any, row: Any) -> Any:
+    """Return the address of a row's first number."""
+    from numba.core import cgutils
+
+    view = context.make_array(kind)(context, builder, array)
+    return cgutils.get_item_pointer(context, builder, kind, view, [row, row.type(0)])
+
+
+@intrinsic
+def _read(context: Any, steps: Any, thread: Any) -> Any:
+    """Return how many steps a thread has done; what it wrote before is then there to read."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load_atomic(_place(context, builder, signature.args[0], *arguments), "acquire", LINE)
+
+    return steps.dtype(steps, thread), generate
+
+
+@intrinsic
+def _write(context: Any, steps: Any, thread: Any, done: Any) -> Any:
+    """Let the others read how many steps a thread has done, and what it wrote before."""
+    from numba.types import void
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = _place(context, builder, signature.args[0], *arguments[:2])
+        builder.store_atomic(arguments[2], place, "release", LINE)
+        return context.get_dummy_value()
+
+    return void(steps, thread, done), generate
 
 
 @leaf
-def _deliver(made: Synthesis, now: int) -> int:
-    """Deliver what arrives now; list, and count, the links that may have something to send."""
-    listed = 0
-    for k in range(len(made.length)):
-        begin, capacity = made.first[k], made.first[k + 1] - made.first[k]
-        while made.length[k]:
-            link = made.queue[begin + made.head[k]]
-            if made.arrival[link] != now:
-                break
-            made.head[k] = (made.head[k] + 1) % capacity
-            made.length[k] -= 1
-            made.arrival[link] = NEVER
-            chunk, node = made.carries[link], made.network.target[link]
-            made.have[node, chunk // WORD_BITS] |= bit(chunk)
-            made.listed[listed] = link
-            listed += 1
-            if made.starving[node]:
-                listed = _list_starved(made, node, listed)
-    return listed
+def arrive(steps: Int64Array, thread: int, done: int) -> None:
+    """Say that a thread has done so many steps."""
+    _write(steps, np.int64(thread), np.int64(done))
 
 
 @leaf
-def _list_starved(made: Synthesis, node: int, listed: int) -> int:
-    """List the links out of a node that were starved."""
-    network = made.network
-    for i in range(network.out_first[node], network.out_first[node + 1]):
-        link = network.out_links[i]
-        if made.starved[link]:
-            made.starved[link] = False
-            made.listed[listed] = link
-            listed += 1
-    made.starving[node] = False
-    return listed
-
-
-@leaf
-def starve(made: Synthesis, link: int) -> None:
-    """Note that a link found nothing to send."""
-    made.starved[link] = True
-    made.starving[made.network.source[link]] = True
-
-
-@leaf
-def order_by_cost(made: Synthesis, listed: int) -> None:
-    """Order the listed links by cost, at random within one cost: the cheapest is matched first (IV-F)."""
-    cost, begin = made.network.cost, made.per_class
-    shuffle(made.listed, listed, made.random)
-    begin[:] = 0
-    for i in range(listed):
-        begin[cost[made.listed[i]] + 1] += 1
-    for k in range(len(begin) - 1):
-        begin[k + 1] += begin[k]
-    for i in range(listed):
-        link = made.listed[i]
-        made.cheapest_first[begin[cost[link]]] = link
-        begin[cost[link]] += 1
+def all_arrived(steps: Int64Array, done: int) -> bool:
+    """Wait a while until all threads have done so many steps; return whether they have."""
+    for thread in range(len(steps)):
+        left = TUNING.patience
+        while _read(steps, np.int64(thread)) < done:
+            left -= 1
+            if left == 0:
+                return False
+    return True

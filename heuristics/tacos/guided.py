@@ -17,16 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.heuristics.tacos import event_loop
+from tutti.heuristics.tacos import event_state
 from tutti.heuristics.tacos.bitsets import WORD_BITS, Words, bit, first_element, leaf, random_below
-from tutti.heuristics.tacos.event_loop import (
-    MatchedTransfers,
-    Synthesis,
-    matches,
-    order_by_cost,
-    send,
-    starve,
-)
+from tutti.heuristics.tacos.event_loop import MatchedTransfers
+from tutti.heuristics.tacos.event_state import Synthesis, matches, order_by_cost, send, starve
 from tutti.heuristics.tacos.network import TacosNetwork
 from tutti.schedules.collective import EVERYONE, Collective
 from tutti.schedules.schedule import Chunks
@@ -119,7 +113,7 @@ def synthesize(
     counts = np.diff(goals.first)
     gap = distance[goals.node, np.repeat(goals.start, counts)]
     rule = WidestGap(goals, distance, gap, counts, _chunks_with_goals(goals))
-    made = event_loop.synthesize(network, goals.start, rule, seed)
+    made = event_state.synthesize(network, goals.start, rule, seed)
     needed = useful(network, goals, made)
     return MatchedTransfers(made.chunk[needed], made.link[needed], made.start[needed])
 

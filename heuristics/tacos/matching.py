@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.heuristics.tacos import event_loop
+from tutti.heuristics.tacos import event_state, round_matching
 from tutti.heuristics.tacos.bitsets import (
     WORD_BITS,
     Planes,
@@ -43,18 +43,11 @@ from tutti.heuristics.tacos.bitsets import (
     shuffle,
     size,
 )
-from tutti.heuristics.tacos.event_loop import (
-    NEVER,
-    MatchedTransfers,
-    Synthesis,
-    matches,
-    order_by_cost,
-    send,
-    starve,
-)
+from tutti.heuristics.tacos.event_loop import NEVER, MatchedTransfers
+from tutti.heuristics.tacos.event_state import Synthesis, matches, order_by_cost, send, starve
 from tutti.heuristics.tacos.network import TacosNetwork
-from tutti.heuristics.tacos.options import MAXIMUM, PAPER
-from tutti.topologies.exact import NONE, Int64Array
+from tutti.heuristics.tacos.options import MAXIMUM, PAPER, SAMPLED
+from tutti.topologies.exact import NONE, BoolArray, Int64Array
 from tutti.topologies.kernels import kernel
 
 UNIFORM, RAREST, SCARCEST = range(3)
@@ -95,7 +88,7 @@ class MostLinks(NamedTuple):
 
 
 def synthesize(
-    network: TacosNetwork, owner: Int64Array, pick: str, wait: bool, seed: np.uint64
+    network: TacosNetwork, owner: Int64Array, pick: str, wait: bool, seed: np.uint64, threads: int = 1
 ) -> MatchedTransfers:
     """Return the transfers that bring every chunk from its owner to all nodes, by start.
 
@@ -109,11 +102,15 @@ def synthesize(
         The rule; see `TacosOptions`.
     seed
         Of all random choices.
+    threads
+        How many share the nodes with ``"sampled"``; without effect on the result.
     """
+    if pick == SAMPLED:
+        return round_matching.synthesize(network, owner, round_matching.Sampled(seed), threads)
     if pick == PAPER:
-        return event_loop.synthesize(network, owner, unmet_postconditions(network, owner), seed)
+        return event_state.synthesize(network, owner, unmet_postconditions(network, owner), seed)
     rule = MostLinks(wait) if pick == MAXIMUM else LinkFirst(ORDERS[pick], wait)
-    return event_loop.synthesize(network, owner, rule, seed)
+    return event_state.synthesize(network, owner, rule, seed)
 
 
 # Link first
@@ -378,74 +375,54 @@ def most_links(bids: Bids) -> Int64Array:
     links stand first. Invariant: the chunks matched so far are the first that can be matched at once, and
     their links the first that can bring them.
     """
-    links = len(bids.first) - 1
+    chunks, able = _able(bids)
+    links = able.shape[1]
     brings = np.full(links, NONE)
-    bids_by_chunk = _by_chunk(bids)
-    matched, begin = 0, 0
-    while begin < len(bids_by_chunk.bid) and matched < links:
+    for place in range(len(chunks)):
+        if brings.min() != NONE:
+            break
         # Rarest first, never taken back: the greedy algorithm, which is exact on a matroid.
-        matched += _admit(bids, bids_by_chunk, begin, brings)
-        begin = bids_by_chunk.after[bids_by_chunk.bid[begin]]
-    for j in range(links):
-        if brings[j] != NONE:
-            brings[j] = bids.chunk[brings[j]]
-    return brings
-
-
-class BidsByChunk(NamedTuple):
-    """Bids by priority; those for one chunk stand together.
-
-    Parameters
-    ----------
-    bid
-        int64, shape (bids,): in that order.
-    begin, after
-        int64, shape (bids,): where in that order the bids for the same chunk begin and end, of each bid.
-    link
-        int64, shape (bids,): whose each bid is.
-    """
-
-    bid: Int64Array
-    begin: Int64Array
-    after: Int64Array
-    link: Int64Array
+        _admit(able, place, brings)
+    return np.array([NONE if place == NONE else chunks[place] for place in brings], np.int64)
 
 
 @kernel
-def _by_chunk(bids: Bids) -> BidsByChunk:
+def _able(bids: Bids) -> tuple[Int64Array, BoolArray]:
+    """Return the chunks by priority; and, shape (chunks, links), which links bid each."""
     order = np.argsort(bids.chunk, kind="mergesort")
     order = order[np.argsort(bids.priority[order], kind="mergesort")]
-    begin, after = np.empty_like(order), np.empty_like(order)
-    start = 0
-    for place in range(len(order)):
-        if bids.chunk[order[place]] != bids.chunk[order[start]]:
-            start = place
-        begin[order[place]] = start
-        for same in range(start, place + 1):
-            after[order[same]] = place + 1
-    link = np.empty_like(order)
-    for j in range(len(bids.first) - 1):
-        link[bids.first[j] : bids.first[j + 1]] = j
-    return BidsByChunk(order, begin, after, link)
+    chunks, place = np.empty_like(order), np.empty_like(order)
+    count = 0
+    for bid in order:
+        if count == 0 or bids.chunk[bid] != chunks[count - 1]:
+            chunks[count] = bids.chunk[bid]
+            count += 1
+        place[bid] = count - 1
+    able = np.zeros((count, len(bids.first) - 1), np.bool_)
+    for link in range(len(bids.first) - 1):
+        for bid in range(bids.first[link], bids.first[link + 1]):
+            able[place[bid], link] = True
+    return chunks[:count], able
 
 
 @kernel
-def _admit(bids: Bids, by: BidsByChunk, begin: int, brings: Int64Array) -> int:
-    """Match the chunk whose bids begin there, if an alternating path ends at a free link; return 1 if so.
+def _admit(able: BoolArray, new: int, brings: Int64Array) -> None:
+    """Match a chunk, if an alternating path from it ends at a free link: the first of those.
 
-    `brings` is the bid that each link is matched by. Of the links at which a path ends, the first is taken.
+    `able` and `brings` have chunks by their places in the order of priorities.
     """
     links = len(brings)
-    via, before = np.full(links, NONE), np.full(links, NONE)
-    queue, head, length = np.empty(links + 1, np.int64), 0, 1
+    via, left_by = np.full(links, NONE), np.full(links, NONE)
+    queue, length = np.empty(links + 1, np.int64), 1
     queue[0] = NONE  # stands for the chunk itself, links for the chunks that they bring
-    while head < length:
-        link, head = queue[head], head + 1
-        place = begin if link == NONE else by.begin[brings[link]]
-        for i in range(place, by.after[by.bid[place]]):
-            other = by.link[by.bid[i]]
-            if via[other] == NONE:
-                via[other], before[other] = by.bid[i], link
+    for head in range(links + 1):
+        if head == length:
+            break
+        link = queue[head]
+        place = new if link == NONE else brings[link]
+        for other in range(links):
+            if able[place, other] and via[other] == NONE:
+                via[other], left_by[other] = place, link
                 if brings[other] != NONE:
                     queue[length], length = other, length + 1
     for last in range(links):
@@ -454,6 +431,5 @@ def _admit(bids: Bids, by: BidsByChunk, begin: int, brings: Int64Array) -> int:
             link = np.int64(last)
             while link != NONE:
                 brings[link] = via[link]
-                link = before[link]
-            return 1
-    return 0
+                link = left_by[link]
+            return

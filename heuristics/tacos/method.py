@@ -1,14 +1,14 @@
 """TACOS: greedy link-chunk matching over the time-expanded network (MICRO 2024, section IV).
 
-Allgather and broadcast by Algorithms 1 and 2, event by event (`event_loop`, `matching`) or, between links of
-one cost, round by round (`rounds`); reduce-scatter, reduce and scatter as reverses of what they are the
-reverse of, on the transposed network; allreduce as one half and then the other (Fig. 11). Gather, all-to-all
-and collectives over groups, where chunks pass through ranks that do not want them, are guided by distance
-(`guided`). Switches are unwound to links between ranks and the schedule is put back on their ports
-(`network`; IV-G). Several kinds at once (mixed collectives) are made one by one, and then all transfers are
-put as early as the others allow. Of links of unlike cost the cheapest is matched first (IV-F). A chunk is
-sent only if its source holds it when the transfer starts. The chunk replacement of the 2023 version (IV-F),
-which gives an earlier transfer another chunk, is not done: its source may not have it yet.
+Allgather and broadcast are made by Algorithms 1 and 2 (`event_loop`, `matching`); reduce-scatter, reduce and
+scatter as reverses of what they are the reverse of, on the transposed network; allreduce as one half and then
+the other (Fig. 11). Gather, all-to-all and collectives over groups, where chunks pass through ranks that do
+not want them, are guided by distance (`guided`). Switches are unwound to links between ranks and the schedule
+is put back on their ports (`network`; IV-G). Several kinds at once (mixed collectives) are made one by one,
+and then all transfers are put as early as the others allow. Of links of unlike cost the cheapest is matched
+first (IV-F). A chunk is sent only if its source holds it when the transfer starts. The chunk replacement of
+the 2023 version (IV-F), which gives an earlier transfer another chunk, is not done: its source may not have
+it yet.
 
 The paper chooses uniformly. That meets the bound, ceil(chunks to receive / in-links) rounds, on most meshes
 and misses it on tori by a round or two; the default rule met it, within a few seeds, on all that were tried.
@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.heuristics.tacos import guided, matching, rounds
+from tutti.heuristics.tacos import guided, matching
 from tutti.heuristics.tacos.event_loop import MatchedTransfers
 from tutti.heuristics.tacos.network import (
     TacosNetwork,
@@ -38,6 +38,7 @@ from tutti.heuristics.tacos.network import (
     unwind,
 )
 from tutti.heuristics.tacos.options import AUTO, SAMPLED, SCARCEST, TUNING, TacosOptions, check_table
+from tutti.heuristics.tacos.round_state import threads_for
 from tutti.schedules.capabilities import Capabilities
 from tutti.schedules.collective import EVERYONE, Collective, Kind
 from tutti.schedules.compose import BY_ALLGATHER, compose_allreduce, from_allgather
@@ -212,25 +213,17 @@ def _to_goals(
 
 
 def _to_all(network: TacosNetwork, owner: Int64Array, options: TacosOptions) -> Callable[[np.uint64], Try]:
-    """Return what makes a try from a seed, by the loop that suits the pick and the network."""
-    nodes = len(network.in_first) - 1
+    """Return what makes a try from a seed, by the rule that suits the network."""
+    nodes, wait = len(network.in_first) - 1, options.wait_for_faster_link
     many = len(owner) * (nodes - 1) > TUNING.sampled_above and len(network.duration) == 1
     pick = (SAMPLED if many else SCARCEST) if options.chunk_rule == AUTO else options.chunk_rule
-    threads = rounds.threads_for(nodes) if options.restarts == 1 else 1
-
-    def by_round(seed: np.uint64) -> Try:
-        chunk, link, first = rounds.synthesize(network, owner, seed, threads)
-        duration = int(network.duration[0])
-        start = rounds.starts(first, duration, threads)
-        return Try(MatchedTransfers(chunk, link, start), (len(first) - 1) * duration)
-
-    def by_event(seed: np.uint64) -> Try:
-        return _ended(network, matching.synthesize(network, owner, pick, options.wait_for_faster_link, seed))
-
-    return by_round if pick == SAMPLED else by_event
+    threads = threads_for(nodes) if options.restarts == 1 else 1
+    return lambda seed: _ended(network, matching.synthesize(network, owner, pick, wait, seed, threads))
 
 
 def _ended(network: TacosNetwork, made: MatchedTransfers) -> Try:
+    if len(network.duration) == 1:  # what starts last also ends last
+        return Try(made, int(made.start[-1] + network.duration[0]) if len(made.start) else 0)
     return Try(made, int((made.start + network.duration[network.cost[made.link]]).max(initial=0)))
 
 

@@ -13,11 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from tutti.heuristics.tacos import rounds
-from tutti.heuristics.tacos.bitsets import unlocked
+from tutti.heuristics.tacos.event_loop import STEP, Part, parts_for, run
 from tutti.heuristics.tacos.network import time_expanded
 from tutti.heuristics.tacos.options import SAMPLED, TacosOptions, check_state
-from tutti.heuristics.tacos.round_state import RoundState, deliver, starting_state
+from tutti.heuristics.tacos.round_matching import Sampled
+from tutti.heuristics.tacos.round_state import (
+    NOTHING,
+    RoundState,
+    deliver_round,
+    shared_out,
+    starting_state,
+    threads_for,
+)
 from tutti.schedules.collective import Kind
 from tutti.schedules.files.rounds import (
     Cells,
@@ -31,14 +38,14 @@ from tutti.schedules.files.rounds import (
 from tutti.schedules.method import Problem
 from tutti.schedules.schedule import Chunks
 from tutti.topologies.errors import Unsupported
-from tutti.topologies.exact import Int32Array, Int64Array
-from tutti.topologies.kernels import kernel
 from tutti.topologies.transforms import transpose
 
 Progress = Callable[[int, float], None]
 
 TOLD = 2**24
 """Entries of the array between two reports."""
+ROOM = 2**18
+"""Transfers for which there is room in memory before they are written, if one round has fewer."""
 
 
 def _silent(turn: int, share: float) -> None:
@@ -79,11 +86,12 @@ def synthesize_to(
     seed = rng.integers(2**64, dtype=np.uint64)
     none = np.zeros((0, where.num_links), width_of(len(chunks)))
     writer = RoundWriter(path, RoundTable(problem.topology, what, chunks, none), {"seed": int(seed)})
-    network, _ = time_expanded(where, Fraction(1), 1)
-    state = starting_state(network, np.repeat(what.items.owner, per_item).astype(np.int64))
+    network = time_expanded(where, Fraction(1), 1)[0]._replace(duration=np.ones(1, np.int64))
+    owner = np.repeat(what.items.owner, per_item).astype(np.int64)
+    state = starting_state(network, owner, room=max(ROOM, where.num_links))
     whole = False
     try:
-        _play(state, network.in_links, writer, seed, tell)
+        _play(state, writer, seed, tell)
         whole = True
     finally:
         writer.close(whole=whole)
@@ -101,36 +109,45 @@ def _check(problem: Problem, options: TacosOptions) -> None:
         raise Unsupported("tacos into a file makes one try, with chunk_rule 'sampled'")
 
 
-def _play(
-    state: RoundState, in_links: Int64Array, writer: RoundWriter, seed: np.uint64, tell: Progress
-) -> None:
+def _play(made: RoundState, writer: RoundWriter, seed: np.uint64, tell: Progress) -> None:
     """Make the rounds that the file does not have yet."""
+    links, none = made.network.in_links, nothing(writer.width)
+    rule, total = Sampled(seed), int(made.rows[1])
     for cells in writer.done():
-        _pick_again(state, np.asarray(cells), in_links, nothing(writer.width))
-        deliver(state)
-    total = float(len(state.spread)) * (len(state.missing) - 1)
-    row = np.empty(len(in_links), writer.width)
-    every = max(1, TOLD // len(row))
-    for turn in rounds.played(state, seed, rounds.threads_for(len(state.missing)), turn=writer.rounds):
-        row[:] = nothing(writer.width)
-        _write_links(state.picked, in_links, row)
-        writer.append(row)
-        if turn % every == 0:
-            tell(turn, 1 - float(state.missing.sum()) / total)
+        _deliver_again(made, np.asarray(cells)[links], none, rule)
+    left, turn = int(made.rows[1]), writer.rounds
+    threads = threads_for(made.end)
+    states, parts = shared_out(made, threads), parts_for(threads, now=turn)
+    every = max(1, TOLD // len(links))
+    while left:
+        for row in _next_rounds(rule, states, parts, none):
+            writer.append(row)
+            turn += 1
+            left -= int(np.count_nonzero(row != none))
+            if turn % every == 0:
+                tell(turn, 1 - left / total)
 
 
-@unlocked
-def _write_links(picked: Int32Array, in_links: Int64Array, row: Cells) -> None:
-    for slot in range(len(picked)):
-        if picked[slot] >= 0:
-            row[in_links[slot]] = picked[slot]
+def _deliver_again(made: RoundState, chunk: Cells, none: np.unsignedinteger[Any], rule: Sampled) -> None:
+    """Let what the file has of a round arrive, given by slots."""
+    brought = chunk != none
+    made.picked[:] = np.where(brought, chunk, NOTHING)
+    made.missing[:] -= np.add.reduceat(brought.astype(np.int64), made.network.in_first[:-1])
+    made.found[0, 0] = np.count_nonzero(brought)
+    made.rows[0] = 0
+    deliver_round(rule, made, 0, 0)
 
 
-@kernel
-def _pick_again(state: RoundState, row: Cells, in_links: Int64Array, none: np.unsignedinteger[Any]) -> None:
-    """Set what the links of a round brought."""
-    for node in range(len(state.missing)):
-        for slot in range(state.in_first[node], state.in_first[node + 1]):
-            chunk = row[in_links[slot]]
-            state.picked[slot] = -1 if chunk == none else chunk
-            state.missing[node] -= chunk != none
+def _next_rounds(
+    rule: Sampled, states: list[RoundState], parts: list[Part], none: np.unsignedinteger[Any]
+) -> Cells:
+    """Return as many rounds more as there is room for, or those up to the last one."""
+    links, sent, at = len(states[0].source), states[0].sent, parts[0].at
+    steps, turn, _ = at.tolist()
+    for state in states:
+        state.rows[0] = 0
+    run(rule, states, parts, steps + 2 * (len(sent.chunk) // links))
+    cells = np.full(((at[STEP] - steps) // 2, links), none)
+    rows = slice(states[0].rows[0])
+    cells[sent.start[rows] - turn, sent.link[rows]] = sent.chunk[rows]
+    return cells

@@ -17,13 +17,15 @@ import numpy as np
 from tutti.heuristics.tacos.bitsets import (
     WORD_BITS,
     Words,
+    below,
     bit,
     first_element,
     hashed,
     inlined,
-    leaf,
     unlocked,
 )
+from tutti.heuristics.tacos.event_loop import MatchedTransfers, parts_for, plays, run
+from tutti.heuristics.tacos.network import TacosNetwork
 from tutti.heuristics.tacos.round_state import (
     BLOCK_SHIFT,
     LISTED,
@@ -32,7 +34,11 @@ from tutti.heuristics.tacos.round_state import (
     WORD_SHIFT,
     NodeScratch,
     RoundState,
+    deliver_round,
+    shared_out,
+    starting_state,
 )
+from tutti.topologies.exact import Int64Array
 
 
 class Care(NamedTuple):
@@ -57,7 +63,6 @@ ceil(chunks to receive / in-links) rounds, is met on all large tori and meshes t
 
 _ROUND = np.uint64(0xD1342543DE82EF95)
 _NODE = np.uint64(0x9E3779B97F4A7C15)
-_HALF = np.uint64(32)
 _ONE = np.uint64(1)
 _NONE = np.uint64(0)
 _BLOCK = np.uint64(2**WIDTH - 1)
@@ -69,53 +74,74 @@ _TURNS, _CHUNK = 2 ** (_SPREAD - _TURN) - 1, 2**_TURN - 1
 """Of a bid: the chunk below, above it when it was met, and on top how many nodes have it, less than 2^23."""
 
 
-@unlocked
-def match_nodes(
-    state: RoundState, begin: int, end: int, scratch: NodeScratch, seed: np.uint64, turn: int, careful: int
-) -> np.int64:
-    """Pick what the in-links of nodes begin to end - 1 bring; return how many chunks they are.
-
-    Invariant: what is picked for a node is different for all its in-links, lacked by it, and at their
-    sources; `have` is not written.
+class Sampled(NamedTuple):
+    """The rule: each node compares a few of the chunks that its in-links can bring.
 
     Parameters
     ----------
-    state
-        Of other nodes only `have` and of the network only `spread` is read.
-    scratch
-        Room to work in.
-    seed, turn, careful
-        Of the synthesis; the round's number, from 1; nodes that lack no more chunks search well.
+    seed
+        Of all random choices.
+    careful
+        Nodes that lack no more chunks search well (`CAREFUL`), others quickly.
     """
-    mixed = seed ^ (np.uint64(turn) * _ROUND)
-    block, total = _below(hashed(mixed), state.have.shape[0]), np.int64(0)
-    for node in range(begin, end):
-        first, last = state.in_first[node], state.in_first[node + 1]
+
+    seed: np.uint64
+    careful: int = CAREFUL_CHUNKS
+
+
+def synthesize(network: TacosNetwork, owner: Int64Array, rule: Sampled, threads: int = 1) -> MatchedTransfers:
+    """Return the transfers that bring every chunk from its owner to all nodes, by start.
+
+    Parameters
+    ----------
+    network
+        Strongly connected, all links being of one duration.
+    owner
+        int64, shape (chunks,): where each chunk starts.
+    rule
+        Its seed, and how well it searches.
+    threads
+        How many share the nodes of a round; without effect on the result.
+    """
+    made = starting_state(network, owner)
+    run(rule, shared_out(made, threads), parts_for(threads))
+    return made.sent
+
+
+@plays(Sampled, deliver_round)
+@unlocked
+def match_nodes(rule: Sampled, state: RoundState, listed: int, now: int) -> None:
+    """Pick what the in-links of a thread's nodes bring.
+
+    Invariant: what is picked for a node is different for all its in-links, lacked by it, and at their
+    sources; `have` is not written. Of other nodes only `have` is read.
+    """
+    network = state.network
+    turn = now // network.duration[0] + 1
+    mixed = rule.seed ^ (np.uint64(turn) * _ROUND)
+    block, total = below(hashed(mixed), state.have.shape[0]), np.int64(0)
+    for node in range(state.begin, state.end):
+        first, last = network.in_first[node], network.in_first[node + 1]
         if state.missing[node] == 0:
             for slot in range(first, last):
                 state.picked[slot] = NOTHING
             continue
         # A hash of (seed, round, node): the schedule is the same however the nodes are shared out.
         random = hashed(mixed ^ (np.uint64(node) * _NODE))
-        care = CAREFUL if state.missing[node] <= careful else QUICK
-        noted = _search(state, node, scratch, block, random, care)
+        care = CAREFUL if state.missing[node] <= rule.careful else QUICK
+        noted = _search(state, node, state.scratch, block, random, care)
         found = 0
         for slot in range(first, last):
-            best = scratch.best[slot - first]
+            best = state.scratch.best[slot - first]
             state.picked[slot] = best & _CHUNK if best != _NO_BID else NOTHING
             found += best != _NO_BID
         if found < min(last - first, state.missing[node]):
-            found += _share_out(state, node, scratch, noted, random, care)
+            found += _share_out(state, node, state.scratch, noted, random, care)
         if found < min(last - first, state.missing[node]):
             found += _fill_up(state, node, block)
         state.missing[node] -= found
         total += found
-    return total
-
-
-@leaf
-def _below(random: np.uint64, bound: int) -> np.int64:
-    return np.int64(((random >> _HALF) * np.uint64(bound)) >> _HALF)
+    state.found[state.thread, 0] = total
 
 
 @inlined
@@ -127,7 +153,7 @@ def _search(
     The search ends when each in-link has been offered as many chunks as are to be compared, or, after the
     blocks wanted, when as many words of shared chunks as in-links are noted.
     """
-    links, blocks = state.in_first[node + 1] - state.in_first[node], state.have.shape[0]
+    links, blocks = state.network.in_first[node + 1] - state.network.in_first[node], state.have.shape[0]
     at = np.int64(random & np.uint64(WIDTH - 1))
     for i in range(links):
         scratch.seen[i], scratch.best[i] = 0, _NO_BID
@@ -164,7 +190,7 @@ def _next_useful(state: RoundState, node: int, block: int) -> int:
     found = state.have.shape[0]
     while w < words:
         useful = _NONE
-        for slot in range(state.in_first[node], state.in_first[node + 1]):
+        for slot in range(state.network.in_first[node], state.network.in_first[node + 1]):
             useful |= state.begun[state.source[slot], w]
         useful &= ~(state.full[node, w] | skipped)
         if useful != _NONE:
@@ -180,7 +206,10 @@ def _divide_four(state: RoundState, block: int, node: int, scratch: NodeScratch)
 
     The node itself stands in for missing in-links: it has nothing that it lacks.
     """
-    begin, links = state.in_first[node], state.in_first[node + 1] - state.in_first[node]
+    begin, links = (
+        state.network.in_first[node],
+        state.network.in_first[node + 1] - state.network.in_first[node],
+    )
     have = state.have[block]
     a = have[state.source[begin]]
     b = have[state.source[begin + 1] if links > 1 else node]
@@ -200,7 +229,7 @@ def _divide(state: RoundState, block: int, node: int, scratch: NodeScratch) -> N
     have, scarce, shared = state.have[block], scratch.scarce, scratch.shared
     for w in range(WIDTH):
         scarce[w] = shared[w] = _NONE
-    for slot in range(state.in_first[node], state.in_first[node + 1]):
+    for slot in range(state.network.in_first[node], state.network.in_first[node + 1]):
         theirs = have[state.source[slot]]
         for w in range(WIDTH):
             shared[w] |= scarce[w] & theirs[w]
@@ -216,7 +245,10 @@ def _pick_scarce(
     state: RoundState, node: int, scratch: NodeScratch, block: int, at: int, looked_at: int
 ) -> int:
     """Offer a block's scarce chunks, from word `at` on, to the in-links; return how many have seen enough."""
-    begin, links = state.in_first[node], state.in_first[node + 1] - state.in_first[node]
+    begin, links = (
+        state.network.in_first[node],
+        state.network.in_first[node + 1] - state.network.in_first[node],
+    )
     have, scarce, served = state.have[block], scratch.scarce, 0
     for link in range(links):
         theirs, seen, best = have[state.source[begin + link]], scratch.seen[link], scratch.best[link]
@@ -282,8 +314,8 @@ def _share_out(
 ) -> int:
     """Give the idle in-links, from a random one on, shared chunks of the words noted; return to how many."""
     looked_at = care.candidates
-    begin, end = state.in_first[node], state.in_first[node + 1]
-    slot, found = begin + _below(hashed(random + _NODE), end - begin), 0
+    begin, end = state.network.in_first[node], state.network.in_first[node + 1]
+    slot, found = begin + below(hashed(random + _NODE), end - begin), 0
     for _ in range(end - begin):
         slot = slot + 1 if slot + 1 < end else begin
         if state.picked[slot] != NOTHING:
@@ -309,7 +341,7 @@ def _share_out(
 def _fill_up(state: RoundState, node: int, first: int) -> int:
     """Give the in-links that still have nothing the first chunk that they can bring; return to how many."""
     found, blocks, words = 0, state.have.shape[0], WIDTH
-    for slot in range(state.in_first[node], state.in_first[node + 1]):
+    for slot in range(state.network.in_first[node], state.network.in_first[node + 1]):
         block, tried = first, 0
         while state.picked[slot] == NOTHING and tried < blocks:
             for w in range(words):
@@ -328,6 +360,6 @@ def _fill_up(state: RoundState, node: int, first: int) -> int:
 @inlined
 def _is_picked(state: RoundState, node: int, chunk: int) -> bool:
     picked = False
-    for slot in range(state.in_first[node], state.in_first[node + 1]):
+    for slot in range(state.network.in_first[node], state.network.in_first[node + 1]):
         picked |= state.picked[slot] == chunk
     return picked

@@ -1,5 +1,10 @@
 """Between rounds: who has what, in blocks of 512 chunks, and what the links bring.
 
+All links have one duration, so in a round nodes do not affect each other: each matches its own in-links with
+what it lacks and its in-neighbours had before (MICRO 2024, sections IV-C to IV-E). Nodes can be shared out
+among threads. In the first step of a round only `picked`, `found`, `missing` and `full` of a thread's own
+nodes are written, and in the second one `have` and `begun` of them.
+
 Sets are kept in blocks, a block of all nodes together: in a round all nodes begin with the same block, drawn
 at random, and mostly a few blocks give enough, so that of a state of any size a round reads little more than
 what fits the cache.
@@ -7,12 +12,14 @@ what fits the cache.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import os
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tutti.heuristics.tacos.bitsets import WORD_BITS, Words, bit, inlined, unlocked
+from tutti.heuristics.tacos.event_loop import LINE, NEVER, MatchedTransfers
 from tutti.heuristics.tacos.network import TacosNetwork
 from tutti.topologies.exact import Int32Array, Int64Array
 from tutti.topologies.kernels import kernel
@@ -21,8 +28,11 @@ Blocks = npt.NDArray[np.uint64]
 
 NOTHING = np.int64(-1)
 
-WIDTH = 8
+WIDTH = LINE
 """Words of a block: a line of the cache."""
+
+NODES_A_THREAD = 1024
+"""Nodes for each thread, at least. With fewer, a round is too short to be shared."""
 
 WORD_SHIFT = WORD_BITS.bit_length() - 1
 BLOCK_SHIFT = WORD_SHIFT + WIDTH.bit_length() - 1
@@ -31,38 +41,6 @@ has to think of numbers below 0."""
 
 LISTED = 16
 """Words of shared chunks that are noted."""
-
-
-class RoundState(NamedTuple):
-    """The network and who has what, before a round; in-links by node are *slots*.
-
-    Parameters
-    ----------
-    in_first
-        int64, shape (nodes + 1,): the slots of each node.
-    source
-        int64, shape (slots,): the node that the slot's link comes from.
-    have
-        uint64, shape (blocks, nodes, WIDTH): what each node has; what is no chunk all have.
-    begun, full
-        uint64, shape (nodes, words): sets of the blocks of which a node has something, and of some of those
-        of which it has all.
-    missing
-        int64, shape (nodes,): how much each lacks.
-    spread
-        int32, shape (chunks,): how many nodes have it.
-    picked
-        int32, shape (slots,): the chunk that the slot's link brings in this round; -1 for none.
-    """
-
-    in_first: Int64Array
-    source: Int64Array
-    have: Blocks
-    begun: Blocks
-    full: Blocks
-    missing: Int64Array
-    spread: Int32Array
-    picked: Int32Array
 
 
 class NodeScratch(NamedTuple):
@@ -87,25 +65,122 @@ class NodeScratch(NamedTuple):
     best: Int64Array
 
 
-def scratch_for(state: RoundState) -> NodeScratch:
+class RoundState(NamedTuple):
+    """Who has what, before a round, as one thread sees it; in-links by node are *slots*.
+
+    Parameters
+    ----------
+    network
+        What is synthesized for.
+    thread, begin, end
+        The thread's number; its nodes are begin to end - 1.
+    source
+        int64, shape (slots,): the node that the slot's link comes from.
+    have
+        uint64, shape (blocks, nodes, WIDTH): what each node has; what is no chunk all have.
+    begun, full
+        uint64, shape (nodes, words): sets of the blocks of which a node has something, and of some of those
+        of which it has all.
+    missing
+        int64, shape (nodes,): how much each lacks.
+    spread
+        int32, shape (chunks,): how many nodes have it. Each thread has its own.
+    picked
+        int32, shape (slots,): the chunk that the slot's link brings in this round; -1 for none.
+    found
+        int64, shape (threads, LINE): how many transfers each thread's nodes have in the round, in column 0.
+    sent
+        The transfers by round, then destination.
+    rows
+        int64, shape (2,): the first free row of `sent`, and how many transfers are left to make.
+    scratch
+        Room to work in. Each thread has its own.
+    """
+
+    network: TacosNetwork
+    thread: int
+    begin: int
+    end: int
+    source: Int64Array
+    have: Blocks
+    begun: Blocks
+    full: Blocks
+    missing: Int64Array
+    spread: Int32Array
+    picked: Int32Array
+    found: Int64Array
+    sent: MatchedTransfers
+    rows: Int64Array
+    scratch: NodeScratch
+
+
+def _scratch(network: TacosNetwork) -> NodeScratch:
     """Return room for any node."""
     words, listed = np.empty(WIDTH, np.uint64), np.empty(LISTED + 1, np.int64)
-    links = np.empty(int(np.diff(state.in_first).max(initial=1)), np.int64)
+    links = np.empty(int(np.diff(network.in_first).max(initial=1)), np.int64)
     return NodeScratch(words, words.copy(), listed, listed.astype(np.uint64), links, links.copy())
 
 
-def starting_state(network: TacosNetwork, owner: Int64Array) -> RoundState:
-    """Return the state before the first round: every chunk is at its owner, and lacked by all others."""
+def starting_state(network: TacosNetwork, owner: Int64Array, room: int | None = None) -> RoundState:
+    """Return the state before the first round: every chunk is at its owner, and lacked by all others.
+
+    Parameters
+    ----------
+    network
+        Strongly connected, all links being of one duration.
+    owner
+        int64, shape (chunks,): where each chunk starts.
+    room
+        For how many transfers there is room; None: for all.
+    """
     nodes, chunks = len(network.in_first) - 1, len(owner)
     blocks = -(-chunks // (WIDTH * WORD_BITS))
     have = np.zeros((blocks, nodes, WIDTH), np.uint64)
     begun = np.zeros((nodes, -(-blocks // WORD_BITS)), np.uint64)
     missing = np.full(nodes, chunks, np.int64)
     _begin(have, begun, missing, owner)
-    source = network.source[network.in_links]
-    picked = np.full(len(source), NOTHING, np.int32)
-    spread, full = np.ones(chunks, np.int32), np.zeros_like(begun)
-    return RoundState(network.in_first, source, have, begun, full, missing, spread, picked)
+    left = int(missing.sum())
+    most = left if room is None else room
+    return RoundState(
+        network,
+        0,
+        0,
+        nodes,
+        network.source[network.in_links],
+        have,
+        begun,
+        np.zeros_like(begun),
+        missing,
+        np.ones(chunks, np.int32),
+        np.full(len(network.in_links), NOTHING, np.int32),
+        np.zeros((1, LINE), np.int64),
+        MatchedTransfers(np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, np.int64)),
+        np.array([0, left]),
+        _scratch(network),
+    )
+
+
+def threads_for(nodes: int) -> int:
+    """Return how many threads share so many nodes."""
+    return max(1, min(os.cpu_count() or 1, nodes // NODES_A_THREAD))
+
+
+def shared_out(state: RoundState, threads: int) -> list[RoundState]:
+    """Return the state of each of some threads that share the nodes from now on."""
+    bounds = [state.end * thread // threads for thread in range(threads + 1)]
+    found = np.zeros((threads, LINE), np.int64)
+    return [
+        state._replace(
+            thread=thread,
+            begin=bounds[thread],
+            end=bounds[thread + 1],
+            spread=state.spread.copy(),
+            found=found,
+            rows=state.rows.copy(),
+            scratch=_scratch(state.network),
+        )
+        for thread in range(threads)
+    ]
 
 
 @kernel
@@ -121,41 +196,29 @@ def _begin(have: Blocks, begun: Blocks, missing: Int64Array, owner: Int64Array) 
 
 
 @unlocked
-def deliver(state: RoundState) -> None:
-    """Let what was picked arrive."""
-    for node in range(len(state.missing)):
-        for slot in range(state.in_first[node], state.in_first[node + 1]):
-            if state.picked[slot] != NOTHING:
-                _receive(state, node, state.picked[slot])
-    _count(state)
-
-
-@unlocked
-def deliver_to(
-    state: RoundState,
-    begin: int,
-    end: int,
-    in_links: Int64Array,
-    chunk: Int32Array,
-    link: Int32Array,
-    row: int,
-) -> None:
-    """Let what was picked arrive at nodes begin to end - 1, as transfers from a row on; count it for all.
-
-    Parameters
-    ----------
-    in_links
-        The link of each slot.
-    chunk, link
-        Of each transfer.
-    """
-    for node in range(begin, end):
-        for slot in range(state.in_first[node], state.in_first[node + 1]):
-            if state.picked[slot] != NOTHING:
-                chunk[row], link[row] = state.picked[slot], in_links[slot]
+def deliver_round(rule: Any, made: RoundState, listed: int, now: int) -> tuple[np.int64, int]:
+    """Let what was picked arrive at a thread's nodes; return when, or `NEVER` if nothing is left to make."""
+    network, sent = made.network, made.sent
+    # Rows of a round stand by destination: this thread's after those of the threads before it.
+    row, total = made.rows[0], np.int64(0)
+    for thread in range(len(made.found)):
+        if thread < made.thread:
+            row += made.found[thread, 0]
+        total += made.found[thread, 0]
+    for node in range(made.begin, made.end):
+        for slot in range(network.in_first[node], network.in_first[node + 1]):
+            if made.picked[slot] != NOTHING:
+                sent.chunk[row], sent.link[row], sent.start[row] = (
+                    made.picked[slot],
+                    network.in_links[slot],
+                    now,
+                )
                 row += 1
-                _receive(state, node, state.picked[slot])
-    _count(state)
+                _receive(made, node, made.picked[slot])
+    _count(made)
+    made.rows[0] += total
+    made.rows[1] -= total
+    return now + network.duration[0] if made.rows[1] else NEVER, 0
 
 
 @inlined

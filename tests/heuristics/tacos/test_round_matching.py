@@ -8,8 +8,9 @@ import pytest
 
 from tests.heuristics.tacos.synthesis import MASK, below, mixed, tacos
 from tests.sweep import for_each
-from tutti.heuristics.tacos import round_matching, round_state, rounds
+from tutti.heuristics.tacos import event_loop, round_matching, round_state
 from tutti.heuristics.tacos.network import time_expanded
+from tutti.heuristics.tacos.round_matching import Sampled
 from tutti.schedules.verify import verify
 from tutti.topologies import Unsupported
 from tutti.topologies.text import parse_topology
@@ -104,9 +105,10 @@ class Twin:
         return noted
 
 
-def as_list(made):
-    chunk, link, first = made
-    turn = np.repeat(np.arange(len(first) - 1), np.diff(first))
+def as_list(network, made):
+    chunk, link, start = made
+    turn, rest = np.divmod(start, network.duration[0])
+    assert not rest.any()
     return list(zip(chunk.tolist(), link.tolist(), turn.tolist(), strict=True))
 
 
@@ -124,8 +126,8 @@ def test_the_rounds_are_those_of_the_twin(text, chunks):
     network = network_of(text)
     owner = np.repeat(np.arange(len(network.in_first) - 1), chunks)
     for seed, careful in product([0, 2**64 - 1], [0, 30, 1000]):
-        made = rounds.synthesize(network, owner, np.uint64(seed), 1, careful)
-        assert as_list(made) == Twin(network, owner.tolist(), seed, careful).run(), (seed, careful)
+        made = round_matching.synthesize(network, owner, Sampled(np.uint64(seed), careful))
+        assert as_list(network, made) == Twin(network, owner.tolist(), seed, careful).run(), (seed, careful)
 
 
 @pytest.mark.parametrize("text", ["torus:2x3", "ring:6", "mesh:2x3"])
@@ -133,8 +135,8 @@ def test_sets_of_several_blocks_are_gone_through_as_by_the_twin(text):
     """Of 6 x 600 chunks, 8 blocks; the first rounds."""
     network = network_of(text)
     owner = np.repeat(np.arange(6), 600)
-    made = as_list(rounds.synthesize(network, owner, np.uint64(3)))
-    expected = Twin(network, owner.tolist(), 3, rounds.CAREFUL_CHUNKS).run(6)
+    made = as_list(network, round_matching.synthesize(network, owner, Sampled(np.uint64(3))))
+    expected = Twin(network, owner.tolist(), 3, round_matching.CAREFUL_CHUNKS).run(6)
     assert made[: len(expected)] == expected
 
 
@@ -142,8 +144,8 @@ def test_sets_of_several_blocks_are_gone_through_as_by_the_twin(text):
 def test_threads_do_not_change_the_schedule(threads):
     network = network_of("torus:9x10")
     owner = np.arange(90)
-    one = rounds.synthesize(network, owner, np.uint64(5), 1)
-    several = rounds.synthesize(network, owner, np.uint64(5), threads)
+    one = round_matching.synthesize(network, owner, Sampled(np.uint64(5)), 1)
+    several = round_matching.synthesize(network, owner, Sampled(np.uint64(5)), threads)
     assert all(np.array_equal(a, b) for a, b in zip(one, several, strict=True))
 
 
@@ -152,33 +154,27 @@ class BrokenError(Exception):
 
 
 def test_a_thread_that_fails_stops_the_others(monkeypatch):
-    play = rounds.play
+    play = event_loop.play
 
-    def broken(state, made, part, seed, careful):
+    def broken(rule, made, part, until):
         if part.thread == 1:
             raise BrokenError
-        return play(state, made, part, seed, careful)
+        return play(rule, made, part, until)
 
-    monkeypatch.setattr(rounds, "play", broken)
+    monkeypatch.setattr(event_loop, "play", broken)
     with pytest.raises(BrokenError):
-        rounds.synthesize(network_of("ring:8"), np.arange(8), np.uint64(0), 3)
-
-
-@pytest.mark.parametrize("threads", [1, 2, 5])
-def test_the_transfers_of_a_round_start_together(threads):
-    first = np.array([0, 3, 3, 4])
-    assert rounds.starts(first, 7, threads).tolist() == [0, 0, 0, 14]
+        round_matching.synthesize(network_of("ring:8"), np.arange(8), Sampled(np.uint64(0)), 3)
 
 
 def test_nobody_goes_on_before_all_have_arrived():
-    steps = rounds.thread_barrier(3)
-    assert rounds.all_arrived(steps, 0)
+    steps = event_loop.parts_for(3)[0].barrier
+    assert event_loop.all_arrived(steps, 0)
     for thread in (2, 0):
-        rounds.arrive(steps, thread, 1)
-        assert not rounds.all_arrived(steps, 1)
-    rounds.arrive(steps, 1, 2)
-    assert rounds.all_arrived(steps, 1)
-    assert not rounds.all_arrived(steps, 2)
+        event_loop.arrive(steps, thread, 1)
+        assert not event_loop.all_arrived(steps, 1)
+    event_loop.arrive(steps, 1, 2)
+    assert event_loop.all_arrived(steps, 1)
+    assert not event_loop.all_arrived(steps, 2)
     assert steps[:, 0].tolist() == [1, 2, 1]
 
 

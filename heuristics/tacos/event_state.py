@@ -1,0 +1,240 @@
+"""Between events: who has, wants and is sent what, and what is on the links, for links of any durations.
+
+The matching rules on this state send with `send`; a link that finds nothing to send is starved with `starve`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tutti.heuristics.tacos.bitsets import WORD_BITS, Planes, Words, bit, increment, leaf, shuffle
+from tutti.heuristics.tacos.event_loop import NEVER, MatchedTransfers, parts_for, plays, run
+from tutti.heuristics.tacos.network import TacosNetwork
+from tutti.topologies.exact import BoolArray, Int64Array
+from tutti.topologies.kernels import kernel
+
+Sets = npt.NDArray[np.uint64]
+"""uint64, shape (nodes, words): a set of chunks a node."""
+
+
+class Synthesis(NamedTuple):
+    """A schedule in the making, at one moment.
+
+    What is on the links is a ring buffer for each class of links, by arrival since all its transfers last
+    equally long. Links that found nothing to send are *starved*: they are matched again only when something
+    new reaches their source.
+
+    Parameters
+    ----------
+    network
+        What is synthesized for.
+    have, want
+        uint64, shape (nodes, words): the chunks of each node, disjoint; one in neither is on its way to the
+        node.
+    spread
+        Counter planes: how many nodes have each chunk or are being sent it.
+    arrival, carries
+        int64, shape (links,): when the link's transfer arrives, `NEVER` on a free link, and its chunk.
+    queue
+        int64, shape (links,): the rings one after the other, class k's from first[k] to first[k + 1] - 1.
+    first, head, length
+        int64, by class: of the rings.
+    listed, cheapest_first
+        int64, shape (links,): the links that may have something to send at this event, and the same by cost.
+    per_class
+        int64, shape (classes + 1,): where each class begins among those by cost.
+    starved, starving
+        bool, shape (links,), and shape (nodes,): whether a link out of the node is starved.
+    candidates, trial
+        Sets of chunks: room to work in.
+    links_in
+        Planes of counts: the links into a destination that could bring each chunk.
+    sent, rows
+        The transfers so far, with room for all; and int64, shape (1,): how many they are.
+    random
+        The state of the random numbers.
+    """
+
+    network: TacosNetwork
+    have: Sets
+    want: Sets
+    spread: Planes
+    arrival: Int64Array
+    carries: Int64Array
+    queue: Int64Array
+    first: Int64Array
+    head: Int64Array
+    length: Int64Array
+    listed: Int64Array
+    cheapest_first: Int64Array
+    per_class: Int64Array
+    starved: BoolArray
+    starving: BoolArray
+    candidates: Words
+    trial: Words
+    links_in: Planes
+    sent: MatchedTransfers
+    rows: Int64Array
+    random: Words
+
+
+def synthesize(network: TacosNetwork, start: Int64Array, rule: Any, seed: np.uint64) -> MatchedTransfers:
+    """Return the transfers that a rule makes until nothing is on its way.
+
+    Invariant: at each event, every chunk is at a node, on its way to it, or wanted by it.
+
+    Parameters
+    ----------
+    network
+        Strongly connected.
+    start
+        int64, shape (chunks,): the node at which each chunk starts.
+    rule
+        What is matched at an event; it may be written to.
+    seed
+        Of all random choices.
+    """
+    made = nothing_sent(network, start, seed)
+    run(rule, [made], parts_for(1, listed=len(network.source)))
+    sent, rows = made.sent, made.rows[0]
+    return MatchedTransfers(sent.chunk[:rows], sent.link[:rows], sent.start[:rows])
+
+
+@kernel
+def nothing_sent(network: TacosNetwork, start: Int64Array, seed: np.uint64) -> Synthesis:
+    """Return the moment 0: chunk c is at node start[c] and wanted by all others; all links are listed."""
+    links, classes, nodes = len(network.source), len(network.duration), len(network.in_first) - 1
+    words, bits, most = (len(start) + WORD_BITS - 1) // WORD_BITS, 1, len(start) * (nodes - 1)
+    while (1 << bits) <= nodes:
+        bits += 1
+    have, spread = np.zeros((nodes, words), np.uint64), np.zeros((bits, words), np.uint64)
+    for chunk in range(len(start)):
+        have[start[chunk], chunk // WORD_BITS] |= bit(chunk)
+        spread[0, chunk // WORD_BITS] |= bit(chunk)
+    first = np.zeros(classes + 1, np.int64)
+    for link in range(links):
+        first[network.cost[link] + 1] += 1
+    return Synthesis(
+        network,
+        have,
+        ~have & spread[0],
+        spread,
+        np.full(links, NEVER),
+        np.zeros(links, np.int64),
+        np.zeros(links, np.int64),
+        np.cumsum(first),
+        np.zeros(classes, np.int64),
+        np.zeros(classes, np.int64),
+        np.arange(links),
+        np.empty(links, np.int64),
+        np.empty(classes + 1, np.int64),
+        np.zeros(links, np.bool_),
+        np.zeros(nodes, np.bool_),
+        np.empty(words, np.uint64),
+        np.empty(words, np.uint64),
+        np.empty((4, words), np.uint64),
+        MatchedTransfers(np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, np.int64)),
+        np.zeros(1, np.int64),
+        np.full(1, seed),
+    )
+
+
+@leaf
+def send(made: Synthesis, link: int, chunk: int, now: int) -> None:
+    """Start a transfer: a link-chunk match (Algorithm 1, "mark link-chunk match"; Fig. 8c)."""
+    # Nobody else will be matched with the pair: it is no longer wanted, though it is not there yet.
+    made.want[made.network.target[link], chunk // WORD_BITS] &= ~bit(chunk)
+    increment(made.spread, chunk)
+    k = made.network.cost[link]
+    made.arrival[link] = now + made.network.duration[k]
+    made.carries[link] = chunk
+    begin, capacity = made.first[k], made.first[k + 1] - made.first[k]
+    made.queue[begin + (made.head[k] + made.length[k]) % capacity] = link
+    made.length[k] += 1
+    row = made.rows[0]
+    made.sent.chunk[row], made.sent.link[row], made.sent.start[row] = chunk, link, now
+    made.rows[0] = row + 1
+
+
+@leaf
+def _next_arrival(made: Synthesis) -> np.int64:
+    """Return when the next transfer arrives; `NEVER` if nothing is on its way."""
+    soonest = NEVER
+    for k in range(len(made.length)):
+        if made.length[k]:
+            soonest = min(soonest, made.arrival[made.queue[made.first[k] + made.head[k]]])
+    return soonest
+
+
+@leaf
+def _deliver(made: Synthesis, now: int) -> int:
+    """Deliver what arrives now; list, and count, the links that may have something to send."""
+    listed = 0
+    for k in range(len(made.length)):
+        begin, capacity = made.first[k], made.first[k + 1] - made.first[k]
+        while made.length[k]:
+            link = made.queue[begin + made.head[k]]
+            if made.arrival[link] != now:
+                break
+            made.head[k] = (made.head[k] + 1) % capacity
+            made.length[k] -= 1
+            made.arrival[link] = NEVER
+            chunk, node = made.carries[link], made.network.target[link]
+            made.have[node, chunk // WORD_BITS] |= bit(chunk)
+            made.listed[listed] = link
+            listed += 1
+            if made.starving[node]:
+                listed = _list_starved(made, node, listed)
+    return listed
+
+
+@leaf
+def _list_starved(made: Synthesis, node: int, listed: int) -> int:
+    """List the links out of a node that were starved."""
+    network = made.network
+    for i in range(network.out_first[node], network.out_first[node + 1]):
+        link = network.out_links[i]
+        if made.starved[link]:
+            made.starved[link] = False
+            made.listed[listed] = link
+            listed += 1
+    made.starving[node] = False
+    return listed
+
+
+@leaf
+def _deliver_arrivals(rule: Any, made: Synthesis, listed: int, now: int) -> tuple[np.int64, int]:
+    """Deliver what arrives next; return when, and how many links may have something to send then."""
+    soonest = _next_arrival(made)
+    return soonest, _deliver(made, soonest) if soonest != NEVER else 0
+
+
+matches = partial(plays, deliver=_deliver_arrivals)
+"""Returns a decorator: rules of a type, on this state, are matched by the decorated kernel."""
+
+
+@leaf
+def starve(made: Synthesis, link: int) -> None:
+    """Note that a link found nothing to send."""
+    made.starved[link] = True
+    made.starving[made.network.source[link]] = True
+
+
+@leaf
+def order_by_cost(made: Synthesis, listed: int) -> None:
+    """Order the listed links by cost, at random within one cost: the cheapest is matched first (IV-F)."""
+    cost, begin = made.network.cost, made.per_class
+    shuffle(made.listed, listed, made.random)
+    begin[:] = 0
+    for i in range(listed):
+        begin[cost[made.listed[i]] + 1] += 1
+    for k in range(len(begin) - 1):
+        begin[k + 1] += begin[k]
+    for i in range(listed):
+        link = made.listed[i]
+        made.cheapest_first[begin[cost[link]]] = link
+        begin[cost[link]] += 1
