@@ -12,47 +12,29 @@ again. There are two states. `event_state` has room for arrivals at any time; th
 `guided` work on it. `round_state` has less than half as many bits for a rank and chunk, and no arrivals; the
 rule of `round_matching` works on it.
 
-Threads may share the nodes of a round. They play many rounds without coming back to the interpreter, and wait
-for each other after each step, many thousand times a second. Each counts the steps that it has done, in a
-line of the cache of its own, and reads how many the others have. Within a kernel that takes a fraction of a
-microsecond where all of them run; a wait that takes long is left to the caller, who lets other threads have
-the processor.
+Threads may share the nodes of a round. Each then comes back to the interpreter after each step, and goes on
+when all others have.
 """
 
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from threading import Event
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from tutti.heuristics.tacos.bitsets import leaf
 from tutti.topologies.exact import Int32Array, Int64Array
-from tutti.topologies.kernels import Kernel, intrinsic, kernel
+from tutti.topologies.kernels import Kernel, kernel
 
 NEVER = np.int64(2**63 - 1)
 
-LINE = 8
-"""64-bit words of a line of the cache."""
-
 STEP, NOW, LISTED = range(3)
-"""Where `Part.at` has each number."""
+"""Places in a `clock`."""
 
-
-class TacosLoopTuning(NamedTuple):
-    """How threads share a loop."""
-
-    steps: int
-    """Steps after which a thread returns to the interpreter, where it can be interrupted."""
-    patience: int
-    """Looks at the other threads before a wait is left to the caller: some ten microseconds."""
-
-
-TUNING = TacosLoopTuning(steps=512, patience=4096)
+STEPS = 512
+"""Steps after which a thread that is alone returns to the interpreter, where it can be interrupted."""
 
 Matcher = TypeVar("Matcher", bound=Callable[..., None])
 
@@ -65,29 +47,14 @@ class MatchedTransfers(NamedTuple):
     start: Int64Array
 
 
-class Part(NamedTuple):
-    """How far one thread is. It is no field of the states: the loop over a larger state takes twice as long.
+def clock(now: int = 0, listed: int = 0) -> Int64Array:
+    """Return int64, shape (3,): how far a thread is, here at the beginning.
 
-    Parameters
-    ----------
-    thread
-        Its number.
-    at
-        int64, shape (3,): how many steps it has done, two for each event; the time in ticks, `NEVER` at the
-        end; and how many links may have something to send.
-    barrier
-        int64, shape (threads, LINE): how many steps each thread has done, in column 0. Threads share it.
+    The steps that it has done, two for each event; the time in ticks, `NEVER` at the end; and how many links
+    may have something to send. It is no field of the states: the loop over a larger state takes twice as
+    long.
     """
-
-    thread: int
-    at: Int64Array
-    barrier: Int64Array
-
-
-def parts_for(threads: int, now: int = 0, listed: int = 0) -> list[Part]:
-    """Return the parts of some threads that have done nothing so far."""
-    barrier = np.zeros((threads, LINE), np.int64)
-    return [Part(thread, np.array([0, now, listed]), barrier) for thread in range(threads)]
+    return np.array([0, now, listed])
 
 
 _KERNELS: dict[str, dict[type, Any]] = {"match": {}, "deliver": {}}
@@ -142,11 +109,8 @@ def plays(rule_type: type, deliver: Callable[..., Any]) -> Callable[[Matcher], M
 
 
 @kernel(nogil=True)
-def play(rule: Any, made: Any, part: Part, until: int) -> None:
-    """Play a thread's part of a synthesis (Algorithm 2).
-
-    Until nothing is on its way, so many steps are done, or other threads are long in coming. Invariant: no
-    thread is more than a step ahead of another.
+def play(rule: Any, made: Any, at: Int64Array, until: int) -> None:
+    """Play a thread's part of Algorithm 2 until nothing is on its way or so many steps are done.
 
     Parameters
     ----------
@@ -154,13 +118,12 @@ def play(rule: Any, made: Any, part: Part, until: int) -> None:
         What is matched at an event.
     made
         The thread's state.
-    part
-        How far the thread is.
+    at
+        Its clock.
     until
         The number of steps.
     """
-    at = part.at
-    while at[STEP] < until and at[NOW] != NEVER and all_arrived(part.barrier, at[STEP]):
+    while at[STEP] < until and at[NOW] != NEVER:
         if at[STEP] % 2 == 0:
             # Algorithm 2 runs Algorithm 1 on one more time span; here on the links that an event may have
             # changed.
@@ -169,78 +132,15 @@ def play(rule: Any, made: Any, part: Part, until: int) -> None:
             # What is on its way may be exchanged here (chunk replacement, IV-F), before anything arrives.
             at[NOW], at[LISTED] = deliver(rule, made, at[LISTED], at[NOW])
         at[STEP] += 1
-        arrive(part.barrier, part.thread, at[STEP])
 
 
-def run(rule: Any, states: Sequence[Any], parts: Sequence[Part], until: int = int(NEVER)) -> None:
-    """Play a synthesis, given each thread's state and part, to the end or until so many steps are done."""
-    stop = Event()
-    work = functools.partial(_work, rule, until, stop)
-    if len(parts) == 1:
-        work(states[0], parts[0])
-        return
-    with ThreadPoolExecutor(len(parts)) as pool:
-        try:
-            list(pool.map(work, states, parts))
-        finally:
-            stop.set()
-
-
-def _work(rule: Any, until: int, stop: Event, made: Any, part: Part) -> None:
-    at = part.at
-    try:
-        while at[STEP] < until and at[NOW] != NEVER and not stop.is_set():
-            play(rule, made, part, min(until, int(at[STEP]) + TUNING.steps))
-            time.sleep(0)
-    except BaseException:  # the others would wait for ever
-        stop.set()
-        raise
-
-
-def _place(context: Any, builder: Any, kind: Any, array: Any, row: Any) -> Any:
-    """Return the address of a row's first number."""
-    from numba.core import cgutils
-
-    view = context.make_array(kind)(context, builder, array)
-    return cgutils.get_item_pointer(context, builder, kind, view, [row, row.type(0)])
-
-
-@intrinsic
-def _read(context: Any, steps: Any, thread: Any) -> Any:
-    """Return how many steps a thread has done; what it wrote before is then there to read."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.load_atomic(_place(context, builder, signature.args[0], *arguments), "acquire", LINE)
-
-    return steps.dtype(steps, thread), generate
-
-
-@intrinsic
-def _write(context: Any, steps: Any, thread: Any, done: Any) -> Any:
-    """Let the others read how many steps a thread has done, and what it wrote before."""
-    from numba.types import void
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = _place(context, builder, signature.args[0], *arguments[:2])
-        builder.store_atomic(arguments[2], place, "release", LINE)
-        return context.get_dummy_value()
-
-    return void(steps, thread, done), generate
-
-
-@leaf
-def arrive(steps: Int64Array, thread: int, done: int) -> None:
-    """Say that a thread has done so many steps."""
-    _write(steps, np.int64(thread), np.int64(done))
-
-
-@leaf
-def all_arrived(steps: Int64Array, done: int) -> bool:
-    """Wait a while until all threads have done so many steps; return whether they have."""
-    for thread in range(len(steps)):
-        left = TUNING.patience
-        while _read(steps, np.int64(thread)) < done:
-            left -= 1
-            if left == 0:
-                return False
-    return True
+def run(rule: Any, states: Sequence[Any], clocks: Sequence[Int64Array], until: int = int(NEVER)) -> None:
+    """Play a synthesis, given each thread's state and clock, to the end or until so many steps are done."""
+    (first, *states), (at, *clocks) = states, clocks
+    with ThreadPoolExecutor(max(1, len(states))) as pool:
+        while at[STEP] < until and at[NOW] != NEVER:
+            end = min(until, int(at[STEP]) + (1 if states else STEPS))
+            others = [pool.submit(play, rule, *own, end) for own in zip(states, clocks, strict=True)]
+            play(rule, first, at, end)
+            for other in others:
+                other.result()

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tutti.heuristics.tacos.bitsets import WORD_BITS, Planes, Words, bit, increment, leaf, shuffle
-from tutti.heuristics.tacos.event_loop import NEVER, MatchedTransfers, parts_for, plays, run
+from tutti.heuristics.tacos.event_loop import NEVER, MatchedTransfers, clock, plays, run
 from tutti.heuristics.tacos.network import TacosNetwork
 from tutti.topologies.exact import BoolArray, Int64Array
 from tutti.topologies.kernels import kernel
@@ -99,7 +99,7 @@ def synthesize(network: TacosNetwork, start: Int64Array, rule: Any, seed: np.uin
         Of all random choices.
     """
     made = nothing_sent(network, start, seed)
-    run(rule, [made], parts_for(1, listed=len(network.source)))
+    run(rule, [made], [clock(listed=len(network.source))])
     sent, rows = made.sent, made.rows[0]
     return MatchedTransfers(sent.chunk[:rows], sent.link[:rows], sent.start[:rows])
 

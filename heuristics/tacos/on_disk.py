@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tutti.heuristics.tacos.event_loop import STEP, Part, parts_for, run
+from tutti.heuristics.tacos.event_loop import STEP, clock, run
 from tutti.heuristics.tacos.network import time_expanded
 from tutti.heuristics.tacos.options import SAMPLED, TacosOptions, check_state
 from tutti.heuristics.tacos.round_matching import Sampled
@@ -38,14 +38,13 @@ from tutti.schedules.files.rounds import (
 from tutti.schedules.method import Problem
 from tutti.schedules.schedule import Chunks
 from tutti.topologies.errors import Unsupported
+from tutti.topologies.exact import Int64Array
 from tutti.topologies.transforms import transpose
 
 Progress = Callable[[int, float], None]
 
 TOLD = 2**24
 """Entries of the array between two reports."""
-ROOM = 2**18
-"""Transfers for which there is room in memory before they are written, if one round has fewer."""
 
 
 def _silent(turn: int, share: float) -> None:
@@ -88,7 +87,7 @@ def synthesize_to(
     writer = RoundWriter(path, RoundTable(problem.topology, what, chunks, none), {"seed": int(seed)})
     network = time_expanded(where, Fraction(1), 1)[0]._replace(duration=np.ones(1, np.int64))
     owner = np.repeat(what.items.owner, per_item).astype(np.int64)
-    state = starting_state(network, owner, room=max(ROOM, where.num_links))
+    state = starting_state(network, owner, room=where.num_links)
     whole = False
     try:
         _play(state, writer, seed, tell)
@@ -115,17 +114,14 @@ def _play(made: RoundState, writer: RoundWriter, seed: np.uint64, tell: Progress
     rule, total = Sampled(seed), int(made.rows[1])
     for cells in writer.done():
         _deliver_again(made, np.asarray(cells)[links], none, rule)
-    left, turn = int(made.rows[1]), writer.rounds
-    threads = threads_for(made.end)
-    states, parts = shared_out(made, threads), parts_for(threads, now=turn)
+    threads, turn = threads_for(made.end), writer.rounds
+    states, clocks = shared_out(made, threads), [clock(now=turn) for _ in range(threads)]
     every = max(1, TOLD // len(links))
-    while left:
-        for row in _next_rounds(rule, states, parts, none):
-            writer.append(row)
-            turn += 1
-            left -= int(np.count_nonzero(row != none))
-            if turn % every == 0:
-                tell(turn, 1 - left / total)
+    while states[0].rows[1]:
+        writer.append(_next_round(rule, states, clocks, none))
+        turn += 1
+        if turn % every == 0:
+            tell(turn, 1 - states[0].rows[1] / total)
 
 
 def _deliver_again(made: RoundState, chunk: Cells, none: np.unsignedinteger[Any], rule: Sampled) -> None:
@@ -138,16 +134,14 @@ def _deliver_again(made: RoundState, chunk: Cells, none: np.unsignedinteger[Any]
     deliver_round(rule, made, 0, 0)
 
 
-def _next_rounds(
-    rule: Sampled, states: list[RoundState], parts: list[Part], none: np.unsignedinteger[Any]
+def _next_round(
+    rule: Sampled, states: list[RoundState], clocks: list[Int64Array], none: np.unsignedinteger[Any]
 ) -> Cells:
-    """Return as many rounds more as there is room for, or those up to the last one."""
-    links, sent, at = len(states[0].source), states[0].sent, parts[0].at
-    steps, turn, _ = at.tolist()
+    """Play a round, and return what its links bring."""
     for state in states:
         state.rows[0] = 0
-    run(rule, states, parts, steps + 2 * (len(sent.chunk) // links))
-    cells = np.full(((at[STEP] - steps) // 2, links), none)
-    rows = slice(states[0].rows[0])
-    cells[sent.start[rows] - turn, sent.link[rows]] = sent.chunk[rows]
-    return cells
+    run(rule, states, clocks, int(clocks[0][STEP]) + 2)
+    sent, found = states[0].sent, states[0].rows[0]
+    row = np.full(len(sent.link), none)
+    row[sent.link[:found]] = sent.chunk[:found]
+    return row

@@ -24,7 +24,7 @@ from tutti.heuristics.tacos.bitsets import (
     inlined,
     unlocked,
 )
-from tutti.heuristics.tacos.event_loop import MatchedTransfers, parts_for, plays, run
+from tutti.heuristics.tacos.event_loop import MatchedTransfers, clock, plays, run
 from tutti.heuristics.tacos.network import TacosNetwork
 from tutti.heuristics.tacos.round_state import (
     BLOCK_SHIFT,
@@ -104,7 +104,7 @@ def synthesize(network: TacosNetwork, owner: Int64Array, rule: Sampled, threads:
         How many share the nodes of a round; without effect on the result.
     """
     made = starting_state(network, owner)
-    run(rule, shared_out(made, threads), parts_for(threads))
+    run(rule, shared_out(made, threads), [clock() for _ in range(threads)])
     return made.sent
 
 

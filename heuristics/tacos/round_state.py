@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tutti.heuristics.tacos.bitsets import WORD_BITS, Words, bit, inlined, unlocked
-from tutti.heuristics.tacos.event_loop import LINE, NEVER, MatchedTransfers
+from tutti.heuristics.tacos.event_loop import NEVER, MatchedTransfers
 from tutti.heuristics.tacos.network import TacosNetwork
 from tutti.topologies.exact import Int32Array, Int64Array
 from tutti.topologies.kernels import kernel
@@ -28,10 +28,10 @@ Blocks = npt.NDArray[np.uint64]
 
 NOTHING = np.int64(-1)
 
-WIDTH = LINE
+WIDTH = 8
 """Words of a block: a line of the cache."""
 
-NODES_A_THREAD = 1024
+NODES_A_THREAD = 2048
 """Nodes for each thread, at least. With fewer, a round is too short to be shared."""
 
 WORD_SHIFT = WORD_BITS.bit_length() - 1
@@ -88,7 +88,7 @@ class RoundState(NamedTuple):
     picked
         int32, shape (slots,): the chunk that the slot's link brings in this round; -1 for none.
     found
-        int64, shape (threads, LINE): how many transfers each thread's nodes have in the round, in column 0.
+        int64, shape (threads, WIDTH): how many transfers each thread's nodes have in the round, in column 0.
     sent
         The transfers by round, then destination.
     rows
@@ -153,7 +153,7 @@ def starting_state(network: TacosNetwork, owner: Int64Array, room: int | None = 
         missing,
         np.ones(chunks, np.int32),
         np.full(len(network.in_links), NOTHING, np.int32),
-        np.zeros((1, LINE), np.int64),
+        np.zeros((1, WIDTH), np.int64),
         MatchedTransfers(np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, np.int64)),
         np.array([0, left]),
         _scratch(network),
@@ -168,7 +168,7 @@ def threads_for(nodes: int) -> int:
 def shared_out(state: RoundState, threads: int) -> list[RoundState]:
     """Return the state of each of some threads that share the nodes from now on."""
     bounds = [state.end * thread // threads for thread in range(threads + 1)]
-    found = np.zeros((threads, LINE), np.int64)
+    found = np.zeros((threads, WIDTH), np.int64)
     return [
         state._replace(
             thread=thread,

@@ -153,29 +153,17 @@ class BrokenError(Exception):
     """Stands for any error in a thread."""
 
 
-def test_a_thread_that_fails_stops_the_others(monkeypatch):
+def test_an_error_in_a_thread_ends_the_synthesis(monkeypatch):
     play = event_loop.play
 
-    def broken(rule, made, part, until):
-        if part.thread == 1:
+    def broken(rule, made, at, until):
+        if made.thread == 1:
             raise BrokenError
-        return play(rule, made, part, until)
+        return play(rule, made, at, until)
 
     monkeypatch.setattr(event_loop, "play", broken)
     with pytest.raises(BrokenError):
         round_matching.synthesize(network_of("ring:8"), np.arange(8), Sampled(np.uint64(0)), 3)
-
-
-def test_nobody_goes_on_before_all_have_arrived():
-    steps = event_loop.parts_for(3)[0].barrier
-    assert event_loop.all_arrived(steps, 0)
-    for thread in (2, 0):
-        event_loop.arrive(steps, thread, 1)
-        assert not event_loop.all_arrived(steps, 1)
-    event_loop.arrive(steps, 1, 2)
-    assert event_loop.all_arrived(steps, 1)
-    assert not event_loop.all_arrived(steps, 2)
-    assert steps[:, 0].tolist() == [1, 2, 1]
 
 
 @for_each(
