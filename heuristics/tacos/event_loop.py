@@ -19,7 +19,7 @@ when all others have.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
 
@@ -134,13 +134,25 @@ def play(rule: Any, made: Any, at: Int64Array, until: int) -> None:
         at[STEP] += 1
 
 
-def run(rule: Any, states: Sequence[Any], clocks: Sequence[Int64Array], until: int = int(NEVER)) -> None:
-    """Play a synthesis, given each thread's state and clock, to the end or until so many steps are done."""
+def played(
+    rule: Any, states: Sequence[Any], clocks: Sequence[Int64Array], steps: int = STEPS
+) -> Iterator[int]:
+    """Play a synthesis, given each thread's state and clock, to the end; yield the steps done now and then.
+
+    After each step if there are several threads, else after each so many steps and at the end.
+    """
     (first, *states), (at, *clocks) = states, clocks
     with ThreadPoolExecutor(max(1, len(states))) as pool:
-        while at[STEP] < until and at[NOW] != NEVER:
-            end = min(until, int(at[STEP]) + (1 if states else STEPS))
+        while at[NOW] != NEVER:
+            end = int(at[STEP]) + (1 if states else steps)
             others = [pool.submit(play, rule, *own, end) for own in zip(states, clocks, strict=True)]
             play(rule, first, at, end)
             for other in others:
                 other.result()
+            yield int(at[STEP])
+
+
+def run(rule: Any, states: Sequence[Any], clocks: Sequence[Int64Array]) -> None:
+    """Play a synthesis, given each thread's state and clock, to the end."""
+    for _ in played(rule, states, clocks):
+        pass

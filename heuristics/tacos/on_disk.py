@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tutti.heuristics.tacos.event_loop import STEP, clock, run
+from tutti.heuristics.tacos.event_loop import clock, played
 from tutti.heuristics.tacos.network import time_expanded
 from tutti.heuristics.tacos.options import SAMPLED, TacosOptions, check_state
 from tutti.heuristics.tacos.round_matching import Sampled
@@ -38,7 +38,6 @@ from tutti.schedules.files.rounds import (
 from tutti.schedules.method import Problem
 from tutti.schedules.schedule import Chunks
 from tutti.topologies.errors import Unsupported
-from tutti.topologies.exact import Int64Array
 from tutti.topologies.transforms import transpose
 
 Progress = Callable[[int, float], None]
@@ -114,14 +113,19 @@ def _play(made: RoundState, writer: RoundWriter, seed: np.uint64, tell: Progress
     rule, total = Sampled(seed), int(made.rows[1])
     for cells in writer.done():
         _deliver_again(made, np.asarray(cells)[links], none, rule)
-    threads, turn = threads_for(made.end), writer.rounds
+    if made.rows[1] == 0:
+        return
+    threads, turn, slot = threads_for(made.end), writer.rounds, np.argsort(links)
     states, clocks = shared_out(made, threads), [clock(now=turn) for _ in range(threads)]
     every = max(1, TOLD // len(links))
-    while states[0].rows[1]:
-        writer.append(_next_round(rule, states, clocks, none))
-        turn += 1
-        if turn % every == 0:
-            tell(turn, 1 - states[0].rows[1] / total)
+    for step in played(rule, states, clocks, steps=2):
+        if step % 2 == 0:
+            for state in states:
+                state.rows[0] = 0
+            writer.append(made.picked[slot].astype(writer.width))  # -1 becomes the number for nothing
+            turn += 1
+            if turn % every == 0:
+                tell(turn, 1 - states[0].rows[1] / total)
 
 
 def _deliver_again(made: RoundState, chunk: Cells, none: np.unsignedinteger[Any], rule: Sampled) -> None:
@@ -130,18 +134,5 @@ def _deliver_again(made: RoundState, chunk: Cells, none: np.unsignedinteger[Any]
     made.picked[:] = np.where(brought, chunk, NOTHING)
     made.missing[:] -= np.add.reduceat(brought.astype(np.int64), made.network.in_first[:-1])
     made.found[0, 0] = np.count_nonzero(brought)
-    made.rows[0] = 0
     deliver_round(rule, made, 0, 0)
-
-
-def _next_round(
-    rule: Sampled, states: list[RoundState], clocks: list[Int64Array], none: np.unsignedinteger[Any]
-) -> Cells:
-    """Play a round, and return what its links bring."""
-    for state in states:
-        state.rows[0] = 0
-    run(rule, states, clocks, int(clocks[0][STEP]) + 2)
-    sent, found = states[0].sent, states[0].rows[0]
-    row = np.full(len(sent.link), none)
-    row[sent.link[:found]] = sent.chunk[:found]
-    return row
+    made.rows[0] = 0
