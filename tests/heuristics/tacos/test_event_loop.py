@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tests.heuristics.tacos.synthesis import SplitMix, tacos
+from tests.heuristics.tacos.synthesis import Twin, tacos
 from tests.schedules.oracle import judge
 from tutti.heuristics.tacos import matching
 from tutti.heuristics.tacos.network import time_expanded
@@ -21,106 +21,6 @@ FOUR_BYTES = Fraction(4)
 SLOW = 4
 RING = [(start, link, (link - start) % 4) for start in range(3) for link in range(4)]
 """A shard goes round in three seconds: (start, link from `link` to the next rank, shard)."""
-
-
-class Twin:
-    """The same matching on Python sets; `flying` maps a link to (arrival, chunk)."""
-
-    def __init__(self, network, owner, pick, wait, seed):
-        self.links = list(zip(network.source.tolist(), network.target.tolist(), strict=True))
-        self.cost, self.duration = network.cost.tolist(), network.duration.tolist()
-        self.nodes = range(len(network.in_first) - 1)
-        self.have = [{c for c, o in enumerate(owner) if o == node} for node in self.nodes]
-        self.want = [set(range(len(owner))) - self.have[node] for node in self.nodes]
-        self.pick, self.wait, self.random = pick, wait, SplitMix(seed)
-        self.flying, self.starved, self.sent, self.now = {}, set(), [], 0
-        self.unmet = [c * len(self.nodes) + v for c, o in enumerate(owner) for v in self.nodes if v != o]
-
-    def run(self):
-        todo = list(range(len(self.links)))
-        while True:
-            (self.match_postconditions if self.pick == "paper" else self.match_links)(todo)
-            if not self.flying:
-                return self.sent
-            self.now = min(arrival for arrival, _ in self.flying.values())
-            todo = self.land()
-
-    def into(self, node):
-        return [link for link, (_, target) in enumerate(self.links) if target == node]
-
-    def send(self, link, chunk):
-        self.want[self.links[link][1]].discard(chunk)
-        self.flying[link] = (self.now + self.duration[self.cost[link]], chunk)
-        self.sent.append((chunk, link, self.now))
-
-    def land(self):
-        landed = [link for link, (arrival, _) in self.flying.items() if arrival == self.now]
-        todo = []
-        for link in sorted(landed, key=lambda link: self.cost[link]):  # stable: by start within a cost
-            node = self.links[link][1]
-            self.have[node].add(self.flying.pop(link)[1])
-            woken = [other for other in sorted(self.starved) if self.links[other][0] == node]
-            self.starved.difference_update(woken)
-            todo += [link, *woken]
-        return todo
-
-    def match_links(self, todo):
-        self.random.shuffle(todo)
-        for link in sorted(todo, key=lambda link: self.cost[link]):
-            source, target = self.links[link]
-            candidates = self.have[source] & self.want[target]
-            if self.wait:
-                candidates -= self.left_to_faster(link, target)
-            if candidates:
-                self.send(link, self.choose(link, target, candidates))
-            else:
-                self.starved.add(link)
-
-    def left_to_faster(self, link, target):
-        landing = self.now + self.duration[self.cost[link]]
-        faster = [other for other in self.into(target) if self.cost[other] < self.cost[link]]
-        free = {other: self.flying[other][0] if other in self.flying else self.now for other in faster}
-        capacity = sum(max(0, landing - free[other]) // self.duration[self.cost[other]] for other in faster)
-        if capacity < len(self.want[target]):
-            return set()
-        return {c for other in faster for c in self.want[target] if c not in self.want[self.links[other][0]]}
-
-    def choose(self, link, target, candidates):
-        others = [other for other in self.into(target) if other != link]
-
-        def spread(chunk):
-            return sum(chunk not in self.want[node] for node in self.nodes)
-
-        def ways(chunk):
-            able = [other for other in others if chunk in self.have[self.links[other][0]]]
-            return min(2, sum(other not in self.flying for other in able)), min(2, len(able))
-
-        rules = {"uniform": [], "rarest": [spread, ways], "scarcest": [ways, spread]}[self.pick]
-        for rule in rules:
-            least = min(map(rule, candidates))
-            candidates = {chunk for chunk in candidates if rule(chunk) == least}
-        return self.random.choice(candidates)
-
-    def match_postconditions(self, _):
-        self.random.shuffle(self.unmet)
-        for pair in list(self.unmet):
-            chunk, node = divmod(pair, len(self.nodes))
-            able = [
-                link
-                for link in self.into(node)
-                if link not in self.flying and chunk in self.have[self.links[link][0]]
-            ]
-            chosen, ties = None, 0
-            for link in able:  # the kernel draws at each tie as it meets it, and starts anew at a lower cost
-                best = min(self.cost[other] for other in able[: able.index(link) + 1])
-                if self.cost[link] > best:
-                    continue
-                ties = ties + 1 if chosen is not None and self.cost[chosen] == best else 1
-                if self.random.below(ties) == 0:
-                    chosen = link
-            if chosen is not None:
-                self.send(chosen, chunk)
-                self.unmet.remove(pair)
 
 
 def case(text, chunks):

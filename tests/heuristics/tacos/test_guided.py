@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tests.heuristics.tacos.synthesis import GB, SplitMix, tacos
+from tests.heuristics.tacos.synthesis import GB, Twin, tacos
 from tests.sweep import for_each
 from tutti.heuristics.tacos import guided
 from tutti.heuristics.tacos.network import time_expanded
@@ -122,54 +122,36 @@ def test_distances_are_those_of_the_cheapest_routes():
         assert [int(found[target, node]) * tick for node in range(12)] == [exact[n] for n in range(12)]
 
 
-class Twin:
-    """The same matching between links of one cost, round by round, on Python sets and Fractions."""
+class GuidedTwin(Twin):
+    """The same matching between links of one cost on Python sets, with distances in links."""
 
     def __init__(self, network, start, ends, seed):
-        self.links = list(zip(network.source.tolist(), network.target.tolist(), strict=True))
-        self.far = {}
-        nodes = range(len(network.in_first) - 1)
-        for a in nodes:
-            self.far |= {(a, b): 0 if a == b else len(nodes) for b in nodes}
-        for _ in nodes:
+        super().__init__(network, start, None, False, seed)
+        self.far = {(a, b): 0 if a == b else len(self.nodes) for a in self.nodes for b in self.nodes}
+        for _ in self.nodes:
             for a, b in self.links:
-                for c in nodes:
+                for c in self.nodes:
                     self.far[a, c] = min(self.far[a, c], 1 + self.far[b, c])
-        self.have = [{c for c, s in enumerate(start) if s == node} for node in nodes]
-        self.had = [set(have) for have in self.have]
         self.ends = ends
         self.gap = {(c, e): self.far[s, e] for c, s in enumerate(start) for e in ends[c]}
-        self.random = SplitMix(seed)
 
-    def run(self):
-        sent, now, todo, starved = [], 0, list(range(len(self.links))), set()
-        while any(self.gap.values()) or todo:
-            self.random.shuffle(todo)
-            sending = []
-            for link in todo:
-                chunk = self.choose(*self.links[link])
-                if chunk is None:
-                    starved.add(link)
-                    continue
-                source, target = self.links[link]
-                for end in self.ends[chunk]:
-                    self.gap[chunk, end] = min(self.gap[chunk, end], self.far[target, end])
-                self.had[target].add(chunk)
-                if len(self.ends[chunk]) == 1:
-                    self.have[source].discard(chunk)
-                sending.append((chunk, link, now))
-            sent, now, todo = sent + sending, now + 1, []
-            for chunk, link, _ in sending:
-                node = self.links[link][1]
-                self.have[node].add(chunk)
-                woken = [other for other in sorted(starved) if self.links[other][0] == node]
-                starved.difference_update(woken)
-                todo += [link, *woken]
-        return self.pruned(sent)
+    def match_links(self, todo):
+        self.random.shuffle(todo)
+        for link in todo:
+            source, target = self.links[link]
+            chunk = self.choose(source, target)
+            if chunk is None:
+                self.starved.add(link)
+                continue
+            for end in self.ends[chunk]:
+                self.gap[chunk, end] = min(self.gap[chunk, end], self.far[target, end])
+            if len(self.ends[chunk]) == 1:
+                self.have[source].discard(chunk)
+            self.send(link, chunk)
 
     def choose(self, source, target):
         found, widest, ties = None, 0, 0
-        for chunk in sorted(self.have[source] - self.had[target]):
+        for chunk in sorted(self.have[source] & self.want[target]):
             gaps = [self.gap[chunk, end] for end in self.ends[chunk]]
             nearer = [self.far[target, end] for end in self.ends[chunk]]
             gap = max((g for g, n in zip(gaps, nearer, strict=True) if n < g), default=0)
@@ -211,7 +193,8 @@ def test_the_kernel_makes_the_choices_of_its_twin(text, kind, groups):
     distance = guided.distances_to(topology, network)
     for seed in (0, 7):
         made = guided.synthesize(network, goals, distance, np.uint64(seed))
-        expected = Twin(network, goals.start.tolist(), ends, seed).run()
+        twin = GuidedTwin(network, goals.start.tolist(), ends, seed)
+        expected = twin.pruned(twin.run())
         assert list(zip(*(column.tolist() for column in made), strict=True)) == expected, seed
 
 
