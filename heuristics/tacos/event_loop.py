@@ -9,8 +9,8 @@ How links are matched is up to a *rule*, a named tuple of what the rule keeps. I
 that `match` and `deliver` call when numba compiles the loop, so each rule has a loop without a branch or an
 indirect call, and one on disk: of a closure over the rule's kernel numba would never find the compiled loop
 again. There are two states. `event_state` has room for arrivals at any time; the rules of `matching` and
-`guided` work on it. `round_state` has less than half as many bits for a rank and chunk, and no arrivals; the
-rule of `round_matching` works on it.
+`guided` work on it. `round_state` has half as many bits for a rank and chunk, and no arrivals; the rule of
+`round_matching` works on it.
 
 Threads may share the nodes of a round. Each then comes back to the interpreter after each step, and goes on
 when all others have.

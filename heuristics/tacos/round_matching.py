@@ -114,7 +114,7 @@ def match_nodes(rule: Sampled, state: RoundState, listed: int, now: int) -> None
     """Pick what the in-links of a thread's nodes bring.
 
     Invariant: what is picked for a node is different for all its in-links, lacked by it, and at their
-    sources; `have` is not written. Of other nodes only `have` is read.
+    sources; `have` is not written. Of other nodes only `have` and `begun` are read.
     """
     network = state.network
     turn = now // network.duration[0] + 1

@@ -8,7 +8,7 @@ import pytest
 
 from tests.heuristics.tacos.synthesis import Twin, tacos
 from tests.schedules.oracle import judge
-from tutti.heuristics.tacos import matching
+from tutti.heuristics.tacos import event_loop, event_state, matching
 from tutti.heuristics.tacos.network import time_expanded
 from tutti.schedules import Chunks, Clock, Schedule, collective
 from tutti.schedules.simulation.simulate import simulate
@@ -47,6 +47,17 @@ def test_the_loop_makes_the_choices_of_its_twin(text, chunks):
         made = matching.synthesize(network, owner, pick, wait, np.uint64(seed))
         expected = Twin(network, owner.tolist(), pick, wait, seed).run()
         assert list(zip(*(column.tolist() for column in made), strict=True)) == expected, (pick, wait, seed)
+
+
+def test_a_loop_that_is_left_and_entered_again_makes_the_same_choices():
+    network, owner = case("mesh:3x3?bandwidth=100GB/s,25GB/s&alpha=1us", 2)
+    made = event_state.nothing_sent(network, owner, np.uint64(1))
+    clock = event_loop.clock(listed=len(network.source))
+    rule = matching.LinkFirst(matching.SCARCEST, True)
+    steps = list(event_loop.played(rule, [made], [clock], steps=3))
+    assert steps[:-1] == list(range(3, steps[-1], 3))
+    sent = list(zip(*(column.tolist() for column in made.sent), strict=True))
+    assert sent == Twin(network, owner.tolist(), "scarcest", True, 1).run()
 
 
 def slow_chord():
