@@ -187,14 +187,19 @@ def _positive(parse: Callable[[str], Fraction], text: str | None, where: str) ->
 
 
 def select(tasks: Sequence[Task], pattern: str) -> list[Task]:
-    """Return the tasks of which a name, or the whole text, matches a shell pattern.
+    """Return the tasks of which a name, or the whole text, matches a shell pattern or a method's old name.
 
     Raises
     ------
     InputError
         If none does.
     """
-    chosen = [task for task in tasks if any(fnmatchcase(text, pattern) for text in (*task.names, str(task)))]
+    patterns = {pattern, current_label(pattern)}
+    chosen = [
+        task
+        for task in tasks
+        if any(fnmatchcase(text, wanted) for text in (*task.names, str(task)) for wanted in patterns)
+    ]
     if not chosen:
         names = sorted({name for task in tasks for name in task.names})
         raise InputError(f"--only '{pattern}' matches none of the {len(tasks)} tasks; try one of {names}")

@@ -12,7 +12,7 @@ from tutti.experiments.registry import METHODS, find_method, options_of
 from tutti.experiments.report.results import read_results
 from tutti.experiments.runner import store
 from tutti.experiments.runner.config import parse_config
-from tutti.experiments.runner.plan import make_plan, study_of
+from tutti.experiments.runner.plan import make_plan, select, study_of
 from tutti.experiments.runner.results import current_row
 from tutti.models.bounds.check import OLD_NAMES as OLD_KINDS
 from tutti.models.bounds.check import PROOFS
@@ -90,6 +90,12 @@ def test_python_and_the_command_line_take_old_names_and_write_new_ones(capsys):
     documents = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert documents[0]["method"] == documents[1]["method"] == "shortest_path_all_to_all"
     assert documents[0]["time_us"] == documents[1]["time_us"] == made.document["time_us"]
+
+
+def test_only_takes_old_names():
+    tasks = make_plan(parse_config(CONFIG), METHODS)
+    assert {task.method for task in select(tasks, "refined")} == {"local_search"}
+    assert select(tasks, "stepwise") == select(tasks, "shortest_path_all_to_all")
 
 
 def test_a_stored_row_is_read_with_names_of_today(tmp_path):
