@@ -1,4 +1,4 @@
-"""Compile the kernels: ``python -m experiments.compile_kernels`` runs everything once on tiny networks.
+"""Compile the kernels: ``python -m tutti.experiments.compile_kernels`` runs everything once on tiny networks.
 
 A kernel is compiled when it is first called, and kept on disk. The tests and benchmarks use nearly all of
 them, so for these they are compiled before, on all cores.

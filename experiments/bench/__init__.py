@@ -1,4 +1,4 @@
-"""Benchmarks: ``python -m experiments.bench [--only NAME] [--large]``, the numbers of docs/overview.md.
+"""Benchmarks: ``python -m tutti.experiments.bench [--only NAME] [--large]``, the numbers of docs/overview.md.
 
 Each benchmark is a function that yields measurements (`measurement`): of exact methods in `models`, of
 verifier and simulator in `schedules`, of TACOS in `tacos`; `circulants` is a study of its own. Times leave

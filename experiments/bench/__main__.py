@@ -1,4 +1,4 @@
-"""``python -m experiments.bench``."""
+"""``python -m tutti.experiments.bench``."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""BW-optimality of circulants and twisted tori: ``python -m experiments.bench.circulants``.
+"""BW-optimality of circulants and twisted tori: ``python -m tutti.experiments.bench.circulants``.
 
 Conjecture 1 (dissertation, A.6.4) says that every circulant has a BW-optimal BFB schedule; for two offsets it
 is proven, Theorem 22 gives those of least diameter, and the paper checked up to 10^4 nodes. Here every

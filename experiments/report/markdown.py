@@ -1,7 +1,7 @@
 """The tables of a run as Markdown, for pages that are read without running anything.
 
-A page marks where a table of the run goes, and ``python -m experiments.report.markdown DIR PAGE...`` fills it
-in; all else of the page stays::
+A page marks where a table of the run goes, and ``python -m tutti.experiments.report.markdown DIR PAGE...``
+fills it in; all else of the page stays::
 
     <!-- results: least 1GB 1KB -->
     ...

@@ -1,6 +1,7 @@
 """Names that people meet are in the glossary: of methods, options, bounds, and files of two folders."""
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -26,9 +27,24 @@ def test_names_of_files_are_in_the_glossary(folder):
     assert sorted(set(stems(folder)) - WORDS - {"bounds", "heuristics"}) == []
 
 
+def test_files_that_the_glossary_lists_exist():
+    section = TEXT.partition("## Files of heuristics")[2].partition("\n## ")[0]
+    listed = set(re.findall(r"`(\w+)`", section))
+    assert listed
+    assert sorted(listed - METHODS.keys() - set(stems("heuristics"))) == []
+
+
 def test_names_of_methods_and_bounds_are_in_the_glossary():
     assert sorted(METHODS.keys() - WORDS) == []
     assert sorted(PROOFS.keys() - WORDS) == []
+
+
+def test_commands_in_docstrings_name_modules_that_exist():
+    files = [path for folder in ("experiments", "tests/models") for path in (ROOT / folder).rglob("*.py")]
+    texts = [path.read_text(encoding="utf-8") for path in files]
+    modules = {name for text in texts for name in re.findall(r"`python -m ([\w.]+\w)", text)}
+    assert "tutti.experiments.bench" in modules
+    assert [name for name in sorted(modules) if not name.startswith("tutti.") or not find_spec(name)] == []
 
 
 def test_every_old_name_stands_beside_the_new_one():

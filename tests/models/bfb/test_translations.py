@@ -138,7 +138,7 @@ def test_the_smallest_exceptions_to_conjecture_1():
 
 
 def test_theorem_22_holds_past_the_papers_sizes():
-    """Samples here; `python -m models.bfb.sweep` checks all."""
+    """Samples here; `python -m tutti.experiments.bench.circulants` checks all."""
     found = check("", theorem_22([*range(7, 300), 10_007, 30_011, 123_457]))
     assert found.exceptions == []
     assert (found.number, found.least, found.largest) == (296, 7, 123_457)
