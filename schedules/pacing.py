@@ -22,7 +22,7 @@ from tutti.topologies.kernels import kernel
 CUTS = (12, 4, 1)
 """A datum is cut in the most of these parts with which there are few transfers."""
 SPREADS = (0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0)
-"""In how many quotas the busiest link's load goes, over the hops of the longest path."""
+"""Quotas into which the busiest link's load is divided, as multiples of the hops of the longest path."""
 ROUNDING = 1e-9
 """Relative error of sums of loads. A larger value leaves out fewer quotas that can't be the fastest."""
 

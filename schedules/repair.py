@@ -47,14 +47,16 @@ from tutti.topologies.topology import Incidence, Topology
 
 
 class RepairTuning(NamedTuple):
-    """How transfers are chosen for."""
+    """Numbers that steer how sources and routes are chosen for transfers."""
 
     sweeps: int
-    """Number of times that each transfer is chosen for."""
+    """Number of times that a source and a route are chosen for each transfer. A larger value balances links
+    better."""
     most_cells: int
     """Pairs of node and chunk whose values are kept (512 MiB). In larger schedules sources stay."""
     parts: tuple[int, ...]
-    """Numbers of parts of a transfer that are tried. More load links more evenly and make more messages."""
+    """Numbers of parts of a transfer that are tried. More parts load links more evenly and make more
+    messages."""
 
 
 TUNING = RepairTuning(sweeps=2, most_cells=2**27, parts=(4, 2, 1))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 COLUMNS = ("chunk", "route", "order", "count", "reduce")
-"""Of the table of transfers; each may be None but the first two."""
+"""Columns of the table of transfers. Each but the first two may be None."""
 MOST_CHUNKS = INT32_MAX
 """A chunk's number fits 32 bits."""
 NO_COPY = -1

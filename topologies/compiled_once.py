@@ -26,21 +26,21 @@ CLAIMS = "kernels.lock"
 
 
 class Claiming(NamedTuple):
-    """How long another process is waited for, in seconds."""
+    """How long a process waits for another that compiles the same kernel, in seconds."""
 
     look: float
-    """Between two looks."""
+    """Time between two checks whether it has ended. A larger value notices it later."""
     told: float
-    """Until the user is told."""
+    """Time after which a message tells the user. A larger value tells it later."""
     patience: float
-    """Until a claim is ignored: nothing takes as long to compile, so whoever holds it was stopped."""
+    """Time after which a claim is ignored. No kernel takes as long to compile, so its process was stopped."""
 
 
 CLAIMING = Claiming(look=0.01, told=1.0, patience=120.0)
 
 TAKEN = {errno.EACCES, errno.EAGAIN}
 _HELD: dict[CompiledOnce, int] = {}
-"""What this process has claimed, with the file."""
+"""The kernels that this process has claimed, with the descriptor of each lock file."""
 
 
 class Index(IndexDataCacheFile):

@@ -17,7 +17,7 @@ from tutti.topologies.errors import InputError
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 NONE = -1
-"""In an array of numbers of things: none of them."""
+"""The entry of an index array that stands for no element."""
 ROUNDING = 1e-9
 """Largest relative difference of two floats that count as equal. A larger value finds fewer faults."""
 

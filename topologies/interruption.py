@@ -140,7 +140,8 @@ handler passes to the code that it interrupted."""
 
 
 class OutOfTime(BaseException):
-    """The time is over. No `Exception`: a method that passes over others' faults does not pass over this."""
+    """The time limit has ended. It is no `Exception`, so that a method which passes over others' faults lets
+    it through."""
 
 
 @contextmanager

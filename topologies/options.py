@@ -230,11 +230,11 @@ TIME_LIMIT = "time_limit"
 
 
 class Optioned(Protocol):
-    """What has options: a method, a format, or a tuner's."""
+    """An object that has options: a method, a format, or a tuner's format."""
 
     @property
     def name(self) -> str:
-        """As on the command line."""
+        """The name on the command line."""
 
     @property
     def options(self) -> type[Any]:

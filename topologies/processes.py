@@ -37,14 +37,14 @@ from tutti.topologies.units import MEGA
 
 
 class WorkerWaits(NamedTuple):
-    """How long workers are waited for, in seconds, and how many servers may fail."""
+    """How long a run waits for workers, in seconds, and how many servers may fail."""
 
     poll: float
-    """Between two looks at a watched worker's memory."""
+    """Time between two looks at a watched worker's memory. A larger value notices too much memory later."""
     longest: float
     """Longest wait that the system is asked for. A time limit may be longer."""
     shutdown: float
-    """For a worker to leave by itself."""
+    """Time for a worker to exit by itself, before it is killed. A larger value kills later."""
     servers: int
     """Servers in a row that may be killed before one has forked a worker. Then starting a worker fails."""
 

@@ -20,10 +20,10 @@ MICRO = 10**6
 BITS_PER_BYTE = 8
 MEGA = 10**6
 GIGA = 10**9
-"""Also the nanoseconds in a second."""
+"""Bytes in a GB, and nanoseconds in a second."""
 GIBI = 2**30
 MICROSECOND = 1e-6
-"""In seconds."""
+"""A microsecond in seconds."""
 _DECIMAL = {"": 1, "k": 10**3, "K": 10**3, "M": MEGA, "G": GIGA, "T": 10**12, "P": 10**15}
 _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": GIBI, "Ti": 2**40, "Pi": 2**50}
 _PREFIXES = _DECIMAL | _BINARY

@@ -84,24 +84,25 @@ class Fabric(NamedTuple):
 
 
 class BirkhoffTuning(NamedTuple):
-    """How finely the stages are cut."""
+    """Numbers that steer how finely the stages are cut."""
 
     later: float
-    """Part of all stages that a piece waits after its arrival. The first stages serve what is balanced.
-    Half or twice as much changes times by -1 to +9 % where most bytes stay in hosts, else not at all."""
+    """Fraction of all stages for which a piece waits after its arrival. The first stages serve the balanced
+    data. Half or twice this value changes times by -1 to +9 % where most bytes stay in hosts, and not at all
+    elsewhere."""
     default_slices: int
-    """Slices where there is no size."""
+    """Number of slices where no size is given."""
     most_slices: int
     """Largest number of slices."""
     parts: int
-    """Slices for each part of what a rank sends inside its host. Half or twice as many change times by -14 to
-    +18 % where most bytes stay in hosts, in no one direction."""
+    """Slices for each part of the data that a rank sends inside its host. Half or twice this value changes
+    times by -14 to +18 % where most bytes stay in hosts; neither is better in general."""
     grains: int
-    """Units of the matrices between hosts in a slice. More are balanced better and need more stages. Half or
-    twice as many change times by at most 0.02 %."""
+    """Units in a slice of the matrices between hosts. A larger value balances them better and needs more
+    stages. Half or twice this value changes times by at most 0.02 %."""
     shares: int
-    """Shares that are tried of what stays in hosts and goes over the links between them. Half or twice as
-    many make times 0 to 8 % longer."""
+    """Number of shares that are tried. A share is the fraction of the data inside hosts that goes over the
+    links between hosts. Half or twice this value makes times 0 to 8 % longer."""
 
 
 TUNING = BirkhoffTuning(later=1 / 4, default_slices=64, most_slices=1024, parts=2, grains=32, shares=64)

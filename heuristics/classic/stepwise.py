@@ -38,20 +38,22 @@ from tutti.topologies.options import Options, Whole
 
 
 class ShortestPathTuning(NamedTuple):
-    """How finely data are cut, and when windows are searched for."""
+    """Numbers that steer how finely data are cut, and when windows are searched for."""
 
     few_transfers: int
-    """A datum is cut in the most of `CUTS` parts with which there are no more transfers."""
+    """Most transfers of a schedule whose data are cut. A datum has the largest number of parts in `CUTS`
+    within this limit."""
     rounds: int
-    """Number of times that all paths are chosen, up to `few_transfers`."""
+    """Number of times that all paths are chosen in schedules of up to `few_transfers`."""
     rounds_of_many: int
-    """The same for more transfers."""
+    """The same in larger schedules."""
     few_in_windows: int
-    """As `few_transfers`, where windows are searched for."""
+    """The limit in place of `few_transfers` where windows are searched for."""
     aims: tuple[float, ...]
-    """Times of all steps over the best so far at which windows are searched for."""
+    """Times for which windows are searched for, as multiples of the best time so far."""
     worthwhile: float
-    """Windows are searched for if the best takes this much more than α's or the load alone."""
+    """Windows are searched for if the best time is more than this many times that of the α's alone, or of
+    the load alone."""
 
 
 TUNING = ShortestPathTuning(

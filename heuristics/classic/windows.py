@@ -24,16 +24,18 @@ from tutti.topologies.topology import Incidence
 
 
 class StepWindowTuning(NamedTuple):
-    """What steers the search for windows."""
+    """Numbers that steer the search for windows."""
 
     rounds: int
     """Number of times that all paths are chosen before windows change, and after."""
     heat: float
-    """Part of a link class's mean cost that a change may lose at first, with a probability of 1 / e."""
+    """A change that costs this fraction of a link class's mean cost is accepted at first with probability 1
+    / e. A larger value accepts more."""
     most: int
-    """Largest number of searches for the path of each datum."""
+    """Most work of the search, in units of one choice of a path for every datum. A larger value takes
+    longer."""
     least_room: float
-    """Least part of a step that a window has for bytes where α is longer."""
+    """Where α is longer than a window, the window still has this fraction of a step for bytes."""
 
 
 TUNING = StepWindowTuning(rounds=3, heat=0.1, most=1000, least_room=0.01)

@@ -147,17 +147,19 @@ class HybridTuning(NamedTuple):
     """Limits of the search for chains."""
 
     weight: int
-    """Units in which parts of the vector are weighed. More are finer."""
+    """Number of units into which the vector is divided. With a larger value parts are weighed more finely."""
     most_transfers: int
     """Largest number of transfers of a part."""
     work: int
-    """Limit on moves times transfers, for each number of parts."""
+    """Most moves times transfers for each number of parts. A larger value searches longer."""
     kept: int
-    """Chains whose transfers are kept for the next schedule."""
+    """Number of chains whose transfers are cached. A larger value takes more memory."""
     heat: float
-    """Part of the time by which a schedule may get longer at first, with a probability of 1 / e."""
+    """A change that makes the schedule longer by this fraction of its time is accepted at first with
+    probability 1 / e."""
     swaps: float
-    """Share of a chain's changes that exchange two digits; of the others, the share that scatters others."""
+    """Fraction of a chain's changes that exchange two digits, and fraction of the other changes that scatter
+    other digits."""
 
 
 TUNING = HybridTuning(weight=64, most_transfers=2**19, work=2**23, kept=32, heat=0.02, swaps=0.5)

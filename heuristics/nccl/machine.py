@@ -30,16 +30,16 @@ from tutti.topologies.units import GIGA
 
 
 class ChannelSearch(NamedTuple):
-    """What NCCL's search for channels goes by."""
+    """Constants of NCCL's search for channels."""
 
     most_channels: int
     """Largest number of channels."""
     least_part: float
-    """Channels slower than this part of the best ones are not tried."""
+    """Fraction of the best channels' speed below which channels are not tried."""
     few: int
-    """Number of channels between hosts up to which they are halved at any speed."""
+    """Up to this number of channels, each is split in two halves at any speed above `duplicated`."""
     duplicated: float
-    """Least speed of a channel that is halved, in GB/s."""
+    """Least speed of a channel that is split, in GB/s."""
 
 
 SEARCH = ChannelSearch(most_channels=16, least_part=0.49, few=4, duplicated=25.0)

@@ -15,7 +15,7 @@ from tutti.topologies.topology import Topology
 
 
 class OneShotTuning(NamedTuple):
-    """How many shapes, orders and pieces are tried."""
+    """Limits on the shapes, orders and pieces that are tried."""
 
     most_transfers: int
     """Largest number of transfers of a schedule. Larger problems need methods that compute no sum twice."""
@@ -36,12 +36,12 @@ class OneShotTuning(NamedTuple):
     """Number of items by which the time of a choice is estimated. Half or twice as many changed nothing on
     nine networks."""
     tries: int
-    """Number of the best choices that are worked out, whatever that takes. Half or twice as many changed
-    nothing on nine networks."""
+    """Number of the best choices whose schedules are made, however long that takes. Half or twice this value
+    changed nothing on nine networks."""
     tried_transfers: int
     """Number of transfers that further choices and pieces may have in all."""
     alternating_transfers: int
-    """The same where moves alternate."""
+    """The same limit where moves alternate."""
     rounds: int
     """Number of times that all messages choose their links. Half or twice as many changed nothing on nine
     networks."""

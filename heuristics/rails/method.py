@@ -49,18 +49,18 @@ from tutti.topologies.graphs.grid_structure import placed
 from tutti.topologies.topology import Topology
 
 DEFAULT_SIZE = Fraction(10**9)
-"""Where no size is asked."""
+"""M in bytes where no size is given."""
 
 
 class RailsTuning(NamedTuple):
-    """What is tried."""
+    """Rules that are tried; more of them take longer."""
 
     units: int
-    """Units of a shard. There are fewer where that is less than a byte."""
+    """Most units of a shard. There are fewer where a unit would be less than a byte."""
     least: tuple[float, ...]
-    """Multiples of α in whose bytes an adapter sends a message at least."""
+    """Least lengths of an adapter's messages that are tried, as multiples of the bytes that it sends in α."""
     shares: tuple[float, ...]
-    """Shares of what is left that an adapter sends in one message."""
+    """Fractions of the remaining data that an adapter sends in one message."""
 
 
 TUNING = RailsTuning(

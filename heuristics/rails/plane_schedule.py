@@ -36,19 +36,19 @@ from tutti.topologies.topology import Topology
 
 
 class RailPlaneTuning(NamedTuple):
-    """Which networks of planes are planned, and which waits are tried."""
+    """Limits on the networks of planes, and the waits that are tried."""
 
     most_cells: int
-    """Limit on planes times places squared: what a plane's messages carry."""
+    """Most planes times places squared, which is the size of what a plane's messages carry."""
     most_ranks: int
     """Largest number of ranks."""
     most_links: int
     """Largest number of links."""
     most_linked: int
-    """Largest number of ranks where rails are links, over which more pieces come."""
+    """Largest number of ranks where rails are links, as these bring more pieces."""
     patience: tuple[float, ...]
-    """Multiples of α for which a link waits for what comes next. With a bit more than an α, two
-    messages become one."""
+    """Multiples of α for which a link waits for the next data. With a little more than one α, two messages
+    become one."""
 
 
 TUNING = RailPlaneTuning(

@@ -17,26 +17,27 @@ from tutti.topologies.errors import NoSchedule
 
 
 class TimeShares(NamedTuple):
-    """How time and effort are shared out; each is a fraction of the time that is left when it is asked for.
+    """How stages share time and effort. A fraction is of the time that is left when its stage begins.
 
     The fractions are such that all rows of Table 2 of the paper have a routing and an order within 60 s
     (docs/taccl.md).
     """
 
     half: float
-    """What a reduction gets before a spreading, and a symmetric routing before a plain one."""
+    """For the reduction, before the broadcasting half; and for a symmetric routing, before a plain one."""
     planning: float
-    """What routing and ordering get, if contiguity is to be decided."""
+    """For routing and ordering, if a program for contiguity follows."""
     first: float
-    """What a routing gets if others may follow."""
+    """For the first routing, if others may follow."""
     retry: float
-    """What each of these gets."""
+    """For each of the routings that follow."""
     greedy: float
-    """What the greedy routing gets to become better."""
+    """For improving the greedy routing."""
     effort: int
-    """Most transfers that are ordered in disturbed orders, all tries together."""
+    """Most transfers of all disturbed orders together. A larger value tries more orders of large routings."""
     tries: int
-    """Most disturbed orders. With a larger value more schedules meet their routing's time, and later."""
+    """Most disturbed orders that are tried. With a larger value more schedules meet their routing's time,
+    and later."""
 
 
 SHARES = TimeShares(

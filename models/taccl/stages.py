@@ -49,7 +49,8 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import transpose
 
 ROUNDING = Fraction(1, 10**9)
-"""By how much a solver's time may be below an exact one, relatively."""
+"""Relative error by which a solver's time may be below the exact one. A larger value accepts more plans as
+optimal."""
 
 
 TransfersOf = Callable[[ChunkDemand, BoolArray], RoutedTransfers]

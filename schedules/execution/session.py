@@ -58,7 +58,7 @@ class SessionTask:
 
     @cached_property
     def layout(self) -> BufferLayout:
-        """Of the program's buffers."""
+        """The layout of the program's buffers."""
         return BufferLayout.of(self.program)
 
     @property

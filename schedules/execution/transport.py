@@ -23,14 +23,16 @@ Array = npt.NDArray[Any]
 
 
 class Waiting(NamedTuple):
-    """How a rank waits for others. A larger value holds a core that these may need."""
+    """Numbers that steer how a rank waits for others."""
 
     looks: int
-    """Turns without progress before it looks at the clock."""
+    """Turns without progress before the rank reads the clock. A larger value holds a core longer that others
+    may need."""
     awake: float
-    """Seconds for which it then only lets others run, before it sleeps."""
+    """Seconds for which the rank then yields its core, before it sleeps. A larger value reacts sooner and
+    uses more of a core."""
     nap: float
-    """Seconds that it sleeps."""
+    """Seconds of one sleep. A larger value reacts later and uses less of a core."""
 
 
 WAITING = Waiting(looks=50, awake=2e-3, nap=1e-4)

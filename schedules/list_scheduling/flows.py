@@ -32,22 +32,24 @@ from tutti.topologies.kernels import now
 
 
 class FlowRuleTuning(NamedTuple):
-    """Which flows are listed, and how long rules are tried."""
+    """Limits on the flows that are scheduled, and on the search for rules."""
 
     most_cells: int
-    """Limit on nodes times chunks."""
+    """Most nodes times chunks of a flow."""
     most_transfers: int
-    """Limit on edges times pieces of their chunks: a few tenths of a second for each rule."""
+    """Most edges times pieces of their chunks. At this number a rule takes a few tenths of a second."""
     rounds: int
-    """Number of times that the neighbours of the best rules are tried."""
+    """Most times that the neighbours of the best rules are tried. The search ends sooner if none is
+    better."""
     pieces: int
-    """Pieces in a message of the best length of a chain, √(α T), at first."""
+    """Pieces in a message of the length that is best for a chain, √(α T). The search begins with this
+    number."""
     most_nudges: int
     """Largest number of changes of priorities that are tried."""
     most_work: int
-    """Limit on these times transfers: a few seconds."""
+    """Most changes of priorities times transfers, which take a few seconds."""
     nudged: float
-    """Share of the edges whose priorities one such change moves."""
+    """Fraction of the edges whose priorities one such change moves."""
     close: float
     """Nothing more is tried within this factor of the bound by the congestion."""
 

@@ -212,7 +212,7 @@ class TreePipeline:
     """
 
     by_direction: ClassVar[bool]
-    """As `tree_transfers` takes it."""
+    """The argument of `tree_transfers` with this name."""
 
     problem: Problem
     trees: TreePairs

@@ -38,16 +38,16 @@ from tutti.topologies.exact import NONE, Int32Array, Int64Array, offsets_of
 
 
 class InterpreterLimits(NamedTuple):
-    """What is judged, and how thoroughly."""
+    """Limits on the programs that are checked, and on the effort of a check."""
 
     clocks: int
-    """Entries of vector clocks. More, some tens of seconds, are computed only if one asks for it."""
+    """Most entries of vector clocks, which take some tens of seconds. More are computed only on request."""
     states: int
-    """States of all interleavings that are looked at, unless another number is asked for."""
+    """Most states of all interleavings that are visited, unless another number is asked for."""
     state_bytes: int
-    """Bytes of memory that these states may take."""
+    """Most bytes of memory of these states."""
     parts: int
-    """Units in all messages of a program that is cut into units: about a gigabyte."""
+    """Most units in all messages of a program that is cut into units, which take about a gigabyte."""
 
 
 LIMITS = InterpreterLimits(clocks=2 * 10**10, states=100_000, state_bytes=2**30, parts=2**24)

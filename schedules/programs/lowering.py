@@ -27,7 +27,7 @@ from tutti.topologies.units import parse_size
 
 
 class LoweringTuning(NamedTuple):
-    """How an order of instructions is looked for."""
+    """Numbers that steer the search for an order of instructions."""
 
     depths: tuple[int, ...]
     """Depths of a FIFO, in messages, that are tried if the format does not fix one. The first for which an
@@ -35,9 +35,10 @@ class LoweringTuning(NamedTuple):
     rounds: int
     """Number of tries, each with more channels, to keep blocks short enough and FIFOs deep enough."""
     size: int
-    """Bytes of M at which what is independent is put in order, unless a size is given."""
+    """M in bytes at which independent instructions are ordered, unless a size is given."""
     most_entries: int
-    """Steps times blocks of a rank up to which waits are reduced by what is known of all its blocks."""
+    """Most steps times blocks of a rank for which redundant waits are found by what is known of all its
+    blocks."""
 
 
 TUNING = LoweringTuning(depths=(2, 8), rounds=5, size=64 * 10**6, most_entries=2**26)

@@ -27,7 +27,7 @@ FINE, UNSET, UNEQUAL, DEADLOCK = range(4)
 
 
 MOST_UNITS = 2**28
-"""Of all memories, and of all messages: 2 GiB of fingerprints."""
+"""Most units of all memories together, and of all messages together: 2 GiB of fingerprints."""
 
 ALWAYS = INT32_MAX
 """The depth of FIFOs that are never full."""

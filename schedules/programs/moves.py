@@ -105,7 +105,7 @@ class Moves:
 
     @property
     def layout(self) -> BufferLayout:
-        """Of the buffers."""
+        """The layout of the buffers."""
         scratch = self.scratch.astype(np.int32)
         return BufferLayout.build(self.collective, self.units, scratch, in_place=self.in_place)
 

@@ -87,7 +87,8 @@ EDGE = np.dtype([("next", np.int32), ("waiter", np.int32)])
 ENTRY = np.dtype([("time", np.float64), ("code", np.int64)])
 
 ROUNDING = 2.0**-45
-"""Of a time: 256 times what one addition rounds by, and less than half a tick below 2^44 ticks."""
+"""Relative rounding error that is allowed in a time. It is 256 times that of one addition, and less than
+half a tick below 2^44 ticks."""
 _FREE, _HEAD, _COMPLETE, _FREE_AND_COMPLETE = range(4)
 _CODES = _FREE_AND_COMPLETE + 1
 _ENTRIES, _QUEUED, _JOINS = range(3)
@@ -392,8 +393,9 @@ def _next_entry(agenda: Table, state: Int64Array) -> int:
 
 FEW_PAIRS = 2**22
 PAIRS_A_TRANSFER = 4
-"""Nodes times chunks, 4 bytes each. With more for each transfer, as in an all-to-all of many ranks, only the
-last row of each chunk is kept; a few in all never matter."""
+"""Most pairs of node and chunk for each transfer at which a table of 4 bytes a pair is kept. With more
+pairs, as in an all-to-all of many ranks, only the last row of each chunk is kept; small tables are kept in
+any case."""
 
 
 class EventTimes(NamedTuple):

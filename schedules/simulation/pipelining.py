@@ -13,14 +13,15 @@ from tutti.schedules.simulation.simulate import SimulationOptions, simulate
 
 
 class SliceTuning(NamedTuple):
-    """How the number of slices is searched for."""
+    """Numbers that steer the search for the number of slices."""
 
     most_hops: int
-    """Limit on transfers times links times slices of a simulation: a few seconds."""
+    """Most transfers times links times slices of a simulation, which then takes a few seconds."""
     gain: float
-    """Least part of the time that more slices must save. Without α, the gain is halved time after time."""
+    """Fraction of the time that more slices must save. Without α, each doubling halves the gain, so a larger
+    value ends the search sooner."""
     patience: int
-    """Number of powers of two in a row without a gain after which the search ends."""
+    """The search ends after this many powers of two in a row without a gain."""
 
 
 TUNING = SliceTuning(most_hops=2**22, gain=1e-5, patience=2)

@@ -65,19 +65,19 @@ from tutti.topologies.transforms import union_with_transpose
 
 
 class ExpressionLimits(NamedTuple):
-    """What is read of an expression."""
+    """Limits on an expression that is read. Longer ones are refused."""
 
     lines: int
     """Line graphs of line graphs. Of degree 2 or more, they are larger than any network that is built; of
     degree 1, only their labels change."""
     length: int
-    """Characters of a text, so that chains of operators stay short of Python's recursion limit."""
+    """Most characters of a text. Chains of operators then stay below Python's recursion limit."""
     depth: int
-    """Levels of parentheses."""
+    """Most levels of parentheses."""
     digits: int
-    """Digits of a number."""
+    """Most digits of a number."""
     context: int
-    """Characters that an error shows before and after its place."""
+    """Characters that an error message shows before and after the place of the error."""
 
 
 LIMITS = ExpressionLimits(lines=64, length=500, depth=40, digits=9, context=40)

@@ -17,7 +17,7 @@ from tutti.topologies.topology import Topology
 
 
 class FreeActionTuning(NamedTuple):
-    """How long generators are tried."""
+    """Numbers that steer the search for generators. Larger values find more groups, and take longer."""
 
     attempts: int
     """Number of orders in which generators are taken."""

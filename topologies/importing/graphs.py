@@ -24,14 +24,14 @@ Document = dict[str, Any]
 
 
 class GraphLimits(NamedTuple):
-    """What is read of a file."""
+    """Limits on a file that is read. Larger files are refused."""
 
     elements: int
-    """Elements of GraphML."""
+    """Most elements of a GraphML file."""
     depth: int
-    """Elements in each other, and lists of GML."""
+    """Most levels of nested elements, or of nested lists in GML."""
     length: int
-    """Characters of the attributes of an edge."""
+    """Most characters of the attributes of an edge."""
 
 
 LIMITS = GraphLimits(elements=2**21, depth=16, length=2**16)

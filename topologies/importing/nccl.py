@@ -38,23 +38,23 @@ from tutti.topologies.units import GIGA, exact_number, format_bandwidth
 from tutti.topologies.xml_files import Element, read_xml
 
 _NVLINK = ((100, "40.1"), (90, "20.6"), (87, "20"), (86, "12"), (70, "20"), (60, "18"))
-"""GIGA/s of one NVLink, from this compute capability (times ten) on."""
+"""GB/s of one NVLink, from this compute capability (times ten) on."""
 _XGMI = (
     (re.compile("gfx95|950"), "48"),
     (re.compile("gfx94|94[0-2]"), "48"),
     (re.compile("gfx90a|910"), "36"),
     (re.compile("(gfx)?90[0-8]"), "24"),
 )
-"""GIGA/s of one Infinity Fabric link, by the start of the GPU's architecture as RCCL writes it."""
+"""GB/s of one Infinity Fabric link, by the start of the GPU's architecture as RCCL writes it."""
 _GENERATIONS = {"2.5": 15, "5": 30, "8": 60, "16": 120, "32": 240, "64": 480}
-"""What a PCIe lane carries, in 100 Mb/s, by its GT/s."""
+"""Bandwidth of a PCIe lane in units of 100 Mb/s, by its rate in GT/s."""
 _UNKNOWN_GENERATION = 60
 PCIE_WIDTH = 16
 UNKNOWN_NIC = 10_000
-"""Mb/s of an adapter that doesn't tell."""
+"""Mb/s of an adapter whose speed the file does not say."""
 _POWER, _ARM, _AMD = Fraction(32 * GIGA), Fraction(6 * GIGA), Fraction(16 * GIGA)
 _INTEL = ((0xCF, 40), (0x8F, 22), (0x55, 10), (0, 6))
-"""GIGA/s between two Intel CPUs, from this model of family 6 on: Emerald Rapids, Sapphire Rapids, Skylake."""
+"""GB/s between two Intel CPUs, from this model of family 6 on: Emerald Rapids, Sapphire Rapids, Skylake."""
 
 
 def nvlink_bandwidth(capability: int) -> Fraction | None:
@@ -120,16 +120,16 @@ def _integer(text: str) -> int:
 
 
 class NcclFileLimits(NamedTuple):
-    """What is read of a file."""
+    """Limits on a file that is read. Larger files are refused."""
 
     elements: int
-    """Elements."""
+    """Most elements of the file."""
     cpus: int
-    """CPUs of a host. They are joined pairwise."""
+    """Most CPUs of a host. They are joined pairwise."""
     links: int
-    """Links from a GPU to one other device."""
+    """Most links from a GPU to one other device."""
     digits: int
-    """Digits of a latency. NCCL writes six decimals."""
+    """Most digits of a latency. NCCL writes six decimals."""
 
 
 LIMITS = NcclFileLimits(elements=2**14, cpus=64, links=64, digits=40)
@@ -137,7 +137,7 @@ LIMITS = NcclFileLimits(elements=2**14, cpus=64, links=64, digits=40)
 _GPU_CLASSES, _NIC_CLASSES = ("0x03", "0x12"), ("0x02",)
 _NVSWITCH_CLASS, _NVSWITCH_TARGET = "0x068000", "fffffff:ff:ff.0"
 _CPU_CLASS = "0x06"
-"""Of what else an NVLink may lead to: the bridge of a POWER9."""
+"""PCI class of a CPU, to which an NVLink may also lead: the bridge of a POWER9."""
 _PLAIN_LABEL = re.compile(r"[A-Za-z0-9_.:+]{1,64}")
 _UNKNOWN = " (unknown)"
 _UNKNOWN_LINK = Fraction(20 * GIGA)

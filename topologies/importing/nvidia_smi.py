@@ -72,7 +72,8 @@ _GENERATIONS = {
     12: _Generation("Ampere", Fraction(20 * GIGA), Fraction(24 * GIGA), Fraction(25 * GIGA)),
     18: _Generation("Hopper", Fraction(206 * GIGA, 10), Fraction(48 * GIGA), Fraction(50 * GIGA)),
 }
-"""By the NVLinks of a GPU; NVLink and PCIe as NCCL takes them."""
+"""GPU generations by their number of NVLinks. The bandwidths of NVLink and PCIe are those that NCCL
+assumes."""
 _CPUS = Fraction(10 * GIGA)
 
 

@@ -24,14 +24,14 @@ from tutti.topologies.topology import Link, Topology
 
 
 class Precision(NamedTuple):
-    """What a fitted line is rounded to, and refused for."""
+    """Precision to which fitted lines are rounded, and the bandwidth above which they are refused."""
 
     digits: int
-    """Digits of a bandwidth. The measurement has no more, and exact sums stay small."""
+    """Significant digits of a bandwidth. The measurement has no more, and exact sums stay small."""
     finest: int
-    """Steps of α in a second: it is a multiple of 0.1 ns."""
+    """α is a multiple of 1 / `finest` s, which is 0.1 ns. A larger value rounds less."""
     fastest: float
-    """Largest bandwidth, in bytes/s."""
+    """Largest bandwidth that is accepted, in bytes/s."""
 
 
 PRECISION = Precision(digits=4, finest=10**10, fastest=1e15)

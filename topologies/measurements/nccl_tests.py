@@ -25,12 +25,12 @@ from tutti.topologies.units import GIGA, MICROSECOND
 
 
 class Torn(NamedTuple):
-    """What a whole row looks like. Larger values let more torn rows pass."""
+    """Tolerances by which a whole row is told from a torn one. Larger values accept more torn rows."""
 
     rounding: float
     """GB/s by which algbw may differ from size over time, as it has two decimals."""
     relative: float
-    """Part by which it may differ besides, as long times have two digits."""
+    """Relative difference that is allowed in addition, as long times have two digits."""
     tail: int
     """Numbers at the end of a line by which it is taken for a row or for the rest of one."""
 

@@ -24,14 +24,14 @@ from tutti.topologies.units import MEGA, MICROSECOND
 
 
 class MeasurementLimits(NamedTuple):
-    """What is read of a file."""
+    """Limits on a file that is read. Larger files are refused."""
 
     text: int
-    """Bytes."""
+    """Most bytes of the file."""
     pairs: int
-    """Pairs of names."""
+    """Most pairs of names."""
     name: int
-    """Characters of a name."""
+    """Most characters of a name."""
 
 
 LIMITS = MeasurementLimits(text=2**28, pairs=2**17, name=64)

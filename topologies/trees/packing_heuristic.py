@@ -40,7 +40,7 @@ class PackingTuning(NamedTuple):
     levels: int
     """Number of thresholds of width that are tried for groups."""
     most_entries: int
-    """Limit on trees times nodes. More is left to the exact algorithm."""
+    """Most trees times nodes. Larger problems are left to the exact algorithm."""
     small: int
     """Trees times nodes below which all quanta are tried."""
     most_searched: int
@@ -50,21 +50,22 @@ class PackingTuning(NamedTuple):
     few_nodes: int
     """Number of nodes up to which a network is searched even if groups gave trees."""
     seed: int
-    """What the random numbers begin with."""
+    """Seed of the random numbers."""
     grown: int
     """Number of times that all trees are grown before they are mended."""
     patience: int
     """Moves without progress after which a search ends. A search of twice as many is a long one."""
     moves: int
-    """Moves of all tries of a search. MI250 in two boxes takes 900,000."""
+    """Most moves of all tries of a search. MI250 in two boxes takes 900,000."""
     each: int
     """Moves without progress for each row and node, after which a small search ends."""
     turn: int
-    """Moves of one try of a search."""
+    """Most moves of one try of a search."""
     hopeless: tuple[int, ...]
     """A search that leaves more than 1 / `hopeless` of the excess is not tried again: if short, if long."""
     higher: int
-    """How far above the least height a search goes on before it gives up."""
+    """The search tries heights up to this much above the least height. A larger value finds more forests,
+    and higher ones."""
 
 
 TUNING = PackingTuning(

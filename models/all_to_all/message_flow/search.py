@@ -20,24 +20,26 @@ from tutti.topologies.units import duration
 
 
 class Chances(NamedTuple):
-    """With what probabilities orders are changed, and kept."""
+    """Probabilities of the changes of an order. `moved`, `dropped` and `added` include those before them."""
 
     heat: float
-    """Relative increase of the time that is kept at first with a probability of 1 / e."""
+    """Relative increase of the time that the search accepts at first with probability 1 / e. A larger value
+    accepts more."""
     moved: float
-    """That events are moved, if the order changes anywhere."""
+    """Probability that events are moved, given that the change may be anywhere in the order."""
     dropped: float
-    """That events are moved or a message is dropped."""
+    """Probability that events are moved or a message is dropped."""
     added: float
-    """That this happens or a message is added; else a class copies another."""
+    """Probability that events are moved or a message is dropped or added. Otherwise a class copies
+    another."""
     anywhere: float
-    """That the order changes anywhere, at most: one in as many as links are of kinds by
-    `MessageFlowProgram.apart`. Otherwise first or last messages are joined or cut."""
+    """Largest probability that the change may be anywhere; it is less with more than one kind of links by
+    `MessageFlowProgram.apart`. Otherwise the first or the last messages are joined or cut."""
 
 
 CHANCES = Chances(heat=2e-4, moved=0.75, dropped=0.85, added=0.93, anywhere=0.7)
 MANY, FAR = (1, 1, 2, 3, 5), (1, 1, 2, 3, 4, 6, 8, 12)
-"""Of events that move, how many, and how far."""
+"""How many events move in a change, and by how many places each; one of each is drawn."""
 
 Found = tuple[list[int], TimedFlow]
 """An order of events and its solution."""

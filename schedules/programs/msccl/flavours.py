@@ -36,7 +36,7 @@ SIMPLE = "Simple"
 
 
 class MscclLimits(NamedTuple):
-    """What the runtimes take."""
+    """Limits of the runtimes, and of the files that are read. Each is the largest allowed number."""
 
     chunks: int
     """Chunks of one step."""
@@ -55,9 +55,9 @@ class MscclLimits(NamedTuple):
     characters: int
     """Characters of a value."""
     fused: int
-    """Consecutive reductions into one place, which the runtimes make one."""
+    """Consecutive reductions into one place that the runtimes fuse into one."""
     of_file: int
-    """Elements of a file that is read: of 128 ranks, each as many as the runtimes read."""
+    """Elements of a file that is read: for 128 ranks, each with as many as the runtimes read."""
     units: int
     """Units of a buffer in a file that is read."""
     moved: int

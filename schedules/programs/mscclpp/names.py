@@ -32,12 +32,12 @@ SIMPLE, PACKETS = "Simple", "LL"
 
 
 class MscclppLimits(NamedTuple):
-    """What the runtime takes."""
+    """Limits of the runtime, and of the files that are read. Each is the largest allowed number."""
 
     ops: int
     """Operations of a thread block."""
     channels: int
-    """Channels of a type in a thread block; remote buffers."""
+    """Channels of one type in a thread block, and also its remote buffers."""
     ids: int
     """Semaphores of an operation."""
     peers: int
