@@ -19,7 +19,7 @@ OLD_NAMES = {
     "stepwise": "shortest_path_all_to_all",
     "walks": "de_bruijn_allreduce",
 }
-"""Methods by their names before version 0.2, and what they are called now. Old names are always read."""
+"""Names of methods before version 0.2, and their names of today. Old names are always read."""
 OLD_OPTIONS: Mapping[str, Mapping[str, str]] = {
     "allreduce_lp": {"low": "shallow_trees"},
     "best": {"gap": "stop_at_gap"},
@@ -32,7 +32,7 @@ OLD_OPTIONS: Mapping[str, Mapping[str, str]] = {
     "taccl": {"again": "reroutes", "together": "concurrent_receives", "tries": "restarts"},
     "tacos": {"pick": "chunk_rule", "tries": "restarts", "wait": "wait_for_faster_link"},
 }
-"""For each method, its options by their names before version 0.2, and what they are called now."""
+"""For each method, the names of its options before version 0.2, and their names of today."""
 METHOD_LISTS = frozenset({"base_methods", "methods"})
 """Options whose value is a list of methods."""
 _ASSIGNED = re.compile(r"(?:^| )(\w+)=")

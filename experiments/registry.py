@@ -133,7 +133,7 @@ REMOVED = {"postal": ("0.2", "min_latency")}
 
 
 def add_method(method: Method) -> None:
-    """Add a method from outside, which `best` and `list_scheduling` may be told to call."""
+    """Add a plug-in's method. `best` and `list_scheduling` call it if their options name it."""
     OLD_NAMES.pop(method.name, None)
     for methods in (_SINGLE, _MADE, METHODS):
         methods[method.name] = method

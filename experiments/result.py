@@ -30,7 +30,8 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.units import GIGA, MICRO, duration, format_size, short, throughput
 
 WIDE = 0.1
-"""Gap above which a line names ``tutti bound --lp``. With a larger value it is named less often."""
+"""Gap above which the printed line proposes ``tutti bound --lp``. With a larger value it does so less
+often."""
 PROVING_SECONDS = 1.5
 """Time limit of the linear program that bounds an all-to-all. With a larger value the bound may be larger on
 a network of hundreds of ranks, and the answer comes later."""

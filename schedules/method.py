@@ -133,7 +133,7 @@ class Method:
 
 
 def first_seeds(method: Method, count: int, name: str = "seeds") -> range:
-    """Return so many seeds from 0; of a method without randomness one.
+    """Return the seeds 0 to `count` - 1, or only 0 for a method without randomness.
 
     Raises
     ------

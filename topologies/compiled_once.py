@@ -96,7 +96,7 @@ class CompiledOnce(FunctionCache):
         return zlib.crc32(self._impl.filename_base.encode())
 
     def _claim(self) -> bool:
-        """Wait until nobody else compiles it; False where that can't be known, or takes too long."""
+        """Wait until no other process compiles it. Return False if that can't be known, or takes too long."""
         file, began, told = _claims(self.cache_path), time.monotonic(), False
         self.kept = True
         while file is not None and (waited := time.monotonic() - began) < CLAIMING.patience:

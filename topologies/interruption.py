@@ -140,8 +140,7 @@ handler passes to the code that it interrupted."""
 
 
 class OutOfTime(BaseException):
-    """The time limit has ended. It is no `Exception`, so that a method which passes over others' faults lets
-    it through."""
+    """The time limit has ended. It is no `Exception`: who passes over others' faults must not catch it."""
 
 
 @contextmanager

@@ -230,7 +230,8 @@ SENTENCES: Mapping[str, Callable[[Certificate, Topology], str]] = {
     "unicast_price": _unicast_price,
     "partition_latency": _partition_latency,
 }
-"""What a certificate says, by the kind of its bound. Other kinds are of what must leave a set of nodes."""
+"""The sentence for a certificate, by the kind of its bound. Other kinds are about the data that must leave a
+set of nodes."""
 
 
 def _nodes(nodes: Sequence[int], topology: Topology) -> str:

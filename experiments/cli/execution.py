@@ -31,19 +31,19 @@ from tutti.topologies.units import GIGA, MICRO, duration, format_size, parse_siz
 RIVALS = {"mpi": "MPI"}
 COLUMNS = ("size", "time (us)", "least", "most", "algbw (GB/s)", "busbw (GB/s)")
 REMOTE = ("mpi", "nccl")
-"""Transports whose processes others start, perhaps on other machines."""
+"""Transports whose processes are started by a launcher, perhaps on other machines."""
 
 
 class OneMachine(NamedTuple):
-    """What processes of one machine may take."""
+    """Limits on a run by processes of this machine. Larger values refuse less, except `copies`."""
 
     ranks: int
-    """Processes at most. With more, they wait for each other's turn on a core."""
+    """Most processes. If there were more, they would wait for each other's turn on a core."""
     profiled: int
-    """Processes at most whose pairs are measured, one after the other. With more it takes hours."""
+    """Most processes whose pairs are measured, one after the other. With more, this takes hours."""
     copies: int
-    """Times a rank's memory that is needed: itself, its input and the output that is due, and what comparing
-    them takes. A larger value refuses more."""
+    """Memory that is needed, as a multiple of a rank's own: the rank, its input, the expected output, and
+    the memory for comparing them. A larger value refuses more."""
 
 
 MOST = OneMachine(ranks=512, profiled=64, copies=3)

@@ -19,24 +19,24 @@ from tutti.topologies.units import short
 
 
 class Shown(NamedTuple):
-    """How much commands print for people. Larger values make longer lines and tables; ``--json`` has all."""
+    """Limits on what commands print. Larger values make longer lines and tables; ``--json`` has all."""
 
     width: int
-    """Characters of a line where the output is no terminal."""
+    """Characters of a line if the output is not a terminal."""
     members: int
-    """Ranges of a set of nodes, nodes of a path, classes of ranks."""
+    """Most ranges of a set of nodes, nodes of a path, or classes of ranks in a line."""
     value: int
-    """Characters of a value in a certificate of a kind from outside."""
+    """Most characters of a value in a certificate of a plug-in's kind."""
     name: int
-    """Characters of a file's name that is made of a network's text."""
+    """Most characters of a file's name that is made from a network's text."""
     fits: int
-    """Pairs of ranks whose measured times were fitted."""
+    """Most fitted pairs of ranks that are listed."""
     sizes: int
-    """Sizes or tables that are named in one line."""
+    """Most sizes or tables that are named in one line."""
     instances: int
-    """Lines of the table that ends a run. Longer tables are left to the report."""
+    """Most lines of the table that ends a run. Longer tables are only in the report."""
     methods: int
-    """Methods that have a column in that table. If there are more, it names the best one only."""
+    """Most methods that have a column in that table. If there are more, it names the best one only."""
     bounded: int
     """Ranks of the largest network whose bounds ``tutti topology`` finds; on more they take seconds each."""
 

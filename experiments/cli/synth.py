@@ -40,7 +40,7 @@ from tutti.topologies.units import GIGA, MICRO, duration, format_size, parse_siz
 OF_THE_FILE = (
     *("method", "chunks", "option", "seeds", "seed", "collective", "root", "shards", "groups", "matrix"),
 )
-"""Arguments of ``tutti synth`` that the schedule in a file answers."""
+"""Arguments of ``tutti synth`` whose values a schedule's file gives."""
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -96,7 +96,7 @@ def read_frontiers(directory: Path) -> list[FrontierRow]:
 
 
 _finder = cache(Finder)
-"""A search that this process remembers, for other N."""
+"""The finder for each set of arguments; it is kept because it also knows other N."""
 
 
 def frontier_of(

@@ -52,23 +52,23 @@ DEFAULT_SECONDS, DEFAULT_GAP = "60s", 5e-3
 
 
 class Budget(NamedTuple):
-    """How the time is divided among the methods, and which methods are left out."""
+    """Numbers that divide the time among the methods, and decide which methods are left out."""
 
     share: float
-    """Largest fraction of the time left that a method gets. A larger value lets slow methods end, and fewer
-    are tried."""
+    """Largest fraction of the remaining time that a method gets. A larger value lets slow methods end, and
+    fewer methods are tried."""
     first_share: float
     """The same fraction before there is a schedule."""
     last_share: float
-    """Fraction of the time left that the last method may use. A larger value risks that it is killed, and all
-    that it found is lost."""
+    """Fraction of the remaining time that the last method may use. With a larger value it may be killed, and
+    its result is then lost."""
     proving: float
     """Largest fraction of the time limit that lower bounds get. A larger value leaves methods less."""
     least_seconds: float
     """Shortest time limit of any step. With a larger value a short limit may be exceeded by more."""
     least_overtime: float
-    """Least seconds that are added while there is no schedule; otherwise as many as the time limit has. With
-    a larger value a schedule is found more often, and an answer may come later."""
+    """While there is no schedule, the time limit is extended by itself, or by this many seconds if that is
+    more. With a larger value a schedule is found more often, and the answer may come later."""
     grace_seconds: float
     """A method that keeps its own limit is killed this many seconds after it. A larger value spares more."""
     hopeless: float
@@ -114,9 +114,10 @@ TREES_AND_FLOWS = ("blueconnect", "themis", "ccube", "multitree", "forestcoll", 
 FEW_MESSAGES = ("min_latency", "recursive_hybrid", "windowed_mcf", "local_search")
 LITTLE_DATA = ("allreduce_trees", "allreduce_epochs", "list_scheduling", "allreduce_lp", "blink", "tto")
 SELDOM = ("dbt", "nccl_like", "cp_allreduce", "sccl", "taccl")
-"""Those that take long or are seldom the fastest."""
+"""Methods that take long or are seldom the fastest."""
 ORDER = (*QUICK, *TREES_AND_FLOWS, *FEW_MESSAGES, *LITTLE_DATA, *SELDOM, "local_search")
-"""Quick ones first, then those that take what time they get; what improves the fastest comes twice."""
+"""The order of the methods: quick ones first, then those that use all the time that they get. The local
+search comes twice, as it improves the fastest schedule."""
 ORDER_OF_LONG = (*QUICK, *TREES_AND_FLOWS, *LITTLE_DATA, *FEW_MESSAGES, *SELDOM)
 """All but the last where α is little: little data on the links matters more than few messages."""
 ORDER_OF_SHORT = (*QUICK, "min_latency", *TREES_AND_FLOWS, *FEW_MESSAGES, *LITTLE_DATA, *SELDOM)

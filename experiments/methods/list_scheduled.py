@@ -42,16 +42,17 @@ _AS_FLOWS: Mapping[str, Mapping[str, Any]] = {
 
 
 class TreesInEpochs(NamedTuple):
-    """When trees in epochs are tried beside the list schedules."""
+    """Numbers that decide when trees in epochs are tried beside the list schedules."""
 
     near: float
-    """A list schedule within this many times what its links need is near enough. A larger value tries trees
-    in epochs less often."""
+    """Trees in epochs are not tried if a list schedule takes at most this many times as long as its links
+    need. A larger value tries them less often."""
     far: float
-    """Beyond this many times it is α that takes long, and trees in epochs are not tried: they have few long
-    messages. A larger value tries them more often."""
+    """Nor are they tried if it takes more than this many times as long, as α is then most of the time and
+    they have few long messages. A larger value tries them more often."""
     lists_part: float
-    """Fraction of the time limit that list schedules get first. With more, trees in epochs get less."""
+    """Fraction of the time limit for list schedules, which come first. With a larger value trees in epochs
+    get less."""
 
 
 EPOCHS = TreesInEpochs(near=1.005, far=1.5, lists_part=0.4)

@@ -26,9 +26,10 @@ from tutti.topologies.kernels import now
 from tutti.topologies.options import Names
 
 QUICK = ("bfb", "torus_rings", "shortest_path_all_to_all", "rails", "min_latency")
-"""Whose schedules are tried by default."""
+"""Methods whose schedules are improved by default."""
 MOST_ITEMS = 2**16
-"""Most shards, or in an all-to-all pairs of ranks. With more the search has no time to change each."""
+"""Most shards, or pairs of ranks in an all-to-all. With more, the search has no time to change each of
+them."""
 
 
 @dataclass(frozen=True)

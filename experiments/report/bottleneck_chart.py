@@ -37,20 +37,20 @@ from tutti.topologies.units import GIGA, format_bandwidth
 
 
 class DrawnLimits(NamedTuple):
-    """What of a bound and of a gain is drawn or listed."""
+    """Limits on what is drawn or listed of a bound and of a gain."""
 
     bound: int
     """Most nodes of a network whose bounds are computed again for a picture."""
     gain: int
     """Most ranks of a network whose gain is computed."""
     nodes: int
-    """Most nodes of a network that is drawn; a larger one has bars."""
+    """Most nodes of a network that is drawn. A larger one is shown by bars."""
     links: int
     """Most links of such a network."""
     many: int
     """Number of links that a bound rests on, above which they are drawn thin."""
     thin: float
-    """Width of thin links over the usual one."""
+    """Width of thin links as a fraction of the usual one."""
     named: int
     """Runs of ranks, or sizes of parts, that a sentence lists."""
 

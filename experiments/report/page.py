@@ -57,7 +57,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 
 class PageLimits(NamedTuple):
-    """How much of a run the page shows, and what it folds away until it is wanted."""
+    """Limits above which parts of the page are folded away or left out."""
 
     pictures: int
     """Matrices of a topology above which they are folded away."""
@@ -68,7 +68,7 @@ class PageLimits(NamedTuple):
     switches: int
     """Rows of the table of the fastest methods above which it is folded away."""
     panels: int
-    """Most panels of the first picture, which is to fit on the first screen."""
+    """Most panels of the first picture, which should fit on the first screen."""
     rows: int
     """Rows of the results up to which topologies have a section."""
 

@@ -37,7 +37,7 @@ LEVELS = len(LEVEL_COLOURS) - 1
 
 
 class UsageLimits(NamedTuple):
-    """What of a schedule's utilisation is drawn."""
+    """Limits on what is drawn of a schedule's utilisation."""
 
     nodes: int
     """Most nodes of a network with a matrix: its cells must be large enough to be seen."""
@@ -46,9 +46,9 @@ class UsageLimits(NamedTuple):
     file: int
     """Bytes of the largest file of a schedule that is replayed for a picture."""
     moments: int
-    """Equal parts of a schedule's time, each a point of the course of its utilisation."""
+    """Equal parts of a schedule's time, each of which is a point of the curve of its utilisation."""
     time: float
-    """Time at which the chart of courses ends, in units of the fastest schedule's."""
+    """Time at which the chart of curves ends, in units of the fastest schedule's time."""
 
 
 DRAWN = UsageLimits(nodes=128, links=MOST_LINKS, file=64 * MEGA, moments=120, time=3.0)

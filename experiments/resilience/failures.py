@@ -22,9 +22,9 @@ FAILURES = "failures"
 """The table that makes a config a study of them."""
 ALL = "all"
 MOST_SAMPLES = 10**5
-"""Of one number of failures on one network."""
+"""Most samples of one number of failures on one network."""
 MOST_FAILURES = 10**6
-"""Of all these samples together."""
+"""Most failures of all these samples together."""
 DISCONNECTED = "disconnected"
 """The status of a sample that cuts ranks off."""
 MADE = REROUTED, REPAIRED, ANEW = "rerouted", "repaired", "anew"

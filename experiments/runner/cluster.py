@@ -37,24 +37,24 @@ from tutti.topologies.units import format_size
 
 ADDRESS = re.compile(r"[a-z]+://.+:\d+")
 HERE = "local:"
-"""An address that begins so starts a cluster on this machine, of so many workers."""
+"""Beginning of an address, before a number of workers, that starts a cluster on this machine."""
 NOISY = frozenset({"distributed", "tornado", "asyncio"})
 """Packages that log for themselves; some of their loggers have levels of their own."""
 
 
 class ClusterLimits(NamedTuple):
-    """How long a cluster is waited for, and how much it gets."""
+    """Limits on the waits for a cluster, and on the rows that it gets."""
 
     answer: float
-    """Seconds that a scheduler may take to answer. A larger value waits longer for one that is not there."""
+    """Seconds in which a scheduler must answer. A larger value waits longer for one that is not running."""
     look: float
-    """Seconds between two looks: is a row still wanted, are there other workers, has one here ended? With a
-    larger value each is noticed later."""
+    """Seconds between two checks whether a row was withdrawn, workers came or left, or a local one ended.
+    With a larger value each is noticed later."""
     ahead: int
-    """Rows that are with the cluster for each of its threads: one to run, the others to go on with. With a
-    larger value threads idle less, and rows that differ in memory are spread worse."""
+    """Rows that are sent ahead for each thread of the cluster: one runs and the others wait. With a larger
+    value threads idle less, and rows that differ in memory are distributed worse."""
     here: int
-    """Most workers on this machine. More are a slip of the hand."""
+    """Most workers on this machine. A larger number is taken for a typing error."""
 
 
 LIMITS = ClusterLimits(answer=10.0, look=0.5, ahead=3, here=256)

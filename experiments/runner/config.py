@@ -28,7 +28,7 @@ SIZE_EXAMPLE = '"1MB"'
 Values = dict[str, Any]
 """A table as TOML has it, not yet checked."""
 MOST_TABLES = 10**5
-"""Most networks, collectives or methods of a config. A larger value accepts more slips of the hand."""
+"""Most networks, collectives or methods of a config. Larger numbers are taken for typing errors."""
 PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 """A name in braces; the papers' ``C(16,{3,4})`` is none."""
 

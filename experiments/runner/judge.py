@@ -39,7 +39,7 @@ STATS = (
     *("rank_egress", "rank_egress_unicast", "rank_ingress", "rank_ingress_unicast"),
     *("link_traffic", "link_traffic_unicast", "protocol", "nccl_us"),
 )
-"""What a method may say of its work that becomes columns (`Schedule.stats`)."""
+"""Statistics of a method (`Schedule.stats`) that become columns."""
 WIDE_GAP = 1e-3
 """A note names a solver's own gap above this. A larger value names fewer."""
 ONE_BYTE = Fraction(1)

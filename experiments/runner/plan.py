@@ -31,7 +31,7 @@ from tutti.topologies.units import exact_number, format_size, parse_size, parse_
 
 TASK_FORMAT = "tutti.task/1"
 MOST_TASKS = 10**6
-"""Most syntheses of a run. A larger value accepts more slips of the hand."""
+"""Most syntheses of a run. Larger numbers are taken for typing errors."""
 
 
 @dataclass(frozen=True)

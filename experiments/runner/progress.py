@@ -29,19 +29,19 @@ from tutti.topologies.progress import listening
 
 
 class Pace(NamedTuple):
-    """How often progress is written, in seconds; larger values write less. And how much of it."""
+    """How often progress is written, in seconds, and how much of it. With larger times less is written."""
 
     silent: float
-    """What takes less is not mentioned on a terminal."""
+    """A synthesis that takes less time than this is not shown on a terminal."""
     look: float
-    """Time between two looks at what runs."""
+    """Time between two looks at the tasks that run."""
     plain: float
     """Time between two lines on one synthesis where there is no terminal; also the time for which workers may
     be missing before a line says so."""
     log: float
     """Time between two lines on a run where there is no terminal."""
     named: int
-    """Methods, and tasks that run, that are named below the bar."""
+    """Most methods, and most running tasks, that are named below the bar."""
 
 
 PACE = Pace(silent=1.0, look=1.0, plain=10.0, log=60.0, named=5)
@@ -208,7 +208,7 @@ class _Bar(Progress):
 
 
 class Lines:
-    """Writes what is told as plain lines, the latest now and then."""
+    """Writes messages as plain lines. If they come faster than `PACE` allows, only the latest are written."""
 
     def __init__(self, console: Console, text: str) -> None:
         self._console, self._text, self._spoke = console, text, time.monotonic()

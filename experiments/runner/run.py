@@ -37,9 +37,11 @@ from tutti.topologies.errors import InputError
 
 REGISTRY = Setting.registry
 MOST_SEEDS = 25
-"""Most seeds of a part of a task. A larger value makes fewer parts, which use fewer workers."""
+"""Most seeds of a part of a task. With a larger value there are fewer parts, and fewer workers share a
+task."""
 SUMMED = ("seeds", "synth_s", "verify_s")
-"""Columns that count all parts; all others but the peak of memory are the best one's."""
+"""Columns that are summed over all parts. The peak of memory is the largest; all others are those of the
+best part."""
 
 
 @dataclass(frozen=True)

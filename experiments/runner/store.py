@@ -75,9 +75,9 @@ written is on the disk."""
 
 TAKEN = frozenset({"ok", "timeout", "infeasible"})
 SAME = ("nodes", "switches", "links", "kind")
-"""What else the rows must say as the task does; the text alone is that of the store's key."""
+"""Columns in which the rows must agree with the task, as the text alone is only that of the store's key."""
 NEEDED = ("size_bytes", "time_us", "bound_us", "bound_kind")
-"""What is read of the rows, where there is a time; elsewhere the first alone."""
+"""Columns that are read from rows with a time. From other rows only the first column is read."""
 NAMED = ("collective", "method", "options")
 """Columns that stand, in this order, in the text of a task."""
 

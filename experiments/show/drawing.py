@@ -28,12 +28,12 @@ LEVELS = 5
 DETOURS = (0.0, *(sign * 0.02 * times for times in range(1, 16) for sign in (1, -1)))
 """Over its length: how far a link goes around nodes in its way; tried first to last."""
 MOST_AT_ONCE = 2**21
-"""Distances between links and nodes that are held in memory together."""
+"""Most distances between links and nodes that are in memory together."""
 _SHARES = np.linspace(0.02, 0.98, 33)[:, None]
 
 
 class Look(NamedTuple):
-    """The measures of the picture."""
+    """Measures of the picture."""
 
     cell: float
     """Pixels between the closest nodes, where there is room."""
@@ -50,7 +50,7 @@ class Look(NamedTuple):
     letters: int
     """Most letters of a label."""
     edge: float
-    """Pixels between the outermost things and the edge of the picture."""
+    """Pixels between the outermost nodes and the edge of the picture."""
     bend: float
     """Distance of a link's middle from the straight line, over the link's length."""
     apart: float

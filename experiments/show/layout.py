@@ -25,12 +25,13 @@ from tutti.topologies.topology import Link, Topology
 
 
 class Spacing(NamedTuple):
-    """How far things stand apart; lengths are in distances of two neighbours in a row."""
+    """Distances in a picture, in units of the distance of two neighbours in a row."""
 
     sprung: int
-    """Most nodes of a network that springs place, which takes the cube of their number."""
+    """Most nodes of a network that is placed by springs, in a time that grows with the cube of their
+    number."""
     columns: int
-    """Ranks in a row, of all hosts together, where only switches join them."""
+    """Ranks in a row, of all hosts together, if only switches join them."""
     margin: float
     """Between the nodes of a host and its frame."""
     gap: float

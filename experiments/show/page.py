@@ -44,7 +44,7 @@ DEFAULT_SIZE = Fraction(10**6)
 
 
 SUFFIXES = (".json", ".json.gz", ".npz", ".csv", ".rounds", ".xml")
-"""How the names of files end that may hold more than a network."""
+"""Endings of the names of files that may hold more than a network."""
 
 
 def read_source(text: str) -> Topology | Schedule:

@@ -50,18 +50,18 @@ Look = Mapping[str, Series]
 
 
 class StudyDrawing(NamedTuple):
-    """What the charts of a study draw."""
+    """Limits on what the charts of a study draw."""
 
     height: int
     """Height of a chart in pixels."""
     ratio: float
-    """Largest ratio of a profile; the share of problems that are solved at all stands there."""
+    """Largest ratio of a profile, at which it shows the fraction of problems that are solved at all."""
     error: float
-    """Relative errors below are rounding, and drawn as 0."""
+    """Relative errors below this are rounding errors and are drawn as 0."""
     earliest: float
-    """Seconds before which a trace tells nothing apart."""
+    """Start of the time axis of a trace, in seconds. Earlier times can't be told apart."""
     beyond: float
-    """Largest bounds and incumbents of a trace, over the best value."""
+    """Largest bounds and incumbents that a trace shows, as multiples of the best value."""
 
 
 DRAWN = StudyDrawing(height=240, ratio=1000.0, error=1e-14, earliest=0.01, beyond=4.0)

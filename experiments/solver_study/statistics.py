@@ -29,9 +29,9 @@ SIZES: tuple[tuple[str, float], ...] = (("small", 1e4), ("medium", 1e5), ("large
 SAME = 1.1
 """Means whose quotient is less tell no solvers apart."""
 TOLERANCE = 1e-6
-"""Largest relative distance of a right objective from the proven interval, or of two that agree."""
+"""Largest relative distance of a correct objective from the proven interval, or between two that agree."""
 MIXED_TOLERANCE = 1e-5
-"""The same of mixed-integer programs, whose solvers keep rows and whole numbers to 1e-6."""
+"""The same for mixed-integer programs, whose solvers satisfy rows and integrality to 1e-6."""
 NOT_RUN = "unsupported"
 
 

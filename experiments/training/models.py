@@ -28,7 +28,8 @@ from tutti.topologies.errors import InputError, suggestion
 
 MOST_TOKENS = 10**9
 SIZES = Path(__file__).with_name("models.toml")
-"""The transformers' sizes: a table each, with the fields of `Transformer` and the source."""
+"""File of the transformers' sizes. It has a table for each, with the fields of `Transformer` and the
+source."""
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from tutti.topologies.options import options_text
 
 TASK_FORMAT = "tutti.training/1"
 MOST_BARS = 400
-"""Most bars of a timeline that is kept."""
+"""Most bars of a timeline that is stored."""
 
 
 @dataclass(frozen=True)

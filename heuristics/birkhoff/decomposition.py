@@ -139,7 +139,7 @@ def _decompose(left: Int64Array, target: Int32Array, weight: Int64Array) -> int:
 
 @kernel
 def _matched(left: Int64Array, least: int, found: _Matching) -> bool:
-    """Give each row a column of its own with an entry of at least so much; return whether there are such."""
+    """Match each row to its own column with an entry of `least` or more; return whether all are matched."""
     size, to, by = len(left), found.to, found.by
     for row in range(size):
         if to[row] != NONE and left[row, to[row]] < least:

@@ -232,7 +232,7 @@ class _Data:
         return plan
 
     def _searched(self, count: int, round_about: bool, time: float, effort: int) -> _HopSteps | None:
-        """Return a plan over windows of so many steps, which together last for a time."""
+        """Return a plan over windows of `count` steps, which together last for `time`."""
         if windows.TUNING.rounds * self.begin[-1] > effort:
             return None
         network = self.network._replace(slowness=self.network.slowness * self.unit)

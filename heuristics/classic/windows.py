@@ -319,7 +319,7 @@ def _search(
     rng: np.random.Generator,
     effort: int,
 ) -> bool:
-    """Find ways; return whether all have been."""
+    """Find a path for each datum; return False if the effort ended before all had one."""
     kinds, steps = windows.opens.shape
     work, cost = 0, 0.0
     for turn in range(TUNING.rounds):

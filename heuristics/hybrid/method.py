@@ -44,7 +44,7 @@ from tutti.topologies.options import SECONDS, Whole
 
 
 class Chain(NamedTuple):
-    """What a part of the vector does.
+    """The digits of ranks by which a part of the vector is summed, and which of these are scattered.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ class HybridTuning(NamedTuple):
     kept: int
     """Number of chains whose transfers are cached. A larger value takes more memory."""
     heat: float
-    """A change that makes the schedule longer by this fraction of its time is accepted at first with
+    """A change that makes the schedule longer by this fraction of the best time is accepted at first with
     probability 1 / e."""
     swaps: float
     """Fraction of a chain's changes that exchange two digits, and fraction of the other changes that scatter
@@ -192,7 +192,7 @@ class HybridOptions(HostOptions):
 
 
 class HybridPart(NamedTuple):
-    """So many of the `TUNING.weight` parts of each item, and what they do."""
+    """A part of each item: its size in units of 1 / `TUNING.weight`, and its chain."""
 
     weight: int
     chain: Chain
@@ -229,7 +229,7 @@ class HybridSearch:
         self.times: dict[tuple[HybridPart, ...], float] = {}
 
     def fastest(self, count: int) -> Schedule:
-        """Return the fastest schedule found: first of one part, then with one more, up to so many."""
+        """Return the fastest schedule found, with 1 to `count` parts, one more at a time."""
         radices = self.radices[0]
         halved = Chain(radices, tuple(range(len(radices)))[::-1], len(radices), radices)
         best = self._annealed([HybridPart(TUNING.weight, halved)])

@@ -244,7 +244,7 @@ class GridLine:
 
     @cached_property
     def shapes(self) -> list[RootSpacing]:
-        """Those that no other surpasses in steps, messages, roots and how often a rank is one."""
+        """The shapes on the Pareto front of steps, messages, roots and the times that a rank is a root."""
         found: dict[tuple[float, ...], RootSpacing] = {}
         for shape in (
             RootSpacing(radius, apart) for radius in range(self.widest + 1) for apart in (0, 1, None)

@@ -133,7 +133,7 @@ def load_of(topology: Topology, found: Machines, size: Fraction) -> MachineCosts
 
 
 def _units(shard: Fraction) -> int:
-    """Return how many units a shard of so many bytes has: whole bytes each, if half of the most do."""
+    """Return a shard's number of units: the most, or one above half of it that makes them whole bytes."""
     most = max(1, min(TUNING.units, int(shard)))
     return next((units for units in range(most, most // 2, -1) if (shard / units).denominator == 1), most)
 

@@ -20,22 +20,24 @@ from tutti.topologies.kernels import kernel
 
 
 class LocalSearchTuning(NamedTuple):
-    """What steers the search. Parts of time are fractions of what is given to the step above."""
+    """Numbers that steer the search. A part of the time is a fraction of the time of the step above."""
 
     hot: float
-    """The end's part by which a change may make it later at first. A larger value accepts more."""
+    """Fraction of the end time by which a change may delay the end at first. A larger value accepts more."""
     cooling: float
-    """What is left of `hot` in the end. A smaller value ends the search colder."""
+    """Ratio of the last temperature to the first. A smaller value ends the search colder."""
     enough: int
-    """Changes for each transfer that `hot` needs. With fewer, the search is cooler from the beginning."""
+    """Changes for each transfer that a start at `hot` needs. If the time allows fewer, the start is cooler
+    in proportion."""
     trial: int
-    """Changes by which the search's pace is measured."""
+    """Number of changes that are timed to measure the search's speed."""
     fresh: float
-    """Part of the time for the search from shortest paths; of what is left, for the race of all starts."""
+    """Part of the time for the search from shortest paths, and part of the remaining time for the race of
+    all starts."""
     halves: float
     """Part of an allreduce's time for its two halves, before both are changed together."""
     cuts: int
-    """Number of linear programs in a search. Each moves all cuts of the best plan."""
+    """Number of linear programs in a search. Each one moves all cuts of the best plan."""
     most_cut: int
     """Largest number of transfers of a plan whose cuts are moved."""
     cut_part: float
@@ -45,9 +47,10 @@ class LocalSearchTuning(NamedTuple):
     stretch: float
     """Seconds of search between two looks at the clock."""
     pieces: int
-    """Parcels of an item, if `slots` allows it. More can be balanced better and are searched slower."""
+    """Most parcels of an item, within `slots`. More can be balanced better and are searched more slowly."""
     slots: int
-    """Number of transfers up to which items are cut, and symmetries that keep a rank are not needed."""
+    """Number of transfers up to which items are cut into parcels. With fewer, symmetries that keep a rank
+    are not used."""
     most_pieces: int
     """Largest number of parcels of an item in a schedule that is taken as a start."""
     most_slots: int
@@ -55,19 +58,19 @@ class LocalSearchTuning(NamedTuple):
     most_elements: int
     """Largest number of symmetries that are used."""
     critical: float
-    """Share of the changes that are made on the critical path."""
+    """Fraction of the changes that are made on the critical path."""
     mean: float
-    """Weight of the mean of the links' ends, beside the end of all."""
+    """Weight of the mean end of all links in the objective, whose first term is the end of all."""
     earlier: float
-    """How often a transfer goes with the last message before its data have come."""
+    """Probability that a transfer joins the last message that leaves before its data have come."""
     later: float
-    """How often a transfer passes over one more message. A larger value spreads transfers more."""
+    """Probability that a transfer skips one more message. A larger value spreads transfers more."""
     alone: float
-    """How often a transfer becomes a message of its own."""
+    """Probability that a transfer becomes a message of its own."""
     most_passes: int
-    """Times that a sequence is gone through for messages that stand before what they wait for."""
+    """Most passes over a sequence to time messages that stand before those that they wait for."""
     spare: int
-    """Number of routes that a path may have more than the longest of the shortest paths."""
+    """Number of routes by which a path may be longer than the longest of the shortest paths."""
 
 
 TUNING = LocalSearchTuning(
@@ -231,7 +234,7 @@ class SequenceTimes(NamedTuple):
 
 
 def room(slots: int, cells: int, links: int) -> SequenceTimes:
-    """Return the tables for plans of so many transfers, cells and classes of links."""
+    """Return the tables for plans with this many transfers, cells and classes of links."""
     return SequenceTimes(
         np.zeros(cells),
         np.zeros(cells, np.int32),

@@ -212,7 +212,7 @@ class AnnealingSearch:
             copy(self.plans[-1], plan)
 
     def run(self, seconds: float) -> None:
-        """Search from the best plan for so long, the hotter at first the more can be tried."""
+        """Search from the best plan for `seconds`. The more changes can be tried, the hotter is the start."""
         copy(self.plans[-1], self.plans[0])
         began = now()
         self.change(TUNING.trial, 0.0)

@@ -32,37 +32,39 @@ class Chances(NamedTuple):
     """Probabilities of the changes of a list, each added to those before it. The rest is a new message."""
 
     message: float
-    """One message is replaced."""
+    """Probability that one message is replaced."""
     waits: float
-    """A message waits for another number of arrivals."""
+    """This one or that a message waits for another number of arrivals."""
     most: float
-    """A message carries at most another number of shards."""
+    """These or that the most shards which a message carries change."""
     exchanged: float
-    """Two messages are exchanged."""
+    """These or that two messages are exchanged."""
     moved: float
-    """A message is moved to another place."""
+    """These or that a message is moved to another place."""
 
 
 class TransitiveTuning(NamedTuple):
-    """Limits of the search for a list of messages."""
+    """Numbers that steer the search for a list of messages."""
 
     most_ranks: int
     """Largest number of ranks. The time of a search grows with its square."""
     length: int
-    """A list has a message for each rank, up to this number, and `more`."""
+    """Largest number of messages of a list, besides `more`. Networks of fewer ranks have one for each
+    rank."""
     more: int
-    """Messages of a list beyond that. Those that bring nothing are not sent."""
+    """Messages of a list beyond that. Messages that bring nothing are not sent."""
     moves_a_rank: int
     """Moves of a search for each rank."""
     most_moves: int
     """Largest number of moves of a search."""
     work: int
-    """Limit on moves times messages times ranks."""
+    """Most moves times messages times ranks of a search. A larger value searches longer."""
     price: float
     """Cost of a missing shard, in units of α plus a shard's time on the slowest port. At first, a move that
     costs a part of it is accepted with a probability of 1 / e."""
     late: int
-    """Missing shards that are added if any is missing: the last may wait for several messages."""
+    """Number that is added to the missing shards if there are any, as the last may wait for several
+    messages."""
     most_waits: int
     """Largest number of arrivals that a message waits for before it leaves."""
     chances: Chances
@@ -83,7 +85,7 @@ TUNING = TransitiveTuning(
 )
 
 NEVER = 2**62
-"""When a message arrives that is not sent, in seconds or ticks."""
+"""Arrival time of a message that is not sent, in seconds or ticks."""
 
 Times = npt.NDArray[np.float64 | np.int64]
 """Seconds, or ticks."""
@@ -113,7 +115,7 @@ class Alike(NamedTuple):
 
 
 class TimelineSearch(NamedTuple):
-    """What a list of messages is for, and how it is searched.
+    """The problem for which a list of messages is searched, and the numbers that steer the search.
 
     Parameters
     ----------
@@ -496,7 +498,7 @@ def _new(seen: Int64Array, most: int, adds: bool, place: int, played: Played) ->
 
 @inlined
 def _sent(alike: Alike, message: int, start: float, length: float, free: Times) -> float:
-    """Let a message of so many bytes hold its ports; return when it arrives."""
+    """Let a message of `length` bytes hold its ports; return when it arrives."""
     slowest = 0
     for link in range(alike.offsets[message], alike.offsets[message + 1]):
         port = alike.port[link]

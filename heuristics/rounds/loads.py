@@ -30,7 +30,7 @@ class ChunkLoadTuning(NamedTuple):
     few_chunks: int
     """Number of chunks for each pair of ranks up to which data are cut."""
     work: int
-    """Limit on messages times data times rounds: some seconds."""
+    """Most messages times data times rounds, which take some seconds."""
 
 
 TUNING = ChunkLoadTuning(rounds=4, most_cuts=8, few_chunks=2**9, work=2**28)

@@ -53,26 +53,27 @@ T = TypeVar("T")
 
 
 class MinLatencyTuning(NamedTuple):
-    """Which messages are tried, and how much work that may be."""
+    """Limits on the messages that are tried, and on the work that this takes."""
 
     most_ranks: int
     """Largest number of ranks, as every rank may send to every other at every moment."""
     many: int
-    """Number of ranks up to which messages need not be the same seen from each rank."""
+    """Largest number of ranks for which messages that differ from rank to rank are also tried."""
     searches: int
-    """Limit on ranks times searches for messages that are the same seen from each rank."""
+    """Most ranks times searches for messages that are the same seen from each rank."""
     further: tuple[int, ...]
-    """Multiples of the least α for which messages may go on after all could be known."""
+    """Additional times that messages may take after every rank can know everything, as multiples of the
+    least α."""
     few: int
     """Number of these that are tried for allreduces in clusters."""
     work: int
-    """Limit on messages times data of a schedule. It bounds for how long messages go on."""
+    """Most messages times data of a schedule. It limits the additional time of messages."""
     most_transfers: int
     """Largest number of transfers of an allreduce in one shot."""
     most_sets: int
     """Largest number of sets of symmetries that are tried."""
     longest: int
-    """Multiples of the least α after which the search for messages gives up."""
+    """The search for messages gives up at this many times the least α."""
 
 
 TUNING = MinLatencyTuning(

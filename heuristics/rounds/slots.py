@@ -32,13 +32,14 @@ class MessageSlotTuning(NamedTuple):
     moves: int
     """Moves of a search. More find messages where α is scarcer."""
     work: int
-    """Limit on a search's moves times messages times words of what is known: some seconds."""
+    """Most moves times messages times words of knowledge of a search, which takes some seconds."""
     most_slots: int
     """Limit on routes times moments. Larger networks are not searched."""
     hopeless: int
     """After 1 / `hopeless` of its moves, a search ends if more than 1 / `hopeless` is still missing."""
     heat: float
-    """Shards for each message of a slot that a move may lose at first, with a probability of 1 / e."""
+    """A move that loses this many shards for each message of a slot is accepted at first with probability 1
+    / e."""
 
 
 TUNING = MessageSlotTuning(

@@ -40,9 +40,9 @@ class PartialSumTuning(NamedTuple):
     price: float
     """Cost of each doubling of the sum that is missing in the end, in units of a message's time."""
     heat: float
-    """Part of `price` that a move may lose at first, with a probability of 1 / e."""
+    """A move that costs this fraction of `price` is accepted at first with probability 1 / e."""
     chances: Chances
-    """Probabilities of changes. Messages are whole sums, so that the most that they carry is no choice."""
+    """Probabilities of changes. Messages are whole sums, so `most` adds nothing."""
     most_transfers: int
     """Largest number of transfers of a schedule."""
 

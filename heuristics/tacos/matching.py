@@ -52,7 +52,7 @@ from tutti.topologies.kernels import kernel
 
 UNIFORM, RAREST, SCARCEST = range(3)
 ORDERS = {"uniform": UNIFORM, "rarest": RAREST, "scarcest": SCARCEST}
-"""By what a free link chooses: see `TacosOptions.chunk_rule`."""
+"""The rules by which a free link chooses a chunk, by name: see `TacosOptions.chunk_rule`."""
 
 
 RANDOM_BITS = 32

@@ -149,7 +149,7 @@ class _LinkUse(NamedTuple):
 
 
 def _links(topology: Topology, units: Int64Array) -> _LinkUse:
-    """Return links that carry so many units a step and have carried none."""
+    """Return the use of links that carry `units` units a step and have carried none."""
     unused = np.zeros(len(units), np.int64)
     return _LinkUse(*topology.out_links, topology.source, topology.target, units, units.copy(), unused)
 

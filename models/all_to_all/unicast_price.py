@@ -46,7 +46,7 @@ WORTHWHILE = 1e-4
 that. With a larger value bounds are found sooner, and fewer."""
 
 GREATEST_PRICE = 2**40
-"""Of integer prices: as fine as doubles' rounding errors in a solver's answer."""
+"""Largest integer price. Prices are then as fine as the rounding errors of doubles in a solver's answer."""
 
 
 def unicast_price_bound(

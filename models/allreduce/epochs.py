@@ -66,7 +66,8 @@ class AllreduceEpochsTuning(NamedTuple):
     roots: int
     """Roots for which first pairs are drawn. With a larger value the first program takes longer."""
     turns: int
-    """Epochs from which on sums are spread, of the first pairs of each root; a larger value, as above."""
+    """Number of epochs that are tried as the turn from reduction to broadcast, for the first pairs of each
+    root. With a larger value the first program takes longer."""
     drawn: int
     """Pairs that are drawn for a root in a round. With a larger value rounds are fewer and longer."""
 
@@ -83,7 +84,8 @@ TUNING = AllreduceEpochsTuning(
     drawn=3,
 )
 COUNTS = EpochCounts(fold=0.25, most=64, rows=4000)
-"""As in `models.tree_columns`, but `fold` counts the least number of epochs; a program takes 1 s."""
+"""Numbers of epochs as in `models.tree_columns`, but `fold` gives the least one. A program takes about 1
+s."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,7 @@ class _PairSearch(EpochSearch):
                     yield self._new(given, root, turn, 2, 0.0 if early else 1.0)
 
     def keep(self, most: int) -> None:
-        """Keep so many pairs, the heaviest."""
+        """Keep at most `most` pairs, the heaviest ones."""
         weight = self.program.optimum.weight
         if np.count_nonzero(weight > 0) > most:
             self.restart(self.rows, self.program.trees.take(np.argsort(-weight, kind="stable")[:most]))

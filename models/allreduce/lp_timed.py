@@ -278,7 +278,7 @@ class _Segments(TreePipeline):
         return Fraction(float(seconds.max()) * (1 - 1e-3))
 
     def tried(self, count: int, seed: int) -> PieceSchedule:
-        """Return a schedule of about so many pieces; the seed decides which segment's come first."""
+        """Return a schedule of about `count` pieces. The seed decides which segment's pieces come first."""
         pieces, segments = cut(self.weight, self._counts(count), self.units, FINE), len(self.weight)
         # Segments take turns; a piece is due at its root at this part of the whole.
         turn = (np.random.default_rng(seed).permutation(segments) + 0.5) / segments

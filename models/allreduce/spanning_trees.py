@@ -49,7 +49,8 @@ MOST_EXACT = 3 * 10**8
 12 s; with a larger value more networks take longer, and have an exact packing."""
 
 EPSILON = Fraction(1, 100)
-"""How near to the bound larger packings are, unasked."""
+"""Relative distance from the bound that larger packings may have by default. A larger value is faster and
+packs worse."""
 
 MOST_ENTRIES = 1 << 27
 """Trees times nodes of the largest packing: 0.5 GB. Greedy trees that are not near by then do not come near

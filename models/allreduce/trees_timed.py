@@ -74,7 +74,8 @@ class PipelinedTreesTuning(NamedTuple):
     each_tree: int
     """Most pieces of a tree's part, where several hundred trees are equal. A larger value tries more."""
     gain: int
-    """How many times what rounds cost the bound must be, for them to be tried; a larger value tries fewer."""
+    """Rounds are tried if the bound is more than this many times the α of all rounds. With a larger value
+    they are tried less often."""
 
 
 TUNING = PipelinedTreesTuning(
@@ -275,7 +276,7 @@ def _walk(parts: _TreeParts, guess: float, best: PieceSchedule, together: int | 
 
 
 def _attempt(parts: _TreeParts, guess: float, together: int) -> PieceSchedule:
-    """Make a schedule of about so many pieces, several together in rounds, or (0) one by one."""
+    """Make a schedule of about `guess` pieces: `together` of them at a time in rounds, or (0) one by one."""
     number = _number(parts, guess, together)
     pieces = _cut(parts, number)
     if together:

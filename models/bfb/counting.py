@@ -26,8 +26,8 @@ from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Topology
 
 SUBSET_LINKS = 10
-"""In-degree up to which the maximum is taken over all subsets of in-links. With a larger value networks of
-large degree take longer: the time doubles with each link."""
+"""Largest in-degree at which the maximum is taken over all subsets of in-links. The time doubles with each
+link."""
 
 
 @dataclass(frozen=True, eq=False)

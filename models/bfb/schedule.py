@@ -131,7 +131,7 @@ def schedule_of_shares(
 
 
 TOO_FINE = "the shards would be cut too finely for 64-bit sizes; ask for equal chunks (option chunks)"
-"""Why there is no schedule."""
+"""The error message where there is no schedule."""
 
 
 def _lay_out(patterns: Patterns, shares: LinkShares, chunks: int | None) -> PatternRows:

@@ -188,7 +188,7 @@ def _moved(traffic: Traffic, cuts: BoolArray) -> FloatArray:
 
 
 def _hosts(topology: Topology) -> Iterator[BoolArray]:
-    """Yield the hosts as told, and, told or plain from the links, each with the switches inside it."""
+    """Yield the declared hosts, then those declared or inferred from links with the switches inside."""
     yield from declared_hosts(topology)
     yield from declared_hosts(placed(topology, infer=True))
 

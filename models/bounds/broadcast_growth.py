@@ -45,7 +45,7 @@ MOST_GROUPS = 4
 DISTANCE_TICKS = 64
 """The largest α-distance has at most so many ticks: with finer α they are rounded down."""
 MOST_TICKS = 512
-"""Where the search ends: what is not reached by then takes longer."""
+"""Most ticks that the search looks at. What is not reached by then takes longer."""
 
 
 def broadcast_growth_bound(topology: Topology, traffic: Traffic, distances: AlphaDistances) -> Bound | None:

@@ -47,7 +47,7 @@ PROOFS: dict[str, Proof] = {
     "multicast_price": prove_multicast_price,
     "path_price": prove_path_price,
 }
-"""By kind; `models.bounds.report.add_kind` adds those from outside."""
+"""The proof of each kind of bound; `models.bounds.report.add_kind` adds those of plug-ins."""
 
 
 REMOVED = {"chains": "0.2"}
@@ -63,7 +63,7 @@ OLD_NAMES = {
     "relays": "unicast_price",
     "transfers": "partition_latency",
 }
-"""Kinds by their names before version 0.2, as old certificates have them, and what they are called now."""
+"""Names of kinds before version 0.2, which old certificates have, and the names of today."""
 
 
 def current_kind(kind: str) -> str:

@@ -386,7 +386,7 @@ def prove_message_count(certificate: Certificate, topology: Topology, collective
 
 
 def _demand(items: Sequence[Item], outward: bool) -> ReceiptDemand:
-    """Return who starts with what, and who needs all: of items alike in their ends, seen backwards or not."""
+    """Return the data each rank starts with and the ranks that need all; time is reversed if `outward`."""
     ends = {
         item.starts if outward else item.ends for item in items if item.share and item.starts != item.ends
     }

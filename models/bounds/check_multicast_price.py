@@ -84,7 +84,7 @@ class Windows:
 
 @dataclass(frozen=True, eq=False)
 class TimedNetwork:
-    """A network in time: what all items see alike.
+    """The part of a network over time that is the same for all items.
 
     Parameters
     ----------

@@ -165,7 +165,7 @@ def _offer_whole_cut(
 
 @dataclass(frozen=True, eq=False)
 class _ArrivalDistances:
-    """What must arrive at each rank, and from how far."""
+    """The data that must arrive at each rank, and the distances from which they come."""
 
     traffic: Traffic
     pairs: PairItems

@@ -30,8 +30,9 @@ MOST_WORK = 2 * 10**9
 """Nodes times pairs of neighbours of a network whose strength is asked for: a flow for each pair."""
 
 SINGLE = 4
-"""Of the fewest transfers of a byte, so many at most neither wait for another nor are waited for; each more
-adds up to 9 such (``docs/proofs.md``), which is less than it costs once T is 10 α."""
+"""Most single transfers of a byte with the fewest transfers: those that wait for no other and that no other
+waits for. Each transfer more adds up to 9 single ones (``docs/proofs.md``), which save less than it costs
+once T is 10 α."""
 WAITING = 10
 ROUNDED = 1e-12
 

@@ -101,7 +101,7 @@ class _ForestSearch(EpochSearch):
 
     @property
     def epochs(self) -> int:
-        """How many are best, about: an even number, at least 4, more for less α."""
+        """About the best number of epochs. It is even, at least 4, and larger for a smaller α."""
         topology = self.lines.topology
         into = topology.ingress.floats[: topology.num_ranks].min()
         needed = (topology.num_ranks - 1) * self.shard / float(into)

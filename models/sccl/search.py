@@ -180,7 +180,7 @@ class _StepProgram:
         return rows[:, self.instance.useful(chunk, topology.source[link], topology.target[link])]
 
     def within(self, rounds: int, share: int = 2) -> HorizonAnswer[Int64Array]:
-        """Ask for any schedule of at most so many rounds, in 1/`share` of the time that is left."""
+        """Ask for any schedule of at most `rounds` rounds, in 1/`share` of the time that is left."""
         total = pyo.quicksum(self.model.rounds.values())
         return self._ask(pyo.Constraint(expr=total <= rounds, doc="C6"), pyo.Objective(expr=0.0), share)
 

@@ -16,12 +16,12 @@ from tutti.topologies.errors import InputError
 from tutti.topologies.exact import FloatArray
 
 ROUNDING = 1e-6
-"""How far a solver's floats may be from the numbers that they stand for, absolutely or relatively. With a
+"""Largest absolute or relative distance of a solver's floats from the numbers that they stand for. With a
 larger value more floats count as exact."""
 TOLERANCE = 1e-7
-"""By how much solvers' values may break a row, which is what they take unless asked otherwise."""
+"""Default tolerance of solvers: the amount by which values may violate a row."""
 SAME = 1e-9
-"""Relative difference of floats that count as equal: what doubles lose in sums is far less."""
+"""Relative difference up to which floats count as equal. Rounding errors of sums are far smaller."""
 
 
 class BasisStatus(IntEnum):

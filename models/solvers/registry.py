@@ -23,8 +23,8 @@ BACKENDS = {
 """Every known solver, installed or not; a new one is a module like `pdlp` and its place here."""
 
 VARIABLES_A_SECOND = 20_000
-"""Of a program in Pyomo that is built, compiled and solved on one core, such as (A.1). With a larger value
-more models are begun that take longer than their time limit."""
+"""Variables a second of a program in Pyomo, such as (A.1), that is built, compiled and solved on one core.
+With a larger value more models are begun that take longer than their time limit."""
 
 
 @dataclass(frozen=True)

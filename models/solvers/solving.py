@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import pyomo.environ as pyo
 
 GRACE = 0.05
-"""How long past its time limit a solver may take to stop by itself, as a fraction of the limit, or of 10 s if
+"""Time that a solver has to stop by itself after its time limit, as a fraction of the limit, or of 10 s if
 that is more. With a larger value a solver that hangs is killed later."""
 KEPT_MB = 300.0
 """Memory, in MB, up to which a helper is used again: what it keeps counts as the next solve's memory. With a

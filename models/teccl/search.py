@@ -45,7 +45,7 @@ from tutti.topologies.errors import NoSchedule
 from tutti.topologies.kernels import now
 
 MOST_TRANSFERS = 10**6
-"""Transfers of the largest program: more would take gigabytes."""
+"""Most transfers of a program. More would take gigabytes."""
 NOT_NEEDED = "none: the start meets the bound"
 """Stands for the solver where nothing had to be solved."""
 
@@ -171,7 +171,7 @@ def _begun(
 
 
 def _program_within(epochs: Epochs, limits: EpochLimits, horizon: int) -> TecclProgram:
-    """Return the program of so many epochs; raises where these are too few."""
+    """Return the program of `horizon` epochs; raises if these are too few."""
     least = epochs.begin(cuts=limits.cuts)
     if horizon < least:
         raise none(epochs, f"there is none in {horizon} epochs, at least {least} are needed")
@@ -253,7 +253,7 @@ def solved(
 
 
 def _most_transfers(seconds: float) -> int:
-    """Return of how many transfers a program may be, if it is to be built in so many seconds."""
+    """Return the largest number of transfers of a program that is built within these seconds."""
     return min(MOST_TRANSFERS, int(max(seconds, 1.0) * VARIABLES_A_SECOND))  # measured: 26,000 on tori
 
 

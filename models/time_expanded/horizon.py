@@ -24,7 +24,7 @@ Rows = TypeVar("Rows")
 
 @dataclass(frozen=True)
 class HorizonLimits:
-    """How programs are solved.
+    """Options for solving the programs of a search.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class HorizonLimits:
     gap: float = 0.0
 
     def options(self, seconds: float, gap: float | None = None) -> Any:
-        """Return the back-end's options for a solve of so many seconds."""
+        """Return the back-end's options for a solve of at most `seconds`."""
         backend: Any = find_backend(self.solver, {Feature.MILP})
         limit = max(seconds, LEAST_SECONDS) if math.isfinite(seconds) else None
         return backend.options(time_limit=limit, seed=self.seed, relative_gap=gap)
@@ -52,7 +52,7 @@ class HorizonLimits:
 
 @dataclass(frozen=True)
 class HorizonAnswer(Generic[Rows]):
-    """What a solver says of a question.
+    """A solver's answer to the question whether there is a schedule within a horizon.
 
     Parameters
     ----------
@@ -102,12 +102,12 @@ class HorizonResult(Generic[Rows]):
 
     @property
     def gap(self) -> float:
-        """How many of its ticks may be too many, as a fraction."""
+        """The gap that is left: the fraction of its ticks by which the schedule may exceed the optimum."""
         return (self.ticks - self.proven) / max(self.ticks, 1)
 
 
 class HorizonSearch(Generic[Rows]):
-    """What is known of the fewest ticks: what is proven, the best schedule, and the time left.
+    """The state of a search for the fewest ticks: the proven bound, the best schedule and the time left.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import transpose
 
 MOST_CHUNKS = 2**20
-"""Most chunks of all items together: each is a variable a link and more."""
+"""Most chunks of all items together. Each chunk has a variable for each link, and more."""
 Distances = TypeVar("Distances", Int32Array, Int64Array)
 
 
@@ -174,7 +174,7 @@ class ChunkInstance:
 
     @cached_property
     def least_rounds(self) -> int:
-        """No schedule of so many chunks has fewer rounds, a round being a chunk on the slowest link."""
+        """Least number of rounds by the bounds. In a round the slowest link sends one chunk."""
         share = self.collective.items.share[0] / self.chunks
         slowest = min(self.topology.bandwidth)
         bounds = [
@@ -325,7 +325,7 @@ class SizedInstance(ABC):
 
     @cached_property
     def chunk_bytes(self) -> Fraction:
-        """Of one chunk."""
+        """The size of one chunk in bytes."""
         return self.size * self.instance.collective.items.share[0] / self.instance.chunks
 
     @cached_property

@@ -61,7 +61,8 @@ class ColumnRounds(NamedTuple):
     added: int
     """Most trees that are added in a round, the cheapest ones. With a larger value programs grow faster."""
     least_price: float
-    """How much cheaper a tree must be than those in use to be added, in units of the program's time."""
+    """A tree is added if it is cheaper by more than this than those in use, in units of the program's time.
+    With a larger value fewer trees are added."""
     spread: float
     """Spread of the logarithms of the prices under which new trees are drawn. A larger value varies them
     more."""
@@ -85,7 +86,7 @@ ROUNDS = ColumnRounds(
 
 
 class EpochCounts(NamedTuple):
-    """How many epochs a search has."""
+    """Numbers that steer how many epochs a search has."""
 
     fold: float
     """Epochs more for each factor of e by which the bytes into a rank take longer than α. With a larger value
@@ -94,12 +95,12 @@ class EpochCounts(NamedTuple):
     """Most epochs, however small α is. With a larger value links are idle for less time, and programs
     larger."""
     rows: int
-    """Most orbits of links times epochs; with a larger value a program takes longer."""
+    """Most orbits of links times epochs. With a larger value a program takes longer."""
 
 
 FIRST = HighsOptions(method="ipm")
 LATER = HighsOptions(method="simplex", strategy="primal", presolve=False)
-"""How the first program is solved, and those after it, from the last basis."""
+"""Options of HiGHS for the first program, and for those after it, which begin with the last basis."""
 
 
 @dataclass(frozen=True, eq=False)

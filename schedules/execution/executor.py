@@ -150,7 +150,7 @@ class Executor:
         return True
 
     def _slot(self, end: FifoAccess, number: int, width: int) -> Array:
-        """Return the slot of a message in a pass of so many elements a unit."""
+        """Return the slot of a message in a pass of `width` elements for each unit."""
         ring = end.ring
         begin = ((self._played + number) % ROOM.depth * ring.units + end.offset) * self.width
         return ring.memory[begin : begin + end.units * width].reshape(end.units, width)

@@ -79,7 +79,7 @@ class Fifos:
         return cls(fifos, tuple(sent[fifo] for fifo in fifos))
 
     def slice_of(self, elements: int, itemsize: int) -> int:
-        """Return how many elements of a unit a pass moves, where a unit has so many of so many bytes."""
+        """Return how many elements of a unit a pass moves. A unit has `elements` of `itemsize` bytes each."""
         most = max(map(sum, self.units), default=0)
         total = ROOM.depth * sum(map(sum, self.units))
         fits = min(ROOM.pass_bytes // max(most, 1), ROOM.total_bytes // max(total, 1)) // itemsize

@@ -34,7 +34,7 @@ def pairs(ranks: int) -> list[tuple[int, int]]:
 
 
 def tasks_of(ranks: int, sizes: Sequence[int]) -> list[SessionTask]:
-    """Return what to play: for each pair and size, messages one after another and at once."""
+    """Return the runs for each pair and size: with messages one by one, and with all together."""
     return [
         SessionTask(program, size)
         for source, target in pairs(ranks)

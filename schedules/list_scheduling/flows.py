@@ -187,7 +187,7 @@ class _Context:
         self._tried: dict[Rules, _TriedRules] = {}
 
     def cut(self, pieces: int) -> CutFlow:
-        """Return the flow in about so many pieces of M."""
+        """Return the flow with M cut into about this many pieces."""
         if pieces not in self._cuts:
             self._cuts[pieces] = CutFlow.of(self.flow, self.edges, self.size, pieces)
         return self._cuts[pieces]

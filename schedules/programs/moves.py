@@ -149,7 +149,7 @@ class _CellTransfers(NamedTuple):
     end: FloatArray
 
     def repeated(self, times: int) -> _CellTransfers:
-        """Return each row so many times."""
+        """Return the table with each row repeated."""
         columns: list[Any] = [np.repeat(column, times) for column in self]
         return _CellTransfers(*columns)
 

@@ -181,7 +181,7 @@ def platform(
 
 
 def _checked_name(family: str, boxes: int, gpus: int) -> str:
-    """Return the name of a platform of so many boxes with so many GPUs each; raises for none or too many."""
+    """Return the name of a platform of `boxes` boxes with `gpus` GPUs each; raises for none or too many."""
     name = f"{family}:{boxes}"
     at_least(name, 1, boxes=boxes)
     check_size(name, boxes * gpus, 0)

@@ -350,7 +350,7 @@ def _reached(machine: Machine, start: list[int], cables: list[Cable]) -> set[int
 
 
 def _joined(machine: Machine, name: str, joining: Joining) -> Topology:
-    """Return so many copies of a machine, joined by a switch, or by one for each port of a machine."""
+    """Return `joining.hosts` copies of a machine, joined by one switch or by one for each port."""
     devices, copies = machine.devices, joining.hosts
     gpus, switches = machine.of(DeviceKind.GPU), machine.of(*OTHERS)
     ports = [(number, port) for number, device in enumerate(devices) for port in device.ports]

@@ -76,7 +76,7 @@ def xgmi_bandwidth(architecture: str) -> Fraction | None:
 
 
 def pcie_bandwidth(speed: str, width: int) -> Fraction:
-    """Return the bandwidth of a PCIe link of so many lanes; 8 GT/s where the speed is none that is known.
+    """Return the bandwidth of a PCIe link of `width` lanes. Where the speed is unknown, it is 8 GT/s.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def pcie_bandwidth(speed: str, width: int) -> Fraction:
 
 
 def nic_bandwidth(megabits: int) -> Fraction:
-    """Return the bandwidth of an adapter of so many Mb/s; 10 Gb/s where it is none."""
+    """Return the bandwidth of an adapter of a speed in Mb/s; 10 Gb/s if the speed is not positive."""
     return Fraction((megabits if megabits > 0 else UNKNOWN_NIC) * 10**6, 8)
 
 

@@ -35,8 +35,8 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.units import parse_time
 
 MOST_PAIRS = 2**22
-"""Most pairs of a rank and a link, times symmetries: programs of this size take seconds. With a larger value
-more networks are taken."""
+"""Most ranks times links times symmetries; programs of this size take seconds. With a larger value the
+method accepts more networks."""
 
 
 @dataclass(frozen=True)

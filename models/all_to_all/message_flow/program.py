@@ -225,7 +225,7 @@ class MessageFlowProgram:
         return [kind for _, _, kind in sorted(events)]
 
     def columns(self, steps: int) -> int:
-        """Return how many columns a program of so many steps has, but for times."""
+        """Return the number of columns of a program with this many steps, without those of times."""
         return steps * (int(self.leaves.sum()) + sum(len(ends.pairs) for ends in self.ends))
 
     def solved(self, events: Sequence[int], seconds: float, *, few: bool = True) -> TimedFlow | None:
@@ -255,7 +255,7 @@ class MessageFlowProgram:
 
     @property
     def _unit(self) -> float:
-        """Of time in the programs, in seconds."""
+        """The unit of time in the programs, in seconds."""
         return float(self.alpha.max() + self.lasts.max())
 
     def _model(self, order: MessageOrder) -> CompiledModel:

@@ -19,7 +19,7 @@ from tutti.topologies.progress import tell
 from tutti.topologies.units import duration
 
 
-class Chances(NamedTuple):
+class EventChances(NamedTuple):
     """Probabilities of the changes of an order. `moved`, `dropped` and `added` include those before them."""
 
     heat: float
@@ -37,7 +37,7 @@ class Chances(NamedTuple):
     `MessageFlowProgram.apart`. Otherwise the first or the last messages are joined or cut."""
 
 
-CHANCES = Chances(heat=2e-4, moved=0.75, dropped=0.85, added=0.93, anywhere=0.7)
+CHANCES = EventChances(heat=2e-4, moved=0.75, dropped=0.85, added=0.93, anywhere=0.7)
 MANY, FAR = (1, 1, 2, 3, 5), (1, 1, 2, 3, 4, 6, 8, 12)
 """How many events move in a change, and by how many places each; one of each is drawn."""
 
@@ -105,7 +105,7 @@ def _annealed(program: MessageFlowProgram, start: Found, until: float, rng: np.r
 
 
 def _sorted(events: list[int], solved: TimedFlow) -> list[int]:
-    """Return the events in order of time, of those at one time ends first: so data may go on at once."""
+    """Return the events in order of time. Ends precede starts of the same time, so data may move on then."""
     starts = np.ones(len(events), dtype=np.bool_)
     starts[MessageOrder.of(events).end] = False
     time = np.round(solved.time / solved.time[-1], 6)

@@ -15,9 +15,10 @@ from tutti.topologies.exact import json_number
 from tutti.topologies.topology import Topology
 
 MOST_BINS = 128
-"""From the beginning to the end."""
+"""Most bins of time from the beginning to the end. A larger value takes longer and proves more."""
 MOST_ROWS = 2**18
-"""Of a program, about: seconds to minutes. Where there would be more, bins are fewer."""
+"""Most rows of a program, about, which takes seconds to minutes. If there would be more, there are fewer
+bins."""
 
 
 def multicast_price_bound(

@@ -35,9 +35,10 @@ NEAR = 1, 2
 LATE, MANY = 16, 2**15
 """Times of so many of the largest α, and pairs times nodes, from which on one distance has to do."""
 MOST_PROGRAMS = 8
-"""For ticks of one length."""
+"""Most programs for ticks of one length. A larger value takes longer and proves more."""
 BELOW = Fraction(2**20 - 1, 2**20)
-"""Of what is proven, so that it is less."""
+"""Factor by which the value of a linear program is reduced, as a safety margin, before it counts as
+proven."""
 
 
 def path_price_bound(

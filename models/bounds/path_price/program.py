@@ -55,7 +55,7 @@ UNIT = 2**16
 NEVER = 2**40
 """More than any number of ticks."""
 GREATEST, COUNTED = 2**30, 2**60
-"""Of whole numbers; and of what a message is worth, or pays, in `UNIT`: the check adds in 64 bits."""
+"""Largest whole number, and largest value or rent of a message in `UNIT`: the check adds in 64 bits."""
 
 
 class PathPrices(NamedTuple):
@@ -82,7 +82,7 @@ class StartPrices(NamedTuple):
 
 
 class MessageTerms(NamedTuple):
-    """What `coefficients` returns of messages, and for each its last moment and the bytes sent at a price."""
+    """The result of `coefficients`, and each message's last moment and the bytes that it sends at a price."""
 
     rents: FloatArray
     prices: FloatArray
@@ -347,7 +347,7 @@ def _part(speed: Fraction, rate: Fraction) -> float:
 
 
 def _chosen(begun: Most, ended: Most, least: float) -> Int64Array:
-    """Return messages that are worth so much more than their rent, once each, as in `coefficients`."""
+    """Return messages whose value exceeds their rent by more than `least`, as `coefficients` does."""
     sender, begin, spot = np.nonzero(begun.over > least)
     first = np.stack([sender, begin, spot, *begun.message[sender, begin, spot].T])
     sender, spot, end = np.nonzero(ended.over > least)
