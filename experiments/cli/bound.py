@@ -1,6 +1,6 @@
-"""``tutti bound``: what no schedule can beat, with the proof.
+"""``tutti bound``: lower bounds on the time of every schedule, with their proofs.
 
-Certificates are told as sentences, for people; ``--json`` has them whole.
+The output has a sentence for each certificate; ``--json`` has the whole certificates.
 """
 
 from __future__ import annotations

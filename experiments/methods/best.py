@@ -156,12 +156,12 @@ class BestOptions(CallingOptions):
     Parameters
     ----------
     time_limit
-        A time with its unit; when it is over and there is a schedule, no other method is begun, and the one
-        that is under way is ended, but for what it compiles.
+        A time with its unit. When it has passed and there is a schedule, no other method is begun, and the
+        running one is ended after the kernel that it may be compiling.
     methods
-        Which are tried, in this order; empty: all that are sensible.
+        Methods that are tried, in this order; empty: all sensible ones.
     stop_at_gap
-        A time beyond the proven bound by no more than this part of it is near enough: no other is tried.
+        No other method is tried once the gap to the proven bound is at most this fraction.
 
     Raises
     ------

@@ -28,17 +28,17 @@ _TELLING = ("degree", "cut", "lp", "partition", "mcf")
 
 @dataclass(frozen=True, eq=False)
 class Bottleneck:
-    """What one bound rests on.
+    """The links and nodes on which one bound depends.
 
     Parameters
     ----------
     bound
-        With its certificate.
+        The bound with its certificate.
     lengths
-        Whole numbers, one a link; 0 where the bound does not feel the link.
+        A whole number for each link, which is 0 if the bound does not depend on the link.
     part
-        int64, shape (nodes,): of a cut 0 inside and `NONE` outside; of a partition the number of the part;
-        `NONE` for nodes that the certificate does not name.
+        int64, shape (nodes,). For a cut, it is 0 inside and `NONE` outside. For a partition, it is the number
+        of the part. It is `NONE` for nodes that the certificate does not name.
     """
 
     topology: Topology

@@ -1,5 +1,5 @@
-"""What failures cost: a config with ``[failures]``, a task for each way in which links or adapters fail.
+"""The cost of failures: a config with ``[failures]`` has a task for each sample of failed links or adapters.
 
-Read `failures` first (which fail, and the columns of the rows), then `study` (what is made of each),
-`losses` (what that comes to) and `report` (the page).
+Read `failures` first (the samples, and the columns of the rows), then `study` (the schedules for each
+sample), `losses` (the statistics) and `report` (the page).
 """

@@ -26,19 +26,20 @@ MOST_SAMPLES = 10**5
 MOST_FAILURES = 10**6
 """Most failures of all these samples together."""
 DISCONNECTED = "disconnected"
-"""The status of a sample that cuts ranks off."""
+"""The status of a sample whose failures disconnect ranks."""
 MADE = REROUTED, REPAIRED, ANEW = "rerouted", "repaired", "anew"
-"""What is made of a method when links fail: the column `made`."""
+"""The column `made`: a method's schedule is rerouted or repaired, or a new one is made."""
 COLUMNS = typed("""
     topology text, nodes int, switches int, links int, collective text, size_bytes int, kind text,
     failures int, failed text, left text, method text, options text, made text, status text, message text,
     time_us float, whole_us float, loss float, bound_us float, bound_kind text, gap float, changed int,
     transfers int, synth_s float
 """)
-"""Name and type of every column. ``failures`` of ``kind`` fail, those in ``failed``; ``left`` is what is left
-of ``topology``, whose numbers stand before. ``whole_us`` is the time of the method's schedule on the whole
-network, and ``loss`` is ``time_us`` over it, less one; ``gap`` is to the bound of what is left. ``changed``
-transfers of the whole network's go another way; ``synth_s`` is what making the schedule took."""
+"""Name and type of every column. The first columns describe ``topology`` before the failures. ``failures``
+links or adapters (``kind``) fail, which ``failed`` lists, and ``left`` is the remaining network.
+``whole_us`` is the time of the method's schedule on the whole network, ``loss`` is ``time_us / whole_us -
+1``, and ``gap`` is to the bound of the remaining network. ``changed`` transfers of the schedule for the
+whole network have another route. ``synth_s`` is the time that making the schedule took."""
 
 
 def is_resilience(path: Path | str) -> bool:

@@ -25,16 +25,16 @@ class FailureLosses:
     Parameters
     ----------
     method
-        Whose schedules, or `BEST`: that which is fastest on the whole network, rerouted and repaired, and the
-        fastest that is made anew by any method.
+        The method that made the schedules, or `BEST`: the fastest schedule on the whole network, rerouted and
+        repaired, and the fastest new schedule of any method.
     failures, made, samples
-        How many fail, what is made then (one of `SHOWN`), and of how many samples.
+        How many links or adapters fail, what is made then (one of `SHOWN`), and the number of samples.
     low, median, high, worst
         Quantiles 0.1, 0.5, 0.9 and 1 of the loss.
     gap, worst_gap
-        Median and largest gap to the bound of what is left.
+        Median and largest gap to the bound of the network that is left.
     changed
-        Mean of the transfers that go another way; None where all are new.
+        Mean number of transfers with another route; None if all are new.
     """
 
     method: str

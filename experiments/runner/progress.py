@@ -176,7 +176,7 @@ def _line(one: Running) -> str:
 
 
 def _clock(seconds: float) -> str:
-    """Return what the clock will show in so many seconds, with the day if that is another."""
+    """Return the time of day in `seconds` seconds, with the date if it is another day."""
     try:
         left = timedelta(seconds=seconds)
         then = datetime.now().astimezone() + left
@@ -222,9 +222,9 @@ class Lines:
 
 @contextmanager
 def waiting(console: Console, text: str, *, quiet: bool = False) -> Iterator[None]:
-    """Show that something goes on, for how long, and what it tells of itself, while it lasts.
+    """Show while the block runs that it does, for how long, and its messages.
 
-    A line that is erased, once it lasts; where there is no terminal, a line now and then.
+    On a terminal this is one line, which is erased at the end; elsewhere it is a line from time to time.
 
     Parameters
     ----------

@@ -63,19 +63,19 @@ TUNING = ShortestPathTuning(
 
 @dataclass(frozen=True)
 class StepwiseOptions(Options):
-    """How paths are chosen.
+    """Options of shortest_path_all_to_all.
 
     Parameters
     ----------
     chunks
-        Of a datum, each with a path of its own; by default 12, 4 or 1, the fewer the larger the network.
+        Chunks of a datum, each with its own path; by default 12, 4 or 1, fewer on larger networks.
     reroutes
-        How often all paths are chosen; by default 10, or 3 where there are many.
+        Number of times that all paths are chosen; by default 10, or 3 if there are many.
     min_steps
-        Whether to take the fewest steps that there can be; by default what is fastest at the size.
+        Whether to use the fewest possible steps; by default the number that is fastest at the size.
     search_effort
-        Of the search for messages over several steps, in millions of places looked at: at most about a second
-        for 10; 0 for none.
+        Effort of the search for messages over several steps, in millions of visited places. 10 takes about a
+        second at most, and 0 turns the search off.
     """
 
     OWNER: ClassVar[str] = "shortest_path_all_to_all"

@@ -43,13 +43,13 @@ MOST_TRANSFERS = 2**22
 
 @dataclass(frozen=True)
 class WalksOptions(Options):
-    """Which ranks add up a part of the vector.
+    """Options of de_bruijn_allreduce.
 
     Parameters
     ----------
     hub_radius
-        Those that a rank reaches in all steps but so many: 0 for all of them; by default the best for the
-        size.
+        The ranks that a rank reaches in all but this many steps add up a part of the vector. With 0 these are
+        all ranks. By default the best for the size.
     """
 
     OWNER: ClassVar[str] = "de_bruijn_allreduce"

@@ -31,13 +31,13 @@ from tutti.topologies.options import Options, Whole
 
 @dataclass(frozen=True)
 class OneShotOptions(Options):
-    """Which ranks add up everything.
+    """Options of one_shot_allreduce.
 
     Parameters
     ----------
     hub_radius
-        So many hops at most is each rank away from one that does, in each dimension, and each of those has an
-        in-tree of its own: 0 for one shot; by default the best for the size, gathered or not.
+        Largest distance, in hops and in each dimension, from a rank to the nearest hub. Each hub adds up all
+        data over an in-tree of its own. With 0 every rank is a hub. By default the best for the size.
     """
 
     OWNER: ClassVar[str] = "one_shot_allreduce"

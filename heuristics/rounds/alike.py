@@ -92,7 +92,7 @@ Times = npt.NDArray[np.float64 | np.int64]
 
 
 class Alike(NamedTuple):
-    """Messages that all ranks send at once, as rank 0 sees them.
+    """Messages that all ranks send at the same time, as rank 0 sees them.
 
     Parameters
     ----------
@@ -122,13 +122,13 @@ class TimelineSearch(NamedTuple):
     size
         Data of a rank; of a whole sum if messages are sums.
     each
-        Whether for each rank there are other data: a message carries those of all to whom it leads.
+        Whether each rank needs other data: a message carries the data of all ranks to which it leads.
     adds
-        Whether a message is the sum that its sender has, which the receiver adds if it has nothing of it.
+        Whether a message is its sender's sum. The receiver adds it if the two sums have no rank in common.
     price
         Cost of a missing shard, or of each doubling that a sum lacks.
     heat
-        Loss that is accepted at first with a probability of 1 / e.
+        Loss that is accepted at first with probability 1 / e.
     chances
         Probabilities of changes.
     """
@@ -142,12 +142,12 @@ class TimelineSearch(NamedTuple):
 
 
 class Played(NamedTuple):
-    """What becomes of each message of a list. One that brings nothing is not sent.
+    """The result of playing a list of messages. A message that brings nothing is not sent.
 
     Parameters
     ----------
     message
-        int64, shape (length,): which it is.
+        int64, shape (length,): the number of each message.
     new
         uint64, shape (length, words): what it brings, a bit a rank as the receiver sees them.
     known
@@ -157,9 +157,10 @@ class Played(NamedTuple):
     free
         When each port is free.
     by, own
-        int64, shape (ranks,): by which message rank 0 knows of each rank, and what that is to its sender.
+        int64, shape (ranks,): the message that brought rank 0 the data of each rank, and that rank's number
+        in the view of the message's sender.
     load
-        int64, shape (length,): of how many ranks each message carries data.
+        int64, shape (length,): the number of ranks whose data each message carries.
     """
 
     message: Int64Array

@@ -1,11 +1,12 @@
-"""Which messages go when, so that all can know all by a given time.
+"""Search for the times of messages by which every rank can know all data at a given time.
 
 A *slot* is a class of routes (`heuristics.rounds.routes`) and a moment at which messages leave over them.
 Bytes take no time here: a message holds each link of its route for α and brings all that its source then
-knows, and routes of one link carry one whenever they can. What is left to choose is where messages go through
-switches that only forward. That is searched by simulated annealing (Kirkpatrick, Gelatt, Vecchi, doi
-10.1126/science.220.4598.671): a random slot is filled, those that are in its way are emptied, and the more
-all ranks know of all in the end the better. Networks of 64 ranks take some ten to some thousand such moves.
+knows, and routes of one link carry one whenever they can. What is left to choose is where messages go
+through switches that only forward. That is searched by simulated annealing (Kirkpatrick, Gelatt, Vecchi, doi
+10.1126/science.220.4598.671): a random slot is filled, and slots in conflict with it are emptied. The
+objective is the number of shards that are missing in the end. Networks of 64 ranks take some ten to some
+thousand such moves.
 """
 
 from __future__ import annotations

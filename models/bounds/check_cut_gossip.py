@@ -1,6 +1,6 @@
 """The check of ``cut_gossip``: the most pairs of ranks that messages over a cut can serve by a time.
 
-A message into a set of nodes tells of no more ranks than its sender has heard of. `Crossing` counts tick
+A message into a set of nodes has data of no more ranks than have reached its sender. `Crossing` counts tick
 by tick. Proof: ``docs/proofs.md``, *cut_gossip*.
 """
 

@@ -1,4 +1,4 @@
-"""The check of ``path_price``: no message may be worth more than the rent of the links on its route.
+"""The check of ``path_price``: the value of a message is at most the rent of the links on its route.
 
 It shares no code with `models.bounds.path_price`, which finds the prices. Proof: ``docs/proofs.md``,
 *path_price*.

@@ -1,4 +1,4 @@
-r"""The bound that counts pairs over a cut: a message tells of as many ranks as its sender has heard of.
+r"""The bound that counts pairs over a cut: a message has data only of ranks that have reached its sender.
 
 Let S be a set of nodes, A the ranks outside and C those inside. Over a link e into S let I(e, t) be the most
 ranks of A that a message entering e at t can depend on, and O(e, t) the most ranks of C that hear within t of
@@ -12,9 +12,9 @@ g(T - q). With i = I(e, s), o = O(e, T - q) and m what a pair has, the message s
     allreduce        n + min(n, f) (i - 1) + min(n, g) (o - 1) + min(n, f, g) (i - 1) (o - 1)  where n ≤ m
 
 pairs' bytes: only what is passed on is for others than the end, and only what came is of others than the
-sender. The most that disjoint messages on e serve until T is a recursion over s and q. If that of all links
-is less than what all pairs of a rank in A and one in C need, T is a bound: a message either waits for more to
-tell, or tells less, or others have to be told later on. Proof: ``docs/proofs.md``.
+sender. The most that disjoint messages on e serve until T is a recursion over s and q. If all links together
+serve less than all pairs of a rank in A and one in C need, T is a bound. A message that leaves early carries
+data of few ranks, and one that arrives late reaches few. Proof: ``docs/proofs.md``.
 
 Time is in ticks; a message may be up to a tick longer, so that no sum is too small.
 """

@@ -1,9 +1,10 @@
 r"""The bound that a link brings a neighbour's own data, or pays α twice.
 
-Over a link e = (x, v) rank v has by T at most b(e) (T - α(e)) bytes, and no more than x's own if none of them
-came to x over another link. Else e waited for what came, or brought another message before: the least α into
-x or its own is lost besides. The first T at which all links together may have brought all that v needs is a
-bound, as it is with links and time reversed. Proof: ``docs/proofs.md``.
+Over a link e = (x, v) rank v has by T at most b(e) (T - α(e)) bytes, and no more than x's own if none of
+them came to x over another link. Otherwise e waited for such data, or carried another message before. Either
+way it loses one α more: its own, or the least α of a link into x. The first T at which all links together
+may have brought all data that v needs is a bound. The same holds with links and time reversed. Proof:
+``docs/proofs.md``.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import transpose
 
 HALVINGS = 40
-"""Of an interval of times: enough to tell who is last."""
+"""Halvings of an interval of times, enough to find the rank that is last."""
 
 
 def first_hop_bound(topology: Topology, traffic: Traffic, size: Fraction) -> Bound | None:
