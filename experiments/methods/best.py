@@ -3,7 +3,7 @@
 Methods are tried one after the other until there is no time left or the fastest is near enough to the proven
 bound: those that make steps, trees and matching, then those that search, then the exact ones. Methods whose
 time has a closed form (`Method.estimate`) share their places in this order, the fastest first; one whose
-closed form is many times the fastest so far is skipped. Each gets at most half of the time left. While there
+closed form is many times the fastest so far is skipped. Each gets at most 3/5 of the time left. While there
 is no schedule, it gets nine tenths, and an overtime is added. A method that improves schedules starts from
 the fastest so far. It is tried twice, the second time with all the time left. An allreduce through switches
 is also composed of the fastest halves. One that does not handle the problem, or finds nothing legal, is
@@ -83,7 +83,7 @@ class Budget(NamedTuple):
 
 
 BUDGET = Budget(
-    share=0.5,
+    share=0.6,
     first_share=0.9,
     last_share=0.95,
     proving=0.1,
@@ -472,7 +472,8 @@ class _PortfolioSearch:
         def run() -> float:
             seconds = max(self._end() - time.monotonic(), BUDGET.least_seconds)
             options, left = self._within_budget(entry, seconds)
-            attempt = _Attempt(entry.label, self.problem, dict(vars(options)), self.best, rng)
+            start = None if entry.method.improve is None else self.best  # it may have millions of transfers
+            attempt = _Attempt(entry.label, self.problem, dict(vars(options)), start, rng)
             ended = self.apart.call(attempt, None if math.isinf(left) else left)
             if ended.how is not CallEnd.ANSWER:
                 raise _NoAnswer(ENDED if ended.how is CallEnd.TIME else f"its process died ({ended.cause})")
