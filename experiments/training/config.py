@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from pydantic import Field
 
+from tutti.experiments.old_names import current_label, current_name
 from tutti.experiments.registry import find_method, options_of
 from tutti.experiments.runner.config import (
     Named,
@@ -236,7 +237,10 @@ def read_training(path: Path | str) -> TrainingConfig:
         _placed(placed, _entrant)
         for placed in read_tables(TrainingMethodTable, document.method, where, "method")
     ]
-    stated = read_tables(StatedTable, document.stated, where, "stated")
+    stated = [
+        Placed(placed.where, _current_stated(placed.table))
+        for placed in read_tables(StatedTable, document.stated, where, "stated")
+    ]
     _refuse_twice([job.name for job in jobs], f"{where}: [[job]]: name")
     for job in jobs:
         theirs = [entrant for entrant in entrants if entrant.does(job.name)]
@@ -318,8 +322,10 @@ def _groups(given: Mapping[str, int]) -> Parallelism:
     return Parallelism(**given)
 
 
-def _entrant(table: TrainingMethodTable) -> Entrant:
-    for kind, name in table.others.items():
+def _entrant(given: TrainingMethodTable) -> Entrant:
+    others = {kind: current_name(name) for kind, name in given.others.items()}
+    table = given.model_copy(update={"name": current_name(given.name), "others": others})
+    for kind, name in others.items():
         if kind not in KINDS:
             raise InputError(f"others: unknown collective '{kind}'{suggestion(kind, KINDS)}")
         if name != BOUND:
@@ -331,7 +337,7 @@ def _entrant(table: TrainingMethodTable) -> Entrant:
         raise InputError(f"formula is for name = '{FORMULA}'")
     elif table.name not in (BOUND, OWN):
         options_of(find_method(table.name), table.options)
-    return Entrant(table.label or table.name, table, formula)
+    return Entrant(current_label(table.label or table.name), table, formula)
 
 
 def _formula(given: Mapping[str, Any]) -> Formula:
@@ -350,6 +356,12 @@ def _formula(given: Mapping[str, Any]) -> Formula:
             raise InputError(f"formula: {kind} is {pair!r}; neither is negative")
         constants[kind] = (float(steps * alpha), float(factor / bandwidth))
     return Formula(constants, "formula")
+
+
+def _current_stated(table: StatedTable) -> StatedTable:
+    """Return a paper's number with the names of today, as rows are read with them."""
+    over = table.over_method and current_label(table.over_method)
+    return table.model_copy(update={"method": current_label(table.method), "over_method": over})
 
 
 def _check_stated(table: StatedTable, jobs: list[Job], entrants: list[Entrant]) -> None:

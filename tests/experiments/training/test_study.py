@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tutti.experiments.cli import main
-from tutti.experiments.runner.results import read_rows
+from tutti.experiments.runner.results import current_row, read_rows
 from tutti.experiments.solver_study import is_study
 from tutti.experiments.training.config import claims, is_training, read_training
 from tutti.experiments.training.study import study_of
@@ -155,3 +155,14 @@ def test_groups_on_one_network_take_turns(tmp_path: Path) -> None:
             {entrant.on(read.jobs[0])[group].name for group in ("dp", "ep")} for entrant in read.entrants
         ]
     assert list(map(len, names)) == [1, 1, 2, 1]
+
+
+def test_names_of_earlier_versions_are_read_in_methods_and_stated_numbers(tmp_path: Path) -> None:
+    methods = '[[method]]\nname = "stepwise"\noptions = {fewest = true}\nothers = {allreduce = "rounds"}\n'
+    stated = STATED.replace('"ring"', '"stepwise"').replace('over_method = "half"', 'over_column = "time_s"')
+    path = config(tmp_path, methods=methods, stated=stated)
+    study = read_training(path)
+    networks = study.entrants[0].on(study.jobs[0])["dp"]
+    assert networks.methods == {None: "shortest_path_all_to_all", "allreduce": "min_latency"}
+    row = {"job": "gpt2", "method": "stepwise", "status": "ok", "weights_s": 3.0, "time_s": 2.0}
+    assert claims([current_row(row)], study.stated)[0].ours == 1.5
