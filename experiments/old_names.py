@@ -36,6 +36,7 @@ OLD_OPTIONS: Mapping[str, Mapping[str, str]] = {
 METHOD_LISTS = frozenset({"base_methods", "methods"})
 """Options whose value is a list of methods."""
 _ASSIGNED = re.compile(r"(?:^| )(\w+)=")
+_WORD = re.compile(r"\w+\b(?!=)")
 
 
 def current_name(name: str) -> str:
@@ -58,6 +59,17 @@ def current_options(method: str, given: Mapping[str, Any]) -> dict[str, Any]:
             raise InputError(f"method {method}: options '{name}' and '{new}' say the same; give one of them")
         found[new] = _current_methods(value) if new in METHOD_LISTS else value
     return found
+
+
+def current_pattern(pattern: str) -> str:
+    """Return a shell pattern of tasks with the names of today of the methods in it.
+
+    Examples
+    --------
+    >>> current_pattern("* stepwise*"), current_pattern("*stepwise_*"), current_pattern("*rounds=1*")
+    ('* shortest_path_all_to_all*', '*stepwise_*', '*rounds=1*')
+    """
+    return _WORD.sub(lambda word: current_name(word[0]), pattern)
 
 
 def _current_methods(value: Any) -> Any:

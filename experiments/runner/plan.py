@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tutti.experiments import plugins
-from tutti.experiments.old_names import current_label, current_options
+from tutti.experiments.old_names import current_label, current_options, current_pattern
 from tutti.experiments.registry import find_method, options_of
 from tutti.experiments.runner.config import CollectiveTable, Config, MethodTable, PartTable, Placed
 from tutti.experiments.runner.judge import is_named, method_label, with_busbw, with_speedups
@@ -187,19 +187,15 @@ def _positive(parse: Callable[[str], Fraction], text: str | None, where: str) ->
 
 
 def select(tasks: Sequence[Task], pattern: str) -> list[Task]:
-    """Return the tasks of which a name, or the whole text, matches a shell pattern or a method's old name.
+    """Return the tasks of which a name, or the whole text, matches a shell pattern; methods' old names do.
 
     Raises
     ------
     InputError
         If none does.
     """
-    patterns = {pattern, current_label(pattern)}
-    chosen = [
-        task
-        for task in tasks
-        if any(fnmatchcase(text, wanted) for text in (*task.names, str(task)) for wanted in patterns)
-    ]
+    patterns = (pattern, current_pattern(pattern))
+    chosen = [task for task in tasks if any(_matches(text, patterns) for text in (*task.names, str(task)))]
     if not chosen:
         names = sorted({name for task in tasks for name in task.names})
         raise InputError(f"--only '{pattern}' matches none of the {len(tasks)} tasks; try one of {names}")

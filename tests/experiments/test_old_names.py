@@ -64,6 +64,14 @@ def test_a_config_of_an_earlier_version_has_tasks_with_names_of_today():
     assert settings["baseline"] == "shortest_path_all_to_all min_steps=true reroutes=1 search_effort=0"
 
 
+@pytest.mark.parametrize(
+    "pattern", ["stepwise", "stepwise*", "* stepwise min_steps=*", "*all-to-all stepwise*"]
+)
+def test_a_pattern_finds_tasks_by_a_methods_old_name(pattern):
+    tasks = make_plan(parse_config(CONFIG), METHODS)
+    assert select(tasks, pattern) == tasks[:2]
+
+
 def test_old_and_new_name_of_one_option_are_refused():
     with pytest.raises(
         InputError, match="method best: options 'gap' and 'stop_at_gap' say the same; give one"
