@@ -12,7 +12,6 @@ import errno
 import fcntl
 import functools
 import os
-import pickle
 import time
 import zlib
 from pathlib import Path
@@ -49,7 +48,7 @@ class Index(IndexDataCacheFile):
     def _load_index(self) -> Any:
         try:
             return super()._load_index()
-        except (AttributeError, ImportError, EOFError, pickle.UnpicklingError):  # of a class that moved
+        except Exception:  # noqa: BLE001 (of a class that moved, or damaged bytes: pickle raises anything)
             return {}
 
 

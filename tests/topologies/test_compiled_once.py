@@ -115,6 +115,21 @@ def test_what_was_kept_for_a_class_that_was_renamed_since_is_compiled_again(tmp_
         assert in_processes(1, answer) == [(3, compiled)]
 
 
+def test_a_table_with_damaged_bytes_is_written_again(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    source = "from tutti.topologies.kernels import kernel\n@kernel\ndef next_of(x): return x + 1\n"
+    (tmp_path / "stepping.py").write_text(source)
+
+    def answer():
+        before = COMPILATION.kernels
+        return importlib.import_module("stepping").next_of(1), COMPILATION.kernels - before
+
+    assert in_processes(1, answer) == [(2, 1)]
+    (table,) = (tmp_path / "__pycache__").glob("*.nbi")
+    table.write_bytes(b"\x8c\x02\xff\xff.")  # a text that is no UTF-8
+    assert [in_processes(1, answer) for _ in range(2)] == [[(2, 1)], [(2, 0)]]
+
+
 def test_a_process_that_is_killed_leaves_its_claim_to_others(module):
     def killed():
         module.outer.compiled._cache._claim()
