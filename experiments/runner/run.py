@@ -159,7 +159,8 @@ def carry_out(study: Study, options: RunOptions, console: Console) -> Summary:
     chosen = study.tasks if options.only is None else select(study.tasks, options.only)
     where = _where(options, study)
     if options.rejudge and not study.gaps:
-        raise InputError(f"--rejudge: {study.path} is a study of solvers, which has no bounds")
+        why = "only the bounds of a plain comparison of methods are computed again"
+        raise InputError(f"--rejudge: {study.path} is another study; {why}")
     with Store(options.out or Path("results") / study.name) as store:
         started = now()
         todo = _todo(store, study, chosen, options, console)

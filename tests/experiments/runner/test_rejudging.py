@@ -133,6 +133,8 @@ def test_a_damaged_file_is_passed_over(text, old):
     assert [row["synth_s"] for row in rows_of(summary, "good")] == [MARK] * 2
 
 
-def test_a_study_has_no_bounds_to_judge_by(capsys):
-    assert main(["run", "configs/solvers.toml", "--rejudge"]) == 2
-    assert "--rejudge" in capsys.readouterr().err
+@pytest.mark.parametrize("name", ["solvers", "resilience"])
+def test_other_studies_are_not_judged_again(name, capsys):
+    assert main(["run", f"configs/{name}.toml", "--rejudge"]) == 2
+    why = "only the bounds of a plain comparison of methods are computed again"
+    assert f"--rejudge: configs/{name}.toml is another study; {why}" in capsys.readouterr().err
