@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from functools import cache
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tutti.experiments.old_names import OLD_NAMES, current_name, current_options
+from tutti.experiments.old_names import OLD_NAMES, current_name
 from tutti.topologies.errors import InputError, suggestion
-from tutti.topologies.options import build_options
 
 if TYPE_CHECKING:
     from tutti.schedules.method import Method
@@ -145,17 +144,6 @@ def unknown_method(name: str, known: Mapping[str, Method]) -> str:
         version, instead = REMOVED[name]
         return f"method '{name}' was removed in version {version}; use '{instead}'"
     return f"unknown method '{name}'{suggestion(name, known)}"
-
-
-def options_of(method: Method, given: Mapping[str, Any]) -> Any:
-    """Return a method's options with the values in `given`, under names of today or until 0.2.
-
-    Raises
-    ------
-    InputError
-        As `current_options` and `build_options`.
-    """
-    return build_options(method, current_options(method.name, given))
 
 
 def find_method(name: str, methods: Mapping[str, Method] | None = None) -> Method:

@@ -19,7 +19,7 @@ import numpy as np
 
 from tutti.experiments import plugins
 from tutti.experiments.old_names import current_options
-from tutti.experiments.registry import METHODS, find_method, options_of
+from tutti.experiments.registry import METHODS, find_method
 from tutti.experiments.result import LowerBound, Result
 from tutti.experiments.runner.plan import tasks_of
 from tutti.experiments.runner.tasks import Workplace, perform, synthesize_best
@@ -35,7 +35,7 @@ from tutti.schedules.verify import verify as replay
 from tutti.topologies.errors import InputError, Interrupted, suggestion
 from tutti.topologies.files import from_networkx
 from tutti.topologies.graphs.grid_structure import check_hosts
-from tutti.topologies.options import options_text
+from tutti.topologies.options import build_options, options_text
 from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import MICRO, checked_size, exact_number, parse_size
@@ -168,7 +168,7 @@ def synthesize(
     where, how = topology(network), find_method(method)
     what = collective(kind, where, root=root, shards=shards, groups=groups, matrix=matrix)
     given = {**how.quick, **current_options(how.name, options)}
-    chosen = options_of(how, given)
+    chosen = build_options(how, given)
     count = _size((what.own_size or "1MB") if size is None else size)
     problem = Problem(where, what)
     if how.size_dependent(problem, chosen):

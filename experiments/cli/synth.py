@@ -21,7 +21,7 @@ from tutti.experiments.cli.parser import DEFAULT_METHOD, DEFAULT_SIZE, make_pars
 from tutti.experiments.cli.problem import parse_amount, parse_collective
 from tutti.experiments.old_names import current_options
 from tutti.experiments.printable import printable, remark
-from tutti.experiments.registry import find_method, options_of
+from tutti.experiments.registry import find_method
 from tutti.experiments.result import Result
 from tutti.experiments.runner.judge import GAP_DIGITS, ProvenBound
 from tutti.experiments.runner.progress import Lines, waiting
@@ -33,7 +33,7 @@ from tutti.schedules.simulation.pipelining import best_slices
 from tutti.schedules.verify import verify
 from tutti.topologies.errors import InputError, Interrupted
 from tutti.topologies.exact import json_number
-from tutti.topologies.options import options_text, parse_assignments, with_lists
+from tutti.topologies.options import build_options, options_text, parse_assignments, with_lists
 from tutti.topologies.text import parse_topology
 from tutti.topologies.units import GIGA, MICRO, duration, format_size, parse_size, short
 
@@ -49,7 +49,7 @@ def execute(arguments: argparse.Namespace) -> int:
         return _repair(arguments)
     method = find_method(arguments.method or DEFAULT_METHOD)
     given = _given(method, arguments)
-    options = options_of(method, given)
+    options = build_options(method, given)
     if arguments.seed is None:
         seeds = first_seeds(method, arguments.seeds, "--seeds")
     else:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tutti.experiments.registry import METHODS, find_method, options_of
+from tutti.experiments.registry import METHODS, find_method
 from tutti.experiments.resilience.failures import ANEW, COLUMNS, DISCONNECTED, MADE, REROUTED, Failures
 from tutti.experiments.runner.config import Config, read_config
 from tutti.experiments.runner.judge import ProvenBound, bound_columns, too_fast
@@ -40,7 +40,7 @@ from tutti.schedules.simulation.pipelining import best_slices
 from tutti.schedules.simulation.simulate import SimulationOptions, simulate
 from tutti.schedules.verify import verify
 from tutti.topologies.errors import Disconnected, InputError, NoSchedule, TuttiError, Unsupported
-from tutti.topologies.options import options_text
+from tutti.topologies.options import build_options, options_text
 from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import MICRO
@@ -111,7 +111,7 @@ def _made(task: Task, topology: Topology, size: int, place: Workplace) -> Synthe
     """Return the method's schedule on a network, verified."""
     method = find_method(task.method, place.methods)
     problem = Problem(topology, task.collective, Fraction(size) if task.size_dependent else None)
-    options = options_of(method, task.options)
+    options = build_options(method, task.options)
     return synthesize_best(method, problem, options, task.seeds, Fraction(size), place.notify)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from tutti.experiments import plugins
 from tutti.experiments.old_names import current_label, current_options, current_pattern
-from tutti.experiments.registry import find_method, options_of
+from tutti.experiments.registry import find_method
 from tutti.experiments.runner.config import CollectiveTable, Config, MethodTable, PartTable, Placed
 from tutti.experiments.runner.judge import is_named, method_label, with_busbw, with_speedups
 from tutti.experiments.runner.manifest import code_digest
@@ -25,7 +25,7 @@ from tutti.schedules.dimensions import grouped
 from tutti.schedules.method import Method, Problem, first_seeds
 from tutti.topologies.errors import InputError, TuttiError, suggestion
 from tutti.topologies.exact import INT64_MAX
-from tutti.topologies.options import options_text
+from tutti.topologies.options import build_options, options_text
 from tutti.topologies.text import parse_topology
 from tutti.topologies.units import exact_number, format_size, parse_size, parse_time
 
@@ -167,7 +167,7 @@ def tasks_of(
         If an option, or the number of seeds, is wrong.
     """
     tried = tuple(first_seeds(method, seeds))
-    options, note = options_of(method, given), _seeds_note(method, seeds)
+    options, note = build_options(method, given), _seeds_note(method, seeds)
     approach = Approach(method.name, method, given, options, (tried,), note)
     return list(_tasks(problem.topology.name, topology_digest(problem.topology), problem, approach, sizes))
 
@@ -214,7 +214,7 @@ def _approach(placed: Placed[MethodTable], methods: Mapping[str, Method], memory
     table = placed.table
     method = _at(placed.where, find_method, table.name, methods)
     given = _at(placed.where, current_options, method.name, table.options)
-    options = _at(placed.where, options_of, method, given)
+    options = _at(placed.where, build_options, method, given)
     seeds, note = _at(placed.where, _seeds, method, table), _seeds_note(method, table.seeds)
     wanted = (table.topologies, table.collectives, _sizes(placed.where, table.sizes))
     most = _positive(parse_size, table.memory, f"{placed.where}: memory") or memory

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tutti.experiments import plugins
-from tutti.experiments.registry import find_method, options_of
+from tutti.experiments.registry import find_method
 from tutti.experiments.runner.judge import Cost, ProvenBound, notes, time_columns
 from tutti.models.bounds import own_bounds
 from tutti.schedules.collective import Collective
@@ -26,7 +26,7 @@ from tutti.schedules.simulation.pipelining import best_slices
 from tutti.schedules.verify import VerificationError, verify_answer
 from tutti.topologies.errors import InputError, Interrupted, NoSchedule, TuttiError, Unsupported, raised
 from tutti.topologies.kernels import COMPILATION, counted
-from tutti.topologies.options import options_text
+from tutti.topologies.options import build_options, options_text
 from tutti.topologies.processes import peak_memory, reset_peak_memory
 from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import Topology
@@ -350,7 +350,7 @@ def perform(task: Task, place: Workplace) -> TaskOutcome:
             raise InputError(f"{task.topology} is another network where the row runs; give it the same file")
         largest = Fraction(max(task.sizes))
         problem = Problem(topology, task.collective, largest if task.size_dependent else None)
-        options = options_of(method, task.options)
+        options = build_options(method, task.options)
         result = synthesize_best(method, problem, options, task.seeds, largest, place.notify)
         rows = _judge(task, result, place.bounds)
     except (Unsupported, NoSchedule) as outcome:

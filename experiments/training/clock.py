@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tutti.experiments.registry import find_method, options_of
+from tutti.experiments.registry import find_method
 from tutti.experiments.runner.tasks import synthesize_best
 from tutti.experiments.training.workload import SEND, Communication
 from tutti.models.bounds import best_bound
@@ -22,6 +22,7 @@ from tutti.schedules.schedule import Schedule
 from tutti.schedules.simulation.pipelining import best_slices
 from tutti.topologies.errors import InputError
 from tutti.topologies.graphs.shortest_paths import shortest_routes
+from tutti.topologies.options import build_options
 from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import Topology
 
@@ -92,7 +93,7 @@ class Scheduled:
     def _schedule(self, what: Communication, method: Method) -> Schedule:
         problem = Problem(self.topology, collective(what.kind, self.topology.num_ranks))
         given = {**method.quick, **(self.options if method.name == self.methods[None] else {})}
-        options = options_of(method, given)
+        options = build_options(method, given)
         size = rounded(what.size)
         dependent = method.size_dependent(problem, options)
         key = (what.kind, size if dependent else None)

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from pydantic import Field
 
-from tutti.experiments.old_names import current_label, current_name
-from tutti.experiments.registry import find_method, options_of
+from tutti.experiments.old_names import current_label, current_name, current_options
+from tutti.experiments.registry import find_method
 from tutti.experiments.runner.config import (
     Named,
     Placed,
@@ -37,6 +37,7 @@ from tutti.experiments.training.workload import GROUPS, SEND, Parallelism, Workl
 from tutti.schedules.collective import KINDS
 from tutti.topologies.errors import InputError, TuttiError, suggestion
 from tutti.topologies.files import read_text
+from tutti.topologies.options import build_options
 from tutti.topologies.units import exact_number, parse_bandwidth, parse_size, parse_time
 
 FORMULA = "formula"
@@ -323,8 +324,9 @@ def _groups(given: Mapping[str, int]) -> Parallelism:
 
 
 def _entrant(given: TrainingMethodTable) -> Entrant:
-    others = {kind: current_name(name) for kind, name in given.others.items()}
-    table = given.model_copy(update={"name": current_name(given.name), "others": others})
+    name, others = current_name(given.name), {kind: current_name(one) for kind, one in given.others.items()}
+    own = {"name": name, "others": others, "options": current_options(name, given.options)}
+    table = given.model_copy(update=own)
     for kind, name in others.items():
         if kind not in KINDS:
             raise InputError(f"others: unknown collective '{kind}'{suggestion(kind, KINDS)}")
@@ -336,7 +338,7 @@ def _entrant(given: TrainingMethodTable) -> Entrant:
     elif table.formula:
         raise InputError(f"formula is for name = '{FORMULA}'")
     elif table.name not in (BOUND, OWN):
-        options_of(find_method(table.name), table.options)
+        build_options(find_method(table.name), table.options)
     return Entrant(current_label(table.label or table.name), table, formula)
 
 

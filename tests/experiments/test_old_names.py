@@ -8,7 +8,7 @@ import pytest
 import tutti
 from tutti.experiments.cli import main
 from tutti.experiments.old_names import OLD_NAMES, OLD_OPTIONS, current_label, current_options
-from tutti.experiments.registry import METHODS, find_method, options_of
+from tutti.experiments.registry import METHODS, find_method
 from tutti.experiments.report.results import read_results
 from tutti.experiments.runner import store
 from tutti.experiments.runner.config import parse_config
@@ -18,6 +18,7 @@ from tutti.models.bounds.check import OLD_NAMES as OLD_KINDS
 from tutti.models.bounds.check import PROOFS
 from tutti.schedules.method import Method
 from tutti.topologies.errors import InputError
+from tutti.topologies.options import build_options
 
 CONFIG = """
 name = "old"
@@ -76,9 +77,9 @@ def test_old_and_new_name_of_one_option_are_refused():
     with pytest.raises(
         InputError, match="method best: options 'gap' and 'stop_at_gap' say the same; give one"
     ):
-        options_of(METHODS["best"], {"stop_at_gap": 0.1, "gap": 0.1})
+        current_options("best", {"stop_at_gap": 0.1, "gap": 0.1})
     with pytest.raises(InputError, match="method ring has no option 'gap'"):
-        options_of(METHODS["ring"], {"gap": 0.1})
+        build_options(METHODS["ring"], current_options("ring", {"gap": 0.1}))
 
 
 def test_a_method_from_outside_keeps_a_name_that_one_had_here():
