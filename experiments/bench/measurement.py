@@ -16,9 +16,9 @@ from tutti.schedules.method import Problem
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.options import build_options
 from tutti.topologies.text import parse_topology
+from tutti.topologies.units import GIBI
 
-GIGA, MICRO = 10**9, 10**6
-GIBIBYTE = Fraction(2**30)
+GIBIBYTE = Fraction(GIBI)
 
 
 def make(text: str, method: str, **options: object) -> Synthesized:

@@ -17,8 +17,6 @@ from tutti.expansions.finder import Candidate, Finder
 from tutti.expansions.prediction import measured
 from tutti.experiments.bench.measurement import (
     GIBIBYTE,
-    GIGA,
-    MICRO,
     Measurement,
     at_most,
     exactly,
@@ -44,6 +42,7 @@ from tutti.schedules.verify import verify
 from tutti.topologies.errors import TuttiError
 from tutti.topologies.processes import peak_memory, reset_peak_memory
 from tutti.topologies.text import parse_topology
+from tutti.topologies.units import GIGA, MICRO
 
 CUTS = {"dgx_a100:128": "A100 x 1024", "mi250:64": "MI250 x 1024"}
 """Machines of 1,024 GPUs, and their names in the dissertation's Table B.2."""

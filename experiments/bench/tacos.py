@@ -11,7 +11,6 @@ import numpy as np
 
 from tutti.experiments.bench.measurement import (
     GIBIBYTE,
-    MICRO,
     Measurement,
     at_most,
     exactly,
@@ -29,6 +28,7 @@ from tutti.schedules.verify import verify
 from tutti.topologies.options import build_options
 from tutti.topologies.processes import peak_memory, reset_peak_memory
 from tutti.topologies.text import parse_topology
+from tutti.topologies.units import MICRO
 
 USUAL = "bandwidth=50GiB/s&alpha=0.5us"
 TACOS_CASES = {

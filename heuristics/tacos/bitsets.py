@@ -32,6 +32,8 @@ inlined = kernel(error_model="numpy", _nrt=False, inline="always")
 unlocked = kernel(nogil=True, error_model="numpy", _nrt=False)
 """The same, letting other threads of the interpreter run."""
 
+NOTHING = np.int64(-1)
+"""The entry, of kernels' type of numbers, that stands for no chunk."""
 _ONE = np.uint64(1)
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from tutti.heuristics.tacos.bitsets import NOTHING
 from tutti.heuristics.tacos.event_loop import clock, played
 from tutti.heuristics.tacos.network import time_expanded
 from tutti.heuristics.tacos.options import SAMPLED, TacosOptions, check_state
 from tutti.heuristics.tacos.round_matching import Sampled
 from tutti.heuristics.tacos.round_state import (
-    NOTHING,
     RoundState,
     deliver_round,
     shared_out,

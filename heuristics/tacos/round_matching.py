@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tutti.heuristics.tacos.bitsets import (
+    NOTHING,
     WORD_BITS,
     Words,
     below,
@@ -29,7 +30,6 @@ from tutti.heuristics.tacos.network import TacosNetwork
 from tutti.heuristics.tacos.round_state import (
     BLOCK_SHIFT,
     LISTED,
-    NOTHING,
     WIDTH,
     WORD_SHIFT,
     NodeScratch,

@@ -18,15 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tutti.heuristics.tacos.bitsets import WORD_BITS, Words, bit, inlined, unlocked
+from tutti.heuristics.tacos.bitsets import NOTHING, WORD_BITS, Words, bit, inlined, unlocked
 from tutti.heuristics.tacos.event_loop import NEVER, MatchedTransfers
 from tutti.heuristics.tacos.network import TacosNetwork
 from tutti.topologies.exact import Int32Array, Int64Array
 from tutti.topologies.kernels import kernel
 
 Blocks = npt.NDArray[np.uint64]
-
-NOTHING = np.int64(-1)
 
 WIDTH = 8
 """Words of a block: a line of the cache."""

@@ -30,11 +30,11 @@ from tutti.models.all_to_all.reduction import ReducedProblem, reduce_by, symmetr
 from tutti.models.bounds.bound import SECONDS, Bound
 from tutti.models.solvers import CompiledModel, HighsOptions, solve
 from tutti.models.solvers.outcome import SAME
-from tutti.models.solvers.rows import NONE, Rows, normalized
+from tutti.models.solvers.rows import Rows, normalized
 from tutti.models.solvers.secant import secant
 from tutti.schedules.collective import EVERYONE, Collective, Items
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import INT64_MAX, FloatArray, Int64Array, json_number
+from tutti.topologies.exact import INT64_MAX, NONE, FloatArray, Int64Array, json_number
 from tutti.topologies.graphs.shortest_paths import alpha_distances
 from tutti.topologies.topology import Topology
 

@@ -33,10 +33,7 @@ from tutti.topologies.errors import InputError
 from tutti.topologies.exact import BoolArray, json_number
 from tutti.topologies.progress import tell
 from tutti.topologies.topology import Topology
-from tutti.topologies.units import duration
-
-GIGABYTE = 10**9
-MICROSECONDS = 10**6
+from tutti.topologies.units import GIGA, MICRO, duration
 
 ELSEWHERE = {
     "mcf": "tutti.models.all_to_all.bound:mcf_bound",
@@ -245,7 +242,7 @@ def _solved(
     kind: str, topology: Topology, collective: Collective, size: Fraction, least: Fraction
 ) -> Bound | None:
     """Return the bound of a kind in `PROGRAMS`, and say what is being done."""
-    tell(f"{kind} over {duration(float(least * MICROSECONDS))}")
+    tell(f"{kind} over {duration(float(least * MICRO))}")
     return _finder(kind)(topology, collective, size, least)
 
 
@@ -308,7 +305,7 @@ def best_document(bounds: Sequence[Bound], size: Fraction | int | None) -> dict[
     rate = best.value if size is None else best.time(size) / size
     return {
         "best": {"kind": best.kind, "time_us": _time_us(best, size)},
-        "algbw_gbps": float(1 / rate / GIGABYTE) if rate else None,
+        "algbw_gbps": float(1 / rate / GIGA) if rate else None,
     }
 
 
@@ -317,12 +314,12 @@ def _best(bounds: Sequence[Bound], size: Fraction | int | None) -> Bound:
 
 
 def _time_us(bound: Bound, size: Fraction | int | None) -> float | None:
-    return None if size is None else float(bound.time(size) * MICROSECONDS)
+    return None if size is None else float(bound.time(size) * MICRO)
 
 
 def _entry(bound: Bound, size: Fraction | int | None) -> dict[str, Any]:
     per_byte = bound.unit == SECONDS_PER_BYTE
-    exact = bound.value * GIGABYTE if per_byte else bound.value
+    exact = bound.value * GIGA if per_byte else bound.value
     return {
         "kind": bound.kind,
         "time_us": _time_us(bound, size),

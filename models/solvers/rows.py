@@ -8,13 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tutti.models.solvers.compiled import CompiledModel
-from tutti.topologies.exact import FloatArray, Int64Array
+from tutti.topologies.exact import NONE, FloatArray, Int64Array
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
-
-NONE = -1
-"""The column of what is 0."""
 
 
 class Rows:

@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.models.solvers.rows import NONE
 from tutti.schedules.collective import EVERYONE, Collective
-from tutti.topologies.exact import Int32Array, Int64Array, offsets_of
+from tutti.topologies.exact import NONE, Int32Array, Int64Array, offsets_of
 from tutti.topologies.graphs.shortest_paths import alpha_distances
 from tutti.topologies.graphs.symmetry import AutomorphismGroup, automorphisms, orbits_of
 from tutti.topologies.topology import Topology

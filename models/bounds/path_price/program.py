@@ -30,8 +30,8 @@ import numpy as np
 from tutti.models.bounds.path_price.commodities import RankPairs
 from tutti.models.bounds.path_price.message_pricing import Asked, Most, TickNetwork, coefficients, violated
 from tutti.models.solvers import HighsOptions, solve
-from tutti.models.solvers.rows import NONE, Rows, normalized
-from tutti.topologies.exact import BoolArray, FloatArray, Int64Array, offsets_of
+from tutti.models.solvers.rows import Rows, normalized
+from tutti.topologies.exact import NONE, BoolArray, FloatArray, Int64Array, offsets_of
 from tutti.topologies.graphs.shortest_paths import length_distances
 from tutti.topologies.kernels import now
 
