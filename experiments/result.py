@@ -137,9 +137,17 @@ class Result:
     exact_for: str = ""
 
     @classmethod
-    def of(cls, made: Synthesized, size: Fraction, method: str, options: str, **more: Any) -> Result:
-        """Return the result of a synthesis; `more` are `said` and `exact_for`."""
-        return cls(made.schedule, size, method, options, made.seed, made.synth_s, **more)
+    def of(
+        cls,
+        made: Synthesized,
+        size: Fraction,
+        method: str,
+        options: str,
+        said: Sequence[str] = (),
+        exact_for: str = "",
+    ) -> Result:
+        """Return the result of a synthesis."""
+        return cls(made.schedule, size, method, options, made.seed, made.synth_s, tuple(said), exact_for)
 
     @property
     def time(self) -> float:

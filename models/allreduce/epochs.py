@@ -47,7 +47,7 @@ from tutti.topologies.units import parse_time
 
 
 class AllreduceEpochsTuning(NamedTuple):
-    """The numbers that steer the search, besides its rounds."""
+    """Numbers that steer the search; those of its rounds are in `ROUNDS`."""
 
     elements: int
     """Most elements of the group of automorphisms. With a larger value programs are smaller."""
@@ -271,22 +271,17 @@ def _fastest(lines: EpochLinks, size: float, until: float, rng: np.random.Genera
     return best
 
 
-def check(problem: Problem, options: AllreduceEpochsOptions) -> None:
-    """Raise `Unsupported` for large networks: prices are looked at for every two ranks in every epoch."""
-    topology, most = problem.topology, 128
-    if topology.num_ranks > most:
-        raise METHOD.unsupported(f"takes at most {most} ranks; {topology.name} has {topology.num_ranks}")
-
-
 METHOD = Method(
     name="allreduce_epochs",
     kind="heuristic",
     synthesize=synthesize,
     options=AllreduceEpochsOptions,
     capabilities=Capabilities(
-        (Kind.ALLREDUCE,), Groups.NONE, switches=Switches.NONE, further="at most 128 ranks"
+        (Kind.ALLREDUCE,),
+        Groups.NONE,
+        switches=Switches.NONE,
+        most_ranks=128,  # prices are looked at for every two ranks in every epoch
     ),
-    check=check,
     size_dependent=lambda problem, options: True,
     seeded=True,
     quick={"time_limit": "10s"},
