@@ -14,8 +14,8 @@ flow   none: the rows in reverse order
 
 In the time clock the mirrored times of two messages can overlap where a route has several links: its fast
 links are held when the first data comes, not when the last one does. Then the later one waits (`retimed`).
-Whether the rest is legal is for the verifier to say: a copy that nobody needed has no reverse
-(`useful_transfers` finds it).
+The verifier says whether the rest is legal: a copy that no rank needed has no reverse (`useful_transfers`
+finds such copies).
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ CLAIMS = "kernels.lock"
 
 
 class Claiming(NamedTuple):
-    """How long a process waits for another that compiles the same kernel, in seconds."""
+    """Times, in seconds, of a process that waits for another to compile the same kernel."""
 
     look: float
     """Time between two checks whether it has ended. A larger value notices it later."""
@@ -63,7 +63,7 @@ class CompiledOnce(FunctionCache):
     kept = True
 
     def __init__(self, function: Any, made_from: Any) -> None:
-        """What is on disk counts only if it was made from the same."""
+        """Open the table on disk; it counts only if it was made from the same sources."""
         super().__init__(function)
         self._cache_file = Index(self._cache_path, self._impl.filename_base, made_from)
 

@@ -37,7 +37,7 @@ from tutti.topologies.units import MEGA
 
 
 class WorkerWaits(NamedTuple):
-    """How long a run waits for workers, in seconds, and how many servers may fail."""
+    """Times, in seconds, for which a run waits for workers, and the number of servers that may fail."""
 
     poll: float
     """Time between two looks at a watched worker's memory. A larger value notices too much memory later."""

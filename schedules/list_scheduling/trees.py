@@ -5,10 +5,9 @@ transfer waits for those from the rank's own children, downwards for the one int
 all that comes up: the root's place upwards is the join of these.
 
 The schedules are improved forwards and backwards. With time running backwards a list schedule is one again.
-So each pass schedules all transfers from the end, those that were over last first, and then from the
-beginning, by the order that the end has given: what was late there is early here, and gaps close (Li and
-Willis, European J. Oper. Res. 1992; called justification in Valls, Ballestin, Quintanilla, European J. Oper.
-Res. 2005).
+Each pass first schedules all transfers from the end; those that ended last come first. It then schedules them
+from the beginning, in the order that the first half gave. This closes gaps (Li and Willis, European J. Oper.
+Res. 1992; called justification in Valls, Ballestin, Quintanilla, European J. Oper. Res. 2005).
 """
 
 from __future__ import annotations
@@ -163,7 +162,7 @@ def forward_backward(
     shortest, since = INT64_MAX, 0
     for _ in range(passes):
         there = send(transfers, routes, priority, room)
-        # What one message carried is over at once: from the end, what goes down trees goes first.
+        # The parts of one message arrive at the same moment. From the end, those that go down trees go first.
         back = send(backwards, routes, late - 2 * there.arrival, room)
         turned, since = back.end - back.arrival, since + 1
         for start, end in ((there.start, there.end), (turned, back.end)):

@@ -25,7 +25,7 @@ from tutti.topologies.units import GIGA, MICROSECOND
 
 
 class Torn(NamedTuple):
-    """Tolerances by which a whole row is told from a torn one. Larger values accept more torn rows."""
+    """Tolerances that distinguish a whole row from a torn one. Larger values accept more torn rows."""
 
     rounding: float
     """GB/s by which algbw may differ from size over time, as it has two decimals."""
