@@ -32,7 +32,7 @@ from tutti.topologies.units import GIGA, MICRO, duration, format_size, short, th
 WIDE = 0.1
 """Gap above which the printed line proposes ``tutti bound --lp``. With a larger value it does so less
 often."""
-PROVING_SECONDS = 1.5
+PROVING_SECONDS = 1.0
 """Time limit of the linear program that bounds an all-to-all. With a larger value the bound may be larger on
 a network of hundreds of ranks, and the answer comes later."""
 TRAFFIC = tuple(
@@ -60,22 +60,6 @@ class LowerBound:
     topology: Topology
     collective: Collective
     size: Fraction
-
-    @classmethod
-    def of(
-        cls,
-        topology: Topology,
-        collective: Collective,
-        size: Fraction,
-        others: Sequence[Bound] = (),
-        time_limit: float | None = None,
-    ) -> LowerBound:
-        """Return the largest of all that apply and of `others`, which are checked already.
-
-        The time limit is that of `models.bounds.report.each_bound`.
-        """
-        bounds = [best_bound(topology, collective, size, time_limit), *others]
-        return cls(max(bounds, key=lambda bound: bound.time(size)), topology, collective, size)
 
     @property
     def seconds(self) -> float:
@@ -157,8 +141,9 @@ class Result:
     @cached_property
     def bound(self) -> LowerBound:
         """The largest lower bound, by the method or by `PROVING_SECONDS` of solving; with its certificate."""
-        where, what = self.schedule.topology, self.schedule.collective
-        return LowerBound.of(where, what, self.size, own_bounds(self.schedule), PROVING_SECONDS)
+        schedule, own = self.schedule, own_bounds(self.schedule)
+        where, what = schedule.topology, schedule.collective
+        return LowerBound(best_bound(where, what, self.size, PROVING_SECONDS, own), where, what, self.size)
 
     @property
     def gap(self) -> float | None:

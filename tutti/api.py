@@ -287,7 +287,8 @@ def bound(
     """
     where, amount = topology(network), _size(size)
     data = collective(kind, where, **what)
-    return LowerBound.of(where, data, amount, lower_bounds(where, data, amount, lp=True) if lp else ())
+    best = max(lower_bounds(where, data, amount, lp=lp), key=lambda bound: bound.time(amount))
+    return LowerBound(best, where, data, amount)
 
 
 def compare(

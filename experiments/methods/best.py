@@ -389,13 +389,12 @@ class _PortfolioSearch:
         self.problem = problem
         self.size = problem.size or Fraction(1)
         self.enough = 1 + max(gap, ROUNDING)
-        self.bound = 0.0
+        self.bounds: list[Bound] = []
         with suppress(OutOfTime), within(max(BUDGET.proving * budget, BUDGET.least_seconds)):
-            for bound in each_bound(problem.topology, problem.collective, self.size):
-                self.bound = max(self.bound, float(bound.time(self.size)))
+            self.bounds.extend(each_bound(problem.topology, problem.collective, self.size))
+        self.bound = max((float(bound.time(self.size)) for bound in self.bounds), default=0.0)
         self.best: Schedule | None = None
         self.seconds = math.inf
-        self.bounds: list[Bound] = []
         self.tried: list[Tried] = []
         self.alone: tuple[float, ...] = ()
 

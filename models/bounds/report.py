@@ -115,10 +115,12 @@ def each_bound(
     collective: Collective,
     size: Fraction | int | None = None,
     time_limit: float | None = None,
+    known: Iterable[Bound] = (),
 ) -> Iterator[Bound]:
     """Yield the bounds of `lower_bounds` without linear programs as they are found, the slow ones last.
 
-    The bound ``mcf`` gets so many seconds, after which it is the best so far; None: as many as it takes.
+    The bound ``mcf`` gets `time_limit` seconds, after which it is the best so far; None: as many as it takes.
+    A ``cut`` or ``mcf`` bound in `known` is yielded, and not found a second time.
     """
     if collective.num_ranks != topology.num_ranks:
         raise InputError(
@@ -128,13 +130,15 @@ def each_bound(
     if size is not None and size <= 0:
         raise InputError(f"size {size} bytes; it must be positive")
 
-    traffic = Traffic.of(collective)
-    cut, partitions = cut_bound(topology, traffic), partition_bounds(topology, traffic)
+    traffic, before = Traffic.of(collective), {bound.kind: bound for bound in known}
+    cut = before.get("cut") or cut_bound(topology, traffic)
+    partitions = partition_bounds(topology, traffic)
     exact = None if size is None else Fraction(size)
     bounds = [cut, degree_bound(topology, traffic), *partitions[:1]]
     yield from bounds
     further = (kind.bound(topology, collective, exact) for kind in FURTHER.values())
-    for bound in itertools.chain([_finder("mcf")(topology, collective, time_limit=time_limit)], further):
+    flow = before.get("mcf") or _finder("mcf")(topology, collective, time_limit=time_limit)
+    for bound in itertools.chain([flow], further):
         if bound:
             bounds.append(bound)
             yield bound
@@ -145,15 +149,15 @@ def each_bound(
     distances, cuts = AlphaDistances(topology), [inside, ~inside, *declared_hosts(topology)]
     growth = partial(broadcast_growth_bound, traffic=traffic, distances=distances)
     grown = _larger(growth(topology), _where_able(growth, topology))
-    known = (
+    latencies = (
         distance_bound(topology, traffic, distances),
         combined_bound(topology, traffic, distances, exact, inside),
         grown,
         first_hop_bound(topology, traffic, exact),
         partition_latency_bound(topology, traffic, partitions, exact),
     )
-    least = max(bound.time(exact) for bound in (*bounds, *known) if bound)
-    yield from (bound for bound in known if bound)
+    least = max(bound.time(exact) for bound in (*bounds, *latencies) if bound)
+    yield from (bound for bound in latencies if bound)
     # Each of these is asked for only what is more than the others prove.
     steps: Sequence[Callable[[Fraction], Bound | None]] = (
         partial(message_count_bound, topology, traffic, distances, exact, cuts=cuts),
@@ -251,12 +255,13 @@ def best_bound(
     collective: Collective,
     size: Fraction | int | None = None,
     time_limit: float | None = None,
+    known: Sequence[Bound] = (),
 ) -> Bound:
     """Return the largest lower bound at this size (without one: of the bandwidth bounds).
 
-    The time limit is that of `each_bound`.
+    The time limit is that of `each_bound`. Bounds in `known` are found already.
     """
-    return _best(lower_bounds(topology, collective, size, time_limit=time_limit), size)
+    return _best([*each_bound(topology, collective, size, time_limit, known), *known], size)
 
 
 def bound_document(
