@@ -7,6 +7,8 @@ and A.4), and so does a network with all links back (A.1.6).
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tutti.expansions.constructions import expand_both_ways, expand_degree, expand_line, expand_power
@@ -22,6 +24,7 @@ from tutti.schedules.compose import BY_ALLGATHER, compose_allreduce
 from tutti.schedules.method import Method, NoOptions, Problem
 from tutti.schedules.reversal import reverse
 from tutti.schedules.schedule import Schedule
+from tutti.topologies.errors import Unsupported
 from tutti.topologies.families.expressions import Base, Both, Degree, Expression, LineGraph, Power, Product
 from tutti.topologies.transforms import transpose
 
@@ -38,7 +41,22 @@ def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -
     InputError, NoSchedule, Unsupported
         As the expansions, and BFB on the parts.
     """
-    return _composed(problem).replace(stats={"note": note_of(_expression(problem))})
+    note = note_of(_expression(problem))
+    return _composed(problem).replace(stats={"note": note, **({} if note else _predicted(problem))})
+
+
+def _predicted(problem: Problem) -> dict[str, Any]:
+    """Return T_L, T_B in M/B, and how T_B is bounded, as the theorems have them; empty for a base."""
+    expression = _expression(problem)
+    if isinstance(expression, Base) or problem.topology.node_bandwidth is None:
+        return {}
+    try:
+        known = predict(expression)
+    except Unsupported:
+        return {}
+    halves = 2 if problem.collective.kind is Kind.ALLREDUCE else 1
+    how = "equal" if known.exact else "at most"
+    return {"predicted_tl": halves * known.tl, "predicted_tb": halves * known.tb, "prediction": how}
 
 
 def _composed(problem: Problem) -> Schedule:

@@ -120,7 +120,7 @@ def each_bound(
     """Yield the bounds of `lower_bounds` without linear programs as they are found, the slow ones last.
 
     The bound ``mcf`` gets `time_limit` seconds, after which it is the best so far; None: as many as it takes.
-    A ``cut`` or ``mcf`` bound in `known` is yielded, and not found a second time.
+    The largest ``cut`` and ``mcf`` bounds in `known` are yielded, and not found a second time.
     """
     if collective.num_ranks != topology.num_ranks:
         raise InputError(
@@ -130,7 +130,8 @@ def each_bound(
     if size is not None and size <= 0:
         raise InputError(f"size {size} bytes; it must be positive")
 
-    traffic, before = Traffic.of(collective), {bound.kind: bound for bound in known}
+    traffic = Traffic.of(collective)
+    before = {bound.kind: bound for bound in sorted(known, key=lambda bound: bound.value)}
     cut = before.get("cut") or cut_bound(topology, traffic)
     partitions = partition_bounds(topology, traffic)
     exact = None if size is None else Fraction(size)

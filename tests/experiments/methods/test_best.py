@@ -14,8 +14,9 @@ import tutti
 from tutti.experiments.methods import best as best_module
 from tutti.experiments.methods.best import HALVES, ORDER, portfolio
 from tutti.experiments.registry import METHODS
+from tutti.experiments.result import Result
 from tutti.experiments.runner import tasks
-from tutti.models.bounds import best_bound
+from tutti.models.bounds import best_bound, report
 from tutti.schedules import Problem, collective
 from tutti.schedules.by_groups import limited
 from tutti.schedules.collective import Kind
@@ -196,13 +197,28 @@ def test_nothing_is_tried_once_the_bound_is_near_enough():
 
 
 def test_bounds_that_methods_prove_are_those_of_its_schedule():
-    """What lengths of links prove of an all-to-all comes from `mcf`, and others are the fastest of little."""
+    """What lengths of links prove of an all-to-all comes from `mcf`; the quick bounds are there before."""
     task = problem("mesh:4x4", "all-to-all", 2**10)
     found = best(task, methods=("shortest_path_all_to_all", "mcf"), stop_at_gap=0)
     assert found.stats["algorithm"] == "shortest_path_all_to_all"
     alone = METHODS["mcf"].synthesize(task, METHODS["mcf"].options(), np.random.default_rng(0))
     (own,) = alone.stats["bounds"]
-    assert [bound.time(task.size) for bound in found.stats["bounds"]] == [own.time(task.size)]
+    kinds = [bound.kind for bound in found.stats["bounds"]]
+    assert (kinds[0], kinds[-1]) == ("cut", "mcf")
+    assert found.stats["bounds"][-1].time(task.size) == own.time(task.size)
+
+
+def test_an_answer_finds_no_cut_or_flow_bound_a_second_time(monkeypatch):
+    task = problem("torus:4x4", "all-to-all", 2**20)
+    expected = best_bound(task.topology, task.collective, task.size)
+    found = best(task, methods=("shortest_path_all_to_all", "mcf"), stop_at_gap=0)
+    monkeypatch.setattr(report, "cut_bound", lambda *_: pytest.fail("the cut is found a second time"))
+    monkeypatch.setitem(report.ELSEWHERE, "mcf", "none:none")
+    report._finder.cache_clear()
+    try:
+        assert Result(found, Fraction(task.size), "best").bound.proof == expected
+    finally:
+        report._finder.cache_clear()
 
 
 def test_what_has_no_schedule_is_passed_over_and_named_if_nothing_is_left():
