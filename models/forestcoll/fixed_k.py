@@ -8,12 +8,12 @@ short of some rank, lets enough out:
 
     \sum_{e \in δ^+(S)} ⌊U b_e⌋ \ge k·|S ∩ V_c|.
 
-The paper searches U* by bisection to a tolerance. Here it is raised from cut to cut, as
-`models.bounds.bottleneck_cut` raises 1/x*: start at the U that serves all sets around a single rank; when
-some rank can't be sent everything, its minimum cut S needs a larger U, and the smallest that serves S is the
-next one to try. Every U on the way is a lower bound of U*, so the first to serve all ranks is U*, exactly.
-Theorem 35: U*/k ≤ 1/x* + 1/(k·min b). Since 1/x* itself is not needed, capacities are numbers of trees, which
-fit 64 bits whatever the bandwidths.
+Algorithm 5 as printed bisects an interval of U by OR-Tools' max-flows (`bisected_density`). The faster
+`raised_density` goes from cut to cut, as `models.bounds.bottleneck_cut` raises 1/x*: it starts at the U that
+serves all sets around a single rank; when some rank can't be sent everything, its minimum cut S needs a
+larger U, and the smallest that serves S is the next one to try. Every U that it tries is a lower bound of U*,
+so the first to serve all ranks is U*, exactly. Theorem 35: U*/k ≤ 1/x* + 1/(k·min b). Since 1/x* itself is
+not needed, capacities are numbers of trees, which fit 64 bits whatever the bandwidths.
 
 Rounded capacities need not be balanced where the two directions of a link differ. Switch removal needs them
 so at switches: spare units at a switch are taken off again where every rank can still be sent everything.
@@ -22,18 +22,21 @@ so at switches: spare units at a switch are taken off again where every rank can
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from tutti.models.bounds.bottleneck_cut import node_cut
+from tutti.models.bounds.bottleneck_cut import Network, node_cut
 from tutti.topologies.errors import NoSchedule
 from tutti.topologies.exact import INT64_MAX, BoolArray, Int64Array, Rationals
-from tutti.topologies.graphs.max_flow import DinicNetwork
+from tutti.topologies.graphs.max_flow import DinicNetwork, FlowNetwork
 from tutti.topologies.topology import Topology
 from tutti.topologies.trees.tree_counts import MOST_TREES, sustains, trees_by_root
+
+DensitySearch = Callable[[Topology, Int64Array, Fraction], Fraction]
+"""A way to find U*: of a network, the trees of each root, and a lower bound."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +58,12 @@ class FixedK:
     capacity: Int64Array
 
 
-def fixed_k_ratio(topology: Topology, k: int, weights: Iterable[Fraction | int] | None = None) -> Fraction:
+def fixed_k_ratio(
+    topology: Topology,
+    k: int,
+    weights: Iterable[Fraction | int] | None = None,
+    search: DensitySearch | None = None,
+) -> Fraction:
     """Return 1/x of the best forest with k trees a root, in s/B: U*/k with weights 1.
 
     Parameters
@@ -66,6 +74,8 @@ def fixed_k_ratio(topology: Topology, k: int, weights: Iterable[Fraction | int] 
         1 to `topologies.trees.tree_counts.MOST_TREES`.
     weights
         As `models.bounds.bottleneck_cut.bottleneck_cut`; default 1 each.
+    search
+        `raised_density` (default) or `bisected_density`: how U* is found, which is the same.
 
     Raises
     ------
@@ -83,10 +93,16 @@ def fixed_k_ratio(topology: Topology, k: int, weights: Iterable[Fraction | int] 
             f"at most {MOST_TREES}"
         )
     tree = _share(shares) / k
-    return _least_density(topology, trees, node_cut(topology, shares).ratio / tree) * tree
+    least = node_cut(topology, shares).ratio / tree
+    return (search or raised_density)(topology, trees, least) * tree
 
 
-def fixed_k_capacities(topology: Topology, k: int, weights: Iterable[Fraction | int] | None = None) -> FixedK:
+def fixed_k_capacities(
+    topology: Topology,
+    k: int,
+    weights: Iterable[Fraction | int] | None = None,
+    search: DensitySearch | None = None,
+) -> FixedK:
     """Return the capacities of the best forest with k trees a root; parameters as `fixed_k_ratio`.
 
     Raises
@@ -103,7 +119,7 @@ def fixed_k_capacities(topology: Topology, k: int, weights: Iterable[Fraction | 
     ['320', '1024/3', '2400/7']
     """
     shares = Rationals.of([1] * topology.num_ranks if weights is None else weights)
-    ratio = fixed_k_ratio(topology, k, shares)
+    ratio = fixed_k_ratio(topology, k, shares, search)
     density = ratio * k / _share(shares)
     capacity = _ByBandwidth.of(topology).rounded(density).copy()
     if topology.num_switches:
@@ -116,27 +132,65 @@ def _share(weights: Rationals) -> Fraction:
     return Fraction(int(np.gcd.reduce(weights.numerators)), weights.denominator)
 
 
-def _least_density(topology: Topology, trees: Int64Array, density: Fraction) -> Fraction:
-    """Return U*, given a lower bound."""
-    total, source = int(trees.sum()), topology.num_nodes
-    roots = np.flatnonzero(trees)
-    bandwidth = _ByBandwidth.of(topology)
-    network = DinicNetwork(
-        source + 1,
-        np.concatenate([topology.source, np.full(len(roots), source)]),
-        np.concatenate([topology.target, roots]),
-        np.concatenate([bandwidth.rounded(density), trees[roots]]),
-    )
-    network.absorb(source)
+def raised_density(topology: Topology, trees: Int64Array, density: Fraction) -> Fraction:
+    """Return U*, in trees per B/s, raised from cut to cut.
+
+    Parameters
+    ----------
+    topology
+        The network.
+    trees
+        int64, shape (ranks,): trees of each root.
+    density
+        A lower bound of U*.
+
+    Raises
+    ------
+    NoSchedule
+        If a link would carry more trees than fit 64 bits.
+    """
+    bandwidth, total = _ByBandwidth.of(topology), int(trees.sum())
+    network = _fed(topology, trees, bandwidth.rounded(density), DinicNetwork)
+    network.absorb(topology.num_nodes)
     for sink in range(topology.num_ranks):
         # As U grows capacities do, so sinks that passed are safe and join the sources.
         while network.grow(sink, total) < total:
-            inside = network.cut()[:source]
+            inside = network.cut()[: topology.num_nodes]
             exits, needed = inside[topology.source] & ~inside[topology.target], trees[inside[: len(trees)]]
             density = bandwidth.least_density(exits, int(needed.sum()), density)
             network.set_capacities(np.arange(topology.num_links), bandwidth.rounded(density))
         network.absorb(sink)
     return density
+
+
+def bisected_density(topology: Topology, trees: Int64Array, density: Fraction) -> Fraction:
+    """Return U* by Algorithm 5 as printed: the reference. Parameters and raises as `raised_density`.
+
+    The paper's bandwidths are integers. Here they are made integers by their greatest common divisor.
+    """
+    bandwidth, total = _ByBandwidth.of(topology), int(trees.sum())
+    unit = Fraction(int(np.gcd.reduce(topology.bandwidth.numerators)), topology.bandwidth.denominator)
+    largest = int(max(bandwidth.values) / unit)
+    low, high = density * unit, Fraction(total - int(trees.min()))
+    network = _fed(topology, trees, np.zeros(topology.num_links, dtype=np.int64), FlowNetwork)
+    while high - low >= Fraction(1, largest**2):
+        middle = (low + high) / 2
+        network.set_capacities(np.arange(topology.num_links), bandwidth.rounded(middle / unit))
+        if all(network.solve(topology.num_nodes, sink) == total for sink in range(topology.num_ranks)):
+            high = middle
+        else:
+            low = middle
+    return ((low + high) / 2).limit_denominator(largest) / unit
+
+
+def _fed(
+    topology: Topology, trees: Int64Array, capacity: Int64Array, backend: Callable[..., Network]
+) -> Network:
+    """Return the auxiliary network of Figure B.3, whose source is the last node."""
+    source, roots = topology.num_nodes, np.flatnonzero(trees)
+    tails = np.concatenate([topology.source, np.full(len(roots), source)])
+    heads = np.concatenate([topology.target, roots])
+    return backend(source + 1, tails, heads, np.concatenate([capacity, trees[roots]]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from tutti.models.bounds.bottleneck_cut import Cut, binary_search_cut, bottleneck_cut
-from tutti.models.forestcoll.fixed_k import fixed_k_capacities
+from tutti.models.forestcoll.fixed_k import bisected_density, fixed_k_capacities, raised_density
 from tutti.models.forestcoll.multicast import TrafficTotals, multicast
 from tutti.models.forestcoll.schedule import forest_schedule
 from tutti.schedules.capabilities import Capabilities, Groups, Switches
@@ -52,7 +52,10 @@ from tutti.topologies.trees.tree_counts import tree_capacities
 KINDS = (Kind.ALLGATHER, Kind.REDUCE_SCATTER, Kind.ALLREDUCE, Kind.BROADCAST, Kind.REDUCE)
 AUTO, BINARY, NEWTON = "auto", "binary", "newton"
 SEARCHES = {BINARY: binary_search_cut, NEWTON: bottleneck_cut}
-ALGORITHM_1 = {"program": "maximum flows of Algorithm 1", "solver": "ortools"}
+FIXED_K_SEARCHES = {BINARY: bisected_density, NEWTON: raised_density, AUTO: raised_density}
+ALGORITHM_1, ALGORITHM_5 = (
+    {"program": f"maximum flows of Algorithm {number}", "solver": "ortools"} for number in (1, 5)
+)
 """What a binary search has solved, as columns of a row."""
 BINARY_ARCS = 1000
 """Links, and ranks with data, up to which ``auto`` searches by Algorithm 1.
@@ -141,7 +144,8 @@ class ForestcollOptions(Options):
     search
         How the bottleneck cut is found: ``"binary"``, Algorithm 1 with OR-Tools' max-flow; ``"newton"``, from
         cut to cut; ``"auto"``: Algorithm 1 up to 1,000 links and roots where its numbers fit 64 bits. They
-        give the same ratio, and with `trees` there is no cut to find.
+        give the same ratio. With `trees`, ``"binary"`` is Algorithm 5 with OR-Tools' max-flow, and the others
+        go from cut to cut.
 
     Raises
     ------
@@ -232,8 +236,9 @@ def _capacities(
 ) -> tuple[int, Fraction, Int64Array, dict[str, str]]:
     """Return k, 1/x* (or its like for k fixed), how many trees each link carries, and how that was found."""
     if options.trees is not None:
-        fixed = fixed_k_capacities(demand.topology, options.trees, demand.weights)
-        return options.trees, fixed.ratio, fixed.capacity, {}
+        density = FIXED_K_SEARCHES[options.search]
+        fixed = fixed_k_capacities(demand.topology, options.trees, demand.weights, density)
+        return options.trees, fixed.ratio, fixed.capacity, ALGORITHM_5 if options.search == BINARY else {}
     try:
         search, cut = _bottleneck(demand, options.search)
     except InputError as error:  # weights are right, so these are numbers that 64 bits do not hold

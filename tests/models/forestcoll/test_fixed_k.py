@@ -8,7 +8,7 @@ import pytest
 
 from tests.topologies.eulerian import congestion, node_sets, platform, random_eulerian, worst_ratio
 from tests.topologies.trees.forests import check_forest
-from tutti.models.forestcoll.fixed_k import fixed_k_capacities, fixed_k_ratio
+from tutti.models.forestcoll.fixed_k import bisected_density, fixed_k_capacities, fixed_k_ratio
 from tutti.topologies import InputError, Link, NoSchedule, Topology
 from tutti.topologies.trees.packing import pack_trees
 from tutti.topologies.trees.switch_removal import remove_switches
@@ -63,6 +63,22 @@ def test_the_ratio_of_uneven_shards_is_the_least_of_all():
         topology, k = random_eulerian(seed), 1 + seed % 3
         weights = [1, *np.random.default_rng(seed).integers(0, 4, topology.num_ranks - 1).tolist()]
         assert fixed_k_ratio(topology, k, weights) == least_ratio(topology, k, weights)
+
+
+def test_algorithm_5_finds_the_same_ratio_by_bisection():
+    """24 random networks, a third of them with uneven shards, against the enumeration of all cuts."""
+    for seed in range(24):
+        topology, k = random_eulerian(seed), 1 + seed % 5
+        ranks = topology.num_ranks
+        weights = [1, *((seed % 3 == 0 and seed % 4) or 1 for _ in range(ranks - 1))]
+        found = fixed_k_ratio(topology, k, weights, bisected_density)
+        assert found == least_ratio(topology, k, weights) == fixed_k_ratio(topology, k, weights)
+
+
+@pytest.mark.parametrize(("k", "algbw"), TABLE_4_1.items())
+def test_algorithm_5_on_two_boxes_of_mi250(k, algbw):
+    topology, _ = platform("mi250:2")
+    assert 32 / fixed_k_ratio(topology, k, search=bisected_density) == algbw * 10**9
 
 
 @pytest.mark.parametrize("k", [1, 2, 5])
