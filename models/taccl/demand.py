@@ -14,12 +14,16 @@ dgx2-sk-1, what is for rank 18 has to leave rank 0's host by rank 1, while the s
 Here shortest paths are those that the map allows (``paths="sketch"``); ``"logical"`` is the paper's rule,
 ``"all"`` has none.
 
-Algorithm symmetry (section 3.3; eqs 12 to 14): permutations under which transfers are to be the same. A
-permutation p of the ranks takes the datum of rank r to that of p(r), and the link (u, v) to (p(u), p(v)).
-It must be an automorphism: every link goes to a link of the same cost. Of a network without a sketch, the
-permutations are a group of automorphisms in which none but the identity fixes two ranks: then a chunk that
-is its own image can still reach every rank by one link, for the in-link of (chunk, rank) is never asked to
-be two links at once.
+Algorithm symmetry (section 3.3; eqs 12 to 14): permutations under which transfers are to be the same, each
+with a partition of the ranks. A permutation p takes the datum of rank r to that of p(r), and the link (u, v)
+to (p(u), p(v)). Sends within a subset of the partition are tied to their images; "sends between GPUs in
+different NDv2s are not affected" (Example 3.4). So p must be an automorphism of the links within subsets:
+each goes to a link of the same cost. Where a sketch has ``symmetry_offsets = [[o, g]]``, the subsets are the
+groups of g ranks, as in the published code.
+
+Without a sketch, the permutations are a group of automorphisms in which none but the identity fixes two
+ranks, and all ranks are one subset. Then a chunk that is its own image can still reach every rank by one
+link, for the in-link of (chunk, rank) is never asked to be two different links.
 """
 
 from __future__ import annotations
@@ -70,12 +74,24 @@ class PathRules(NamedTuple):
         return ranks[ranks.index(start) // width * width + place]
 
 
+class PartitionedPermutation(NamedTuple):
+    """A permutation of the ranks, and a partition that it keeps: int64 (ranks,) each."""
+
+    ranks: Int64Array
+    """The image of each rank."""
+    subset: Int64Array
+    """The subset of the partition that each rank is in."""
+
+
 class Symmetry(NamedTuple):
-    """A permutation: the images of the chunks, the links and the ranks, int64."""
+    """What a permutation does to chunks, links and ranks, int64, and which links it ties to their images."""
 
     chunks: Int64Array
     links: Int64Array
+    """The image of each link; -1 where that is no link."""
     ranks: Int64Array
+    tied: BoolArray
+    """Shape (links,): those within a subset of the partition."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,7 +277,9 @@ def _keeps(what: Collective, ranks: Int64Array) -> bool:
     return groups == images and {int(ranks[root]) for root in roots} == roots
 
 
-def with_symmetry(demand: ChunkDemand, what: Collective, permutations: Iterable[Int64Array]) -> ChunkDemand:
+def with_symmetry(
+    demand: ChunkDemand, what: Collective, permutations: Iterable[PartitionedPermutation]
+) -> ChunkDemand:
     """Return the demand with those permutations of the ranks that the collective has as well.
 
     Raises
@@ -270,14 +288,14 @@ def with_symmetry(demand: ChunkDemand, what: Collective, permutations: Iterable[
         If a chunk may use a link and its image may not use the link's image, naming both.
     """
     logical, found = demand.logical, []
-    for ranks in permutations:
+    for ranks, subset in permutations:
         chunks = image_of_chunks(demand, what, ranks)
         if chunks is None:
             continue
-        links = np.array(
-            [logical.number_of[int(ranks[k.source]), int(ranks[k.target])] for k in logical.links], np.int64
-        )
-        broken = np.argwhere(demand.allowed != demand.allowed[np.ix_(chunks, links)])
+        ends = zip(ranks[logical.sources].tolist(), ranks[logical.targets].tolist(), strict=True)
+        links = np.array([logical.number_of.get(pair, -1) for pair in ends], np.int64)
+        tied = subset[logical.sources] == subset[logical.targets]
+        broken = np.argwhere(tied & (demand.allowed != demand.allowed[np.ix_(chunks, links)]))
         if len(broken):
             chunk, link = broken[0].tolist()
             raise NoSchedule(
@@ -285,18 +303,18 @@ def with_symmetry(demand: ChunkDemand, what: Collective, permutations: Iterable[
                 f"{logical.link_name(link)} to chunk {demand.number[chunks[chunk]]} on "
                 f"{logical.link_name(int(links[link]))}, and chunk_to_relay_map allows only one of them"
             )
-        found.append(Symmetry(chunks, links, ranks))
+        found.append(Symmetry(chunks, links, ranks, tied))
     return replace(demand, symmetry=tuple(found))
 
 
-def sketched_symmetry(logical: LogicalTopology, sketch: Sketch) -> list[Int64Array]:
-    """Return the rotations that a sketch asks for, as permutations of the ranks.
+def sketched_symmetry(logical: LogicalTopology, sketch: Sketch) -> list[PartitionedPermutation]:
+    """Return the rotations that a sketch asks for, each with its groups as the partition.
 
     Raises
     ------
     InputError
-        If a group size does not divide the ranks, or a rotation is no automorphism, naming the first link
-        that breaks it.
+        If a group size does not divide the ranks, or a rotation is no automorphism of the links within
+        groups, naming the first link that breaks it.
     """
     ranks = np.arange(logical.topology.num_ranks)
     found = []
@@ -307,13 +325,17 @@ def sketched_symmetry(logical: LogicalTopology, sketch: Sketch) -> list[Int64Arr
                 f"{logical.topology.name} are not groups of {size}"
             )
         image = ranks // size * size + (ranks % size + offset % size) % size
-        _check(logical, image, f"{sketch.name}: symmetry_offsets [{offset}, {size}]")
-        found.append(image)
+        rotation = PartitionedPermutation(image, ranks // size)
+        _check(logical, rotation, f"{sketch.name}: symmetry_offsets [{offset}, {size}]")
+        found.append(rotation)
     return found
 
 
-def _check(logical: LogicalTopology, image: Int64Array, where: str) -> None:
+def _check(logical: LogicalTopology, rotation: PartitionedPermutation, where: str) -> None:
+    image, subset = rotation
     for number, link in enumerate(logical.links):
+        if subset[link.source] != subset[link.target]:
+            continue
         ends = int(image[link.source]), int(image[link.target])
         other = logical.number_of.get(ends)
         if other is None or _cost(logical, other) != _cost(logical, number):
@@ -331,10 +353,11 @@ def _cost(logical: LogicalTopology, number: int) -> tuple[object, ...]:
     return link.split, link.policy, len(link.lanes), route
 
 
-def found_symmetry(topology: Topology) -> list[Int64Array]:
+def found_symmetry(topology: Topology) -> list[PartitionedPermutation]:
     """Return generators of a group of automorphisms, none but the identity fixing two ranks.
 
-    It has as many elements as there are ranks at most: more would forbid more schedules and save little.
+    All ranks are one subset. The group has as many elements as there are ranks at most: more would forbid
+    more schedules and save little.
     """
     group = automorphisms(topology, 10**7)  # under a second
     kept, size = AutomorphismGroup(topology, group.nodes[:0], group.links[:0]), 1
@@ -345,7 +368,9 @@ def found_symmetry(topology: Topology) -> list[Int64Array]:
         order = _order(larger)
         if order > size:
             kept, size = larger, order
-    return [row[: topology.num_ranks].astype(np.int64) for row in kept.nodes]
+    whole = np.zeros(topology.num_ranks, np.int64)
+    rows = kept.nodes[:, : topology.num_ranks].astype(np.int64)
+    return [PartitionedPermutation(row, whole) for row in rows]
 
 
 def _candidates(group: AutomorphismGroup) -> Iterator[tuple[Int32Array, Int32Array]]:

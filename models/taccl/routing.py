@@ -202,8 +202,8 @@ class Image(NamedTuple):
 def greedy_routing(costs: Costs, deadline: Deadline = NEVER) -> GreedyRouting | None:
     """Return a routing by cheapest paths; None if its symmetry contradicts it.
 
-    A chunk may be its own image and its tree not; that is the contradiction. After the deadline no
-    chunk is routed again.
+    A chunk may be its own image and its tree not, or the image of a link between subsets may be no link:
+    these are the contradictions. After the deadline no chunk is routed again.
 
     Raises
     ------
@@ -223,11 +223,13 @@ def greedy_routing(costs: Costs, deadline: Deadline = NEVER) -> GreedyRouting | 
             if turn:
                 _count(costs, load, sent, copies, -1.0)
             tree = _tree(costs, load, copies[0].chunk)
+            if any((links[tree] < 0).any() for _, links in copies):
+                return None
             for chunk, links in copies:
                 sent[chunk] = False
                 sent[chunk, links[tree]] = True
             _count(costs, load, sent, copies, 1.0)
-    if any((sent[np.ix_(chunks, links)] != sent).any() for chunks, links, _ in demand.symmetry):
+    if any(((sent[np.ix_(p.chunks, p.links)] != sent) & p.tied).any() for p in demand.symmetry):
         return None
     return GreedyRouting(sent, routed_time(costs, sent))
 
@@ -286,11 +288,11 @@ def _images(costs: Costs) -> list[list[Image]]:
         copies = [Image(c, same)]
         seen.add(c)
         for chunk, links in copies:
-            for on_chunks, on_links, _ in demand.symmetry:
-                image = int(on_chunks[chunk])
+            for permuted in demand.symmetry:
+                image = int(permuted.chunks[chunk])
                 if image not in seen:
                     seen.add(image)
-                    copies.append(Image(image, on_links[links]))
+                    copies.append(Image(image, np.where(links < 0, -1, permuted.links[links])))
         found.append(copies)
     return found
 

@@ -5,6 +5,8 @@ Sets::
     TRANSFERS    (c, l)   chunk c may cross logical link l = (src, r)
     ARRIVALS     (c, r)   chunk c may come to rank r
     ENDS         (c, r)   of these, rank r must have chunk c: the postcondition
+    RECEIPTS     (c, r)   one for each set of variables by which a chunk may come to a rank
+    PASSES       (c, l)   one for each transfer with such a set at its source
     PORTS        p        a link of the network, which several logical links may pass (`models.taccl.logical`)
     SWITCHED     l        a link of a switch-hyperedge with a policy
     INTO_HOSTS   (c, h)   chunk c starts outside host h and ends in it
@@ -81,8 +83,9 @@ WEIGHT = 0.01
 class Orbits:
     """Variables that the symmetry makes equal are one variable (12 to 14).
 
-    For permutations of chunks, links and ranks, is_sent[c, l] and is_sent[ĉ, l̂] are in one orbit, start[c,
-    r] and start[ĉ, r̂] in another. The representative of an orbit is its least pair.
+    For permutations of chunks, links and ranks, is_sent[c, l] and is_sent[ĉ, l̂] are in one orbit if the link
+    is within a subset of the permutation's partition; start[c, r] and start[ĉ, r̂] are in another. The
+    representative of an orbit is its least pair.
 
     Parameters
     ----------
@@ -95,28 +98,30 @@ class Orbits:
     @cached_property
     def sent(self) -> Int64Array:
         """int64 (chunks, links): c · links + l of the representative of each pair."""
-        return self._orbits([p.links for p in self.demand.symmetry], len(self.demand.logical.links))
+        count, symmetry = len(self.demand.logical.links), self.demand.symmetry
+        return self._orbits([(p.chunks, p.links, p.tied) for p in symmetry], count)
 
     @cached_property
     def started(self) -> Int64Array:
         """int64 (chunks, ranks): c · ranks + r of the representative of each pair."""
-        return self._orbits([p.ranks for p in self.demand.symmetry], self.demand.logical.topology.num_ranks)
+        count, symmetry = self.demand.logical.topology.num_ranks, self.demand.symmetry
+        return self._orbits([(p.chunks, p.ranks, np.ones(count, np.bool_)) for p in symmetry], count)
 
-    def _orbits(self, images: list[Int64Array], count: int) -> Int64Array:
-        chunks = len(self.demand)
+    def _orbits(self, images: list[tuple[Int64Array, Int64Array, BoolArray]], count: int) -> Int64Array:
+        pairs = np.arange(len(self.demand) * count).reshape(-1, count)
         if not images:
-            return np.arange(chunks * count).reshape(chunks, count)
+            return pairs
         maps = [
-            (permuted.chunks[:, None] * count + image[None, :]).ravel()
-            for permuted, image in zip(self.demand.symmetry, images, strict=True)
+            np.where(tied, chunks[:, None] * count + image[None, :], pairs).ravel()
+            for chunks, image, tied in images
         ]
-        return orbits_of(np.array(maps), chunks * count).astype(np.int64).reshape(chunks, count)
+        return orbits_of(np.array(maps), pairs.size).astype(np.int64).reshape(pairs.shape)
 
     def of_link(self, link: int) -> set[int]:
         """Return the orbit of a link."""
         seen, queue = {link}, [link]
         for k in queue:
-            images = {int(permuted.links[k]) for permuted in self.demand.symmetry}
+            images = {int(permuted.links[k]) for permuted in self.demand.symmetry if permuted.tied[k]}
             queue += sorted(images - seen)
             seen |= images
         return seen
@@ -242,18 +247,33 @@ class RoutingModel:
         """Add what is unsaid: a rank receives a chunk once, and passes on only what it received."""
         m, demand, links = self.m, self.demand, self.demand.logical.links
 
-        @m.Constraint(m.ARRIVALS, doc="unsaid: sum of is_sent[c,l] over l into r = 1 at an end, else <= 1")
+        m.RECEIPTS, m.PASSES = (pyo.Set(dimen=2, initialize=pairs) for pairs in self._distinct())
+
+        @m.Constraint(m.RECEIPTS, doc="unsaid: sum of is_sent[c,l] over l into r = 1 at an end, else <= 1")
         def a_rank_receives_a_chunk_once(m: Any, c: int, r: int) -> Any:
             if r == demand.start[c]:
                 return pyo.Constraint.Skip
             return self.arriving(c, r) == 1 if r in demand.ends[c] else self.arriving(c, r) <= 1
 
-        @m.Constraint(m.TRANSFERS, doc="unsaid: is_sent[c,l] <= sum of is_sent[c,l'] over l' into src")
+        @m.Constraint(m.PASSES, doc="unsaid: is_sent[c,l] <= sum of is_sent[c,l'] over l' into src")
         def a_rank_passes_on_what_it_received(m: Any, c: int, k: int) -> Any:
             r = links[k].source
             if r == demand.start[c] or r in demand.ends[c]:
                 return pyo.Constraint.Skip
-            return m.is_sent[c, k] <= self.arriving(c, r)
+            return self.is_sent(c, k) <= self.arriving(c, r)
+
+    def _distinct(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        """Return RECEIPTS and PASSES: links between subsets are not tied, so images may differ in them."""
+        sent, allowed, into = self.orbits.sent, self.demand.allowed, self.demand.logical.in_links
+        coming = {
+            (c, r): frozenset(sent[c, [k for k in into[r] if allowed[c, k]]].tolist())
+            for c, r in np.argwhere(np.isfinite(self.costs.head)).tolist()
+        }
+        receipts = {variables: pair for pair, variables in reversed(coming.items())}
+        source = self.demand.logical.sources.tolist()
+        pairs = [(c, k) for c, k in np.argwhere(allowed).tolist()]
+        passes = {(int(sent[c, k]), coming[c, source[k]]): (c, k) for c, k in reversed(pairs)}
+        return sorted(receipts.values()), sorted(passes.values())
 
     @cached_property
     def port_rows(self) -> PortRows:

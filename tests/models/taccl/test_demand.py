@@ -52,9 +52,9 @@ def test_an_infeasible_sketch_names_the_chunk_and_the_pair(tmp_path):
 
 
 def test_a_symmetry_that_the_relay_map_lacks_names_both_links(tmp_path):
-    """Relay 1 for all: a chunk of rank 2 may leave by 1 only, its image of rank 4 by 3 only under [2, 16]."""
+    """Relay 1 for all: what rank 0 has for 16 goes 0->1, and its image under [2, 16] may not go 2->3."""
     sketch = read_sketch(written(tmp_path, changed("internode_sketch.chunk_to_relay_map", [16, 1])))
-    topology, what = parse_topology("dgx2:2"), collective("allgather", 32)
+    topology, what = parse_topology("dgx2:2"), collective("all-to-all", 32)
     logical = sketched_links(topology, sketch)
     demand = demand_of(logical, what, Chunks.even(what), Fraction(10**6), PathRules(sketch))
     message = (
@@ -75,7 +75,7 @@ def test_a_rooted_collective_drops_the_symmetry_that_moves_its_root():
 
 def test_no_element_of_a_found_symmetry_fixes_two_ranks():
     for text in ("mesh:3x3", "torus:3x3", "hypercube:3", "ring:6"):
-        generators = [tuple(p.tolist()) for p in found_symmetry(parse_topology(text))]
+        generators = [tuple(p.ranks.tolist()) for p in found_symmetry(parse_topology(text))]
         assert generators, text
         identity = tuple(range(len(generators[0])))
         group, queue = {identity}, [identity]

@@ -44,8 +44,8 @@ def test_the_cost_model_is_table_1():
     [
         (
             "symmetry_offsets",
-            [[1, 16]],
-            "symmetry_offsets [1, 16] is no automorphism: the image of link 1->16, 2->17, is no link",
+            [[1, 32]],
+            "symmetry_offsets [1, 32] is no automorphism: the image of link 0->15, 1->16, has another cost",
         ),
         (
             "symmetry_offsets",

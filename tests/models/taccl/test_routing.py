@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tests.models.taccl.cases import demand, made
+from tests.models.taccl.cases import LISTING_1, demand, made, written
 from tutti.models.taccl import routing
 from tutti.models.taccl.demand import ChunkDemand
 from tutti.models.taccl.routing import route
@@ -82,8 +82,40 @@ def test_transfers_are_alike_under_the_symmetry():
     d = demand("hypercube:3", symmetry=True)
     assert d.symmetry
     sent = route(d, StageLimits()).sent
-    for chunks, links, _ in d.symmetry:
-        assert np.array_equal(sent, sent[np.ix_(chunks, links)])
+    for permuted in d.symmetry:
+        assert permuted.tied.all()
+        assert np.array_equal(sent, sent[np.ix_(permuted.chunks, permuted.links)])
+
+
+def test_sends_between_hosts_are_not_affected_by_a_symmetry_within_them(tmp_path):
+    """TACCL 3.3, Example 3.4. The rotation by 2 within hosts takes link 0->4 to 2->6, which is none.
+
+    Both optima are proven, and that with the symmetry can't be less than that without.
+    """
+    document = {
+        **LISTING_1,
+        "intranode_sketch": {**LISTING_1["intranode_sketch"], "switches": [[0, 1, 2, 3]]},
+        "internode_sketch": {
+            "strategy": "relay",
+            "internode_conn": {"0": [0], "1": [2]},
+            "beta_split": {"0": 1, "1": 1},
+        },
+        "symmetry_offsets": [[2, 4]],
+    }
+    sketch = written(tmp_path, document)
+    network = "dgx_a100:2?ranks=4+4"
+    tied, free = (
+        route(demand(network, sketch=sketch, symmetry=symmetry), StageLimits()) for symmetry in (True, False)
+    )
+    (rotation,) = tied.demand.symmetry
+    links = tied.demand.logical.links
+    assert [(link.source, link.target) for k, link in enumerate(links) if not rotation.tied[k]] == [
+        (0, 4), (1, 6), (4, 0), (5, 2)
+    ]  # fmt: skip
+    image = tied.sent[np.ix_(rotation.chunks, rotation.links)]
+    assert np.array_equal(tied.sent[:, rotation.tied], image[:, rotation.tied])
+    assert tied.stats["solver_gap"] == free.stats["solver_gap"] == 0
+    assert tied.time == pytest.approx(free.time)
 
 
 def test_a_limit_without_a_routing_is_said(monkeypatch):
