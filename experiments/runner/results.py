@@ -30,7 +30,7 @@ _COLUMNS = """
     rank_egress_unicast float, link_traffic float, link_traffic_unicast float, note text,
     rank_ingress float, rank_ingress_unicast float, algorithm text, program text, busbw_gbps float,
     speedup float, protocol text, nccl_us float, global_bytes float, sequential_us float, alone_us text,
-    exact_for text
+    exact_for text, predicted_tl int, predicted_tb text, prediction text
 """
 COLUMNS: dict[str, Any] = {
     name: _KINDS[kind] for name, kind in (column.split() for column in _COLUMNS.split(","))
@@ -45,6 +45,9 @@ leaves hosts, each byte as often as it does.
 
 Of mixed collectives: ``sequential_us``, what the parts take one after the other, and ``alone_us``, what each
 takes by itself, in order.
+
+Of expansions: ``predicted_tl`` and ``predicted_tb``, T_L and T_B in M/B as the theorems predict them; and
+``prediction``, whether T_B is equal to that or at most that.
 
 Of flow schedules: ``slices`` that pipeline it at this size; ``trees`` a root (k), their largest and mean
 ``height`` in hops between ranks, and the seconds to find the bottleneck, remove the switches and pack the
