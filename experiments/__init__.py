@@ -11,8 +11,6 @@ else is below this folder, and nothing imports it.
 if __name__ != "tutti.experiments":
     raise ImportError("the package experiments is called tutti.experiments")
 
-import importlib.metadata
-
 DISTRIBUTION = "tutti-collectives"
 """The name of the distribution, as in `pyproject.toml`. The name ``tutti`` on the package index belongs to
 another project."""
@@ -20,7 +18,9 @@ another project."""
 
 def installed_version() -> str:
     """Return the version of the installed distribution; "unknown" in a copy that is not installed."""
+    from importlib import metadata  # takes 50 ms, of which no help needs any
+
     try:
-        return importlib.metadata.version(DISTRIBUTION)
-    except importlib.metadata.PackageNotFoundError:
+        return metadata.version(DISTRIBUTION)
+    except metadata.PackageNotFoundError:
         return "unknown"

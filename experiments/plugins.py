@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import importlib.metadata
 import importlib.util
 import inspect
 import json
@@ -26,9 +25,12 @@ from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from tutti.topologies.errors import InputError, raised
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 WANTED = "a Method, Family, BoundKind or Backend"
 Loaded = tuple[tuple[str, str], ...]
@@ -300,17 +302,19 @@ def _file(module: ModuleType) -> str | None:
     return path if path and path.endswith(".py") else None
 
 
-def _installed() -> dict[str, list[importlib.metadata.EntryPoint]]:
+def _installed() -> dict[str, list[EntryPoint]]:
     """Return the entry points of our groups, by distribution."""
-    found: dict[str, list[importlib.metadata.EntryPoint]] = {}
-    points = importlib.metadata.entry_points()
+    from importlib.metadata import entry_points  # takes 50 ms, of which no help needs any
+
+    found: dict[str, list[EntryPoint]] = {}
+    points = entry_points()
     for group in PluginGroup:
         for point in points.select(group=group):
             found.setdefault(point.dist.name if point.dist else point.module, []).append(point)
     return dict(sorted(found.items()))
 
 
-def _of_point(point: importlib.metadata.EntryPoint, who: str) -> Offers:
+def _of_point(point: EntryPoint, who: str) -> Offers:
     """Return what an entry point names: an object for its group's registry, or all of a module."""
     with _faults(who):
         thing = point.load()

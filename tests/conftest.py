@@ -6,6 +6,8 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
+os.environ.pop("COLUMNS", None)  # pytest-xdist sets it; tables are as wide as it says
+
 # Kernels compile at their first call, which says nothing about an example's own speed. Where a change is
 # judged, the examples are always the same ones; elsewhere each run tries new ones.
 settings.register_profile(

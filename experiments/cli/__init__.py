@@ -1,15 +1,12 @@
 """The command ``tutti``.
 
-Read `parser` first, which has the arguments of every command, and ``tutti help``. Each other command is a
-function `execute` of a module: `run`, `report` for what runs wrote, `synth`, `verify`, `simulate`, `bound`,
-`topology`, `fit`, `find`, `show`, `tune` and `model`; or one of several functions: `programs` has ``export``
-and ``import``, `execution` has ``exec`` and ``profile``, and `listing` ``list`` and ``completion``. `problem`
-reads problems from arguments, `programs` programs from files, and `output` prints.
+Read `commands` first: it has a class for each command, whose fields are its arguments, and which names the
+module with the function that carries it out. `parser` makes arguments and help of these classes, and
+`output` prints.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import importlib
 import io
@@ -20,7 +17,8 @@ from collections.abc import Sequence
 from enum import IntEnum
 
 from tutti.experiments import plugins
-from tutti.experiments.cli.parser import make_parser, with_negatives
+from tutti.experiments.cli.commands import Command
+from tutti.experiments.cli.parser import command_of
 from tutti.experiments.printable import complaint, say
 from tutti.topologies.errors import NoSchedule, TuttiError, Unsupported, raised
 from tutti.topologies.interruption import stop
@@ -55,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     _open_closed_streams()
     _stop_at_signals()
     try:
-        code = _execute(make_parser().parse_args(with_negatives(sys.argv[1:] if argv is None else argv)))
+        code = _execute(command_of(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
     except SystemExit as leave:  # argparse: help, version, or bad usage
         return leave.code if isinstance(leave.code, int) else Exit.BAD_INPUT
@@ -106,15 +104,14 @@ def _forget_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _execute(arguments: argparse.Namespace) -> int:
-    """Run the chosen command; its module, with kernels and solvers, takes a second or two to import."""
+def _execute(asked: Command) -> int:
+    """Run a command; its module, with kernels and solvers, takes a second or two to import."""
     try:
         plugins.load_installed()
-        for file in arguments.plugin:
+        for file in asked.plugin:
             plugins.load(file)
-        module, _, function = arguments.place.partition(":")
-        command = importlib.import_module(f"tutti.experiments.cli.{module}")
-        return int(getattr(command, function or "execute")(arguments))
+        module = importlib.import_module(f"tutti.experiments.cli.{asked.module}")
+        return int(getattr(module, f"do_{asked.name}")(asked))
     except (Unsupported, NoSchedule) as error:
         return _complain(str(error), Exit.NO_SCHEDULE)
     except TuttiError as error:

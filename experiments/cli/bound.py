@@ -5,7 +5,6 @@ The output has a sentence for each certificate; ``--json`` has the whole certifi
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from tutti.experiments.cli.commands import BoundCommand
 from tutti.experiments.cli.output import SHOWN, console, print_json, print_table
-from tutti.experiments.cli.problem import parse_amount, parse_collective
 from tutti.experiments.printable import complaint, remark, say
 from tutti.experiments.runner.progress import waiting
 from tutti.models.bounds import Bound, BoundError, bound_document, each_bound, program_bounds
@@ -249,7 +248,7 @@ def _rate(bandwidth: str | int) -> str:
     return throughput(float(Fraction(bandwidth) / GIGA))
 
 
-def execute(arguments: argparse.Namespace) -> int:
+def do_bound(arguments: BoundCommand) -> int:
     """Print the bounds of each topology."""
     if arguments.check is not None:
         if len(arguments.topology) > 1:
@@ -264,14 +263,13 @@ def execute(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _print_bounds(text: str, arguments: argparse.Namespace) -> None:
+def _print_bounds(text: str, arguments: BoundCommand) -> None:
     """Print the bounds on one topology. In text, those of linear programs come after the others."""
     topology = parse_topology(text)
-    asked = parse_collective(arguments, topology)
-    problem = topology, asked, parse_amount(arguments, asked)
+    problem = topology, *arguments.on(topology)
     found: dict[str, Bound] = {}
     document, stopped = _find(found, each_bound(*problem), problem)
-    programs = _programs(asked, problem[-1]) if arguments.lp and not stopped else ()
+    programs = _programs(*problem[1:]) if arguments.lp and not stopped else ()
     if not arguments.json:
         _print(document, topology)
     if programs:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
@@ -13,6 +12,7 @@ import numpy as np
 
 from tutti.expansions.finder import Candidate, Finder, bandwidth_factor
 from tutti.experiments.cli import Exit
+from tutti.experiments.cli.commands import FindCommand
 from tutti.experiments.cli.output import console, print_json, print_table
 from tutti.experiments.cli.run import stopped
 from tutti.experiments.growth.baselines import CostParameters, all_to_all_bound, allreduce_bound, least_hops
@@ -38,7 +38,7 @@ ALL_TO_ALL_OF = "the best flow, without alpha"
 """Says what the all-to-all times are of."""
 
 
-def execute(arguments: argparse.Namespace) -> int:
+def do_find(arguments: FindCommand) -> int:
     """Print the Pareto frontier, one network a line, T_L growing and T_B falling; or write all up to some N.
 
     Raises
@@ -46,38 +46,35 @@ def execute(arguments: argparse.Namespace) -> int:
     InputError
         If there is no such network, or a number is out of range.
     """
-    if arguments.up_to is not None:
-        return _growth(arguments)
-    if arguments.output is not None:
-        raise InputError("--output goes with --up-to; a frontier is printed (--json)")
-    for name in ("workers", "scheduler"):
-        if getattr(arguments, name) is not None:
-            raise InputError(f"--{name} goes with --up-to, not with --nodes")
-    asked = _Asked(arguments)
+    if arguments.nodes is None:
+        return _growth(arguments, arguments.up_to or 0)
+    _refuse(arguments, ("output", "workers", "scheduler"), "--up-to, not with --nodes")
+    asked = _Asked(arguments, arguments.nodes)
     finder = Finder(bidirectional=arguments.bidirectional, most_hops=arguments.max_diameter)
-    found = finder.find(arguments.nodes, arguments.degree)
-    documents = [_document(candidate, asked) for candidate in found]
+    documents = [_document(found, asked) for found in finder.find(asked.nodes, arguments.degree)]
     least = min(document[asked.criterion] for document in documents)
     documents = [document | {"best": document[asked.criterion] == least} for document in documents]
-    if arguments.json:
-        for document in documents:
-            print_json(document)
-    else:
+    if not arguments.json:
         _print(documents, arguments, asked)
+        return 0
+    for document in documents:
+        print_json(document)
     return 0
 
 
-def _growth(arguments: argparse.Namespace) -> int:
-    for name in ("build", "all_to_all", "json"):
-        if getattr(arguments, name):
-            raise InputError(f"--{name.replace('_', '-')} goes with --nodes, not with --up-to")
-    if arguments.mix is not None:
-        raise InputError("--mix goes with --nodes, not with --up-to")
+def _refuse(arguments: FindCommand, options: Sequence[str], goes_with: str) -> None:
+    given = [name for name in options if getattr(arguments, name) not in (None, False)]
+    if given:
+        raise InputError(f"--{given[0].replace('_', '-')} goes with {goes_with}")
+
+
+def _growth(arguments: FindCommand, largest: int) -> int:
+    _refuse(arguments, ("build", "all_to_all", "json", "mix"), "--nodes, not with --up-to")
     if arguments.output is None:
         raise InputError("--up-to needs --output DIR, for its tables and the page")
     sizes, alpha, bandwidth = arguments.size.split(","), arguments.alpha, arguments.bandwidth
     workloads = [CostParameters.parse(alpha, size, bandwidth) for size in sizes]
-    growth = GrowthSearch(arguments.degree, arguments.up_to, arguments.bidirectional, arguments.max_diameter)
+    growth = GrowthSearch(arguments.degree, largest, arguments.bidirectional, arguments.max_diameter)
     study = study_of(growth, partial(write_page, growth=growth, workloads=workloads))
     options = RunOptions(out=arguments.output, workers=arguments.workers, scheduler=arguments.scheduler)
     if (arguments.output / OLD).exists():
@@ -86,46 +83,36 @@ def _growth(arguments: argparse.Namespace) -> int:
     if summary.interrupted:
         remark(stopped(summary))
         return Exit.INTERRUPTED
-    say(f"{FIRST_NODES} to {arguments.up_to} nodes of degree {arguments.degree}: {summary.report}")
+    say(f"{FIRST_NODES} to {largest} nodes of degree {arguments.degree}: {summary.report}")
     return Exit.NO if summary.failed or summary.report is None else Exit.OK
 
 
 class _Asked:
     """What is wanted of each network besides its place on the frontier."""
 
-    def __init__(self, arguments: argparse.Namespace) -> None:
+    def __init__(self, arguments: FindCommand, nodes: int) -> None:
+        self.nodes, self.degree = nodes, arguments.degree
         self.workload = CostParameters.parse(arguments.alpha, arguments.size, arguments.bandwidth)
-        self.build: bool = arguments.build
-        self.mix: float | None = arguments.mix
+        self.build, self.mix = arguments.build, arguments.mix
         if self.mix is not None and not 0 <= self.mix <= 1:
             raise InputError(f"--mix is {self.mix:g}; it is the share of all-to-all, 0 to 1")
-        self.all_to_all: bool = arguments.all_to_all or self.mix is not None
+        self.all_to_all = arguments.all_to_all or self.mix is not None
+        self.criterion = "allreduce_us" if self.mix is None else "mix_us"  # by which the best is marked
         self.seconds = float(parse_time(arguments.time_limit))
         if self.seconds <= 0:
             raise InputError(f"--time-limit is {arguments.time_limit}; it must be positive")
 
-    @property
-    def criterion(self) -> str:
-        """By which the best is marked."""
-        return "allreduce_us" if self.mix is None else "mix_us"
-
-    def mixed(self, allreduce_us: float, all_to_all_us: float) -> float:
-        """Return the mean time of a collective, of which a share are all-to-alls."""
-        share = self.mix or 0.0
-        return (1 - share) * allreduce_us + share * all_to_all_us
-
     def times(self, allreduce_us: float, all_to_all_us: float | None) -> dict[str, Any]:
-        """Return a row's times of both collectives, and their mean."""
-        mean = self.mixed(allreduce_us, all_to_all_us or 0.0)
+        """Return a row's times of both collectives, and the mean of a mix of them."""
+        share = self.mix or 0.0
+        mean = (1 - share) * allreduce_us + share * (all_to_all_us or 0.0)
         return {"allreduce_us": allreduce_us, "all_to_all_us": all_to_all_us, "mix_us": mean}
 
-    def any_schedule(self, nodes: int, degree: int) -> dict[str, float]:
+    def any_schedule(self) -> dict[str, float]:
         """Return lower bounds on the times of any schedule on any network, in us."""
-        us = self.workload.microseconds
-        least = {"any_allreduce_us": us(allreduce_bound(nodes, degree, self.workload))}
-        if self.all_to_all:
-            least["any_all_to_all_us"] = us(all_to_all_bound(nodes, degree, self.workload))
-        return least
+        problem, us = (self.nodes, self.degree, self.workload), self.workload.microseconds
+        least = {"any_allreduce_us": us(allreduce_bound(*problem))}
+        return least | ({"any_all_to_all_us": us(all_to_all_bound(*problem))} if self.all_to_all else {})
 
 
 def _document(candidate: Candidate, asked: _Asked) -> dict[str, Any]:
@@ -147,8 +134,8 @@ def _document(candidate: Candidate, asked: _Asked) -> dict[str, Any]:
     if asked.all_to_all:
         document |= _all_to_all(candidate, asked) | {"all_to_all_of": ALL_TO_ALL_OF}
     if asked.mix is not None:
-        document["mix_us"] = asked.mixed(document["allreduce_us"], document["all_to_all_us"])
-    return document | asked.any_schedule(cost.nodes, cost.degree)
+        document["mix_us"] = asked.times(document["allreduce_us"], document["all_to_all_us"])["mix_us"]
+    return document | asked.any_schedule()
 
 
 def _built(candidate: Candidate) -> dict[str, Any]:
@@ -208,10 +195,10 @@ _COLUMNS = {
 }
 
 
-def _print(documents: Sequence[Mapping[str, Any]], arguments: argparse.Namespace, asked: _Asked) -> None:
-    nodes, degree = arguments.nodes, arguments.degree
+def _print(documents: Sequence[Mapping[str, Any]], arguments: FindCommand, asked: _Asked) -> None:
+    nodes, degree = asked.nodes, asked.degree
     shown = [name for name in _COLUMNS if name in documents[0]]
-    listed = (*documents, *_least(nodes, degree, asked))
+    listed = (*documents, *_least(asked))
     rows = [[_cell(document, name) for name in shown] for document in listed]
     title = f"{nodes} nodes of degree {degree}; {arguments.size} at {arguments.bandwidth} a node"
     mix = "" if asked.mix is None else f"; all-to-all {asked.mix:g} of the collectives, the rest allreduce"
@@ -223,14 +210,15 @@ def _print(documents: Sequence[Mapping[str, Any]], arguments: argparse.Namespace
     say(f"{ANY_SCHEDULE}: no schedule on any network of {nodes} nodes and degree {degree} takes less")
 
 
-def _least(nodes: int, degree: int, asked: _Asked) -> Iterator[dict[str, Any]]:
+def _least(asked: _Asked) -> Iterator[dict[str, Any]]:
     """Yield two rows: the least T_L and T_B of any network, and lower bounds on times of any schedule."""
+    nodes, degree = asked.nodes, asked.degree
     steps, factor = moore_optimal_steps(nodes, degree), bandwidth_factor(nodes)
     allreduce = asked.workload.allreduce_us(steps, factor)
     all_to_all = asked.workload.all_to_all_us(least_hops(nodes, degree), nodes)
     row = {"topology": "least T_L and T_B", "tl_steps": steps, "tb_factor": str(factor), "exact": True}
     yield row | asked.times(allreduce, all_to_all)
-    least = asked.any_schedule(nodes, degree)
+    least = asked.any_schedule()
     times = asked.times(least["any_allreduce_us"], least.get("any_all_to_all_us"))
     yield {"topology": ANY_SCHEDULE, **times}
 

@@ -2,19 +2,45 @@
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
-from tutti.experiments.cli.output import print_json, print_table
-from tutti.experiments.cli.parser import COLLECTIVES, make_parser
+import numpy as np
+
+from tutti.experiments.cli.commands import ListCommand, TopologyCommand
+from tutti.experiments.cli.output import SHOWN, console, print_fields, print_json, print_table
+from tutti.experiments.cli.parser import make_parser
+from tutti.experiments.printable import say
+from tutti.models.bounds import best_bound
+from tutti.schedules.collective import Kind, collective
+from tutti.topologies.exact import Int64Array, json_number
+from tutti.topologies.graphs.grid_structure import Hosts, UnevenHosts, grid_of, hosts_of, runs, uneven_hosts
+from tutti.topologies.graphs.symmetry import automorphisms
+from tutti.topologies.text import parse_topology
+from tutti.topologies.topology import Topology
+from tutti.topologies.units import (
+    GIGA,
+    MICRO,
+    duration,
+    format_bandwidth,
+    format_size,
+    format_time,
+    parse_size,
+    throughput,
+)
+
+COLLECTIVES = (Kind.ALLGATHER, Kind.ALLREDUCE, Kind.ALL_TO_ALL)
 
 
-def execute(arguments: argparse.Namespace) -> int:
+BOUNDED = (Kind.ALLGATHER, Kind.ALLREDUCE, Kind.ALL_TO_ALL)
+"""Collectives whose bounds ``tutti topology`` shows."""
+
+
+def do_list(arguments: ListCommand) -> int:
     """Print what there is of it; without a word, the words."""
     if arguments.what is None:
-        arguments.parser.print_help()
+        make_parser().commands["list"].print_help()
         return 0
     documents = list({"methods": _methods, "topologies": _topologies, "solvers": _solvers}[arguments.what]())
     if arguments.json:
@@ -94,26 +120,189 @@ def _cell(value: object) -> object:
     return value
 
 
-def complete(arguments: argparse.Namespace) -> int:
-    """Print the script that a shell reads."""
-    import shtab
-
-    from tutti.experiments.registry import METHODS
-    from tutti.schedules.programs.formats import FORMATS
-    from tutti.topologies.text import FAMILIES
-
-    parser = make_parser()
-    commands = parser.parse_args(["help"]).commands
-    words: dict[str, Iterable[str]] = {
-        "command": commands,
-        "method": METHODS,
-        "collective": COLLECTIVES,
-        "format": FORMATS,
-        "topology": [family.example for family in FAMILIES.values()],
-    }  # by an argument's name: what may stand for it, where the parser itself does not say
-    for command in commands.values():
-        for action in command._actions:  # noqa: SLF001 (argparse has no public way to its arguments)
-            if action.dest in words:
-                action.choices = list(words[action.dest])
-    sys.stdout.write(f"{shtab.complete(parser, arguments.shell)}\n")
+def do_topology(arguments: TopologyCommand) -> int:
+    """Print what there is to say of a network."""
+    sizes = [parse_size(word.strip()) for word in arguments.sizes.split(",")]
+    document = topology_document(parse_topology(arguments.topology), sizes)
+    if arguments.json:
+        print_json(document)
+    else:
+        _print_network(document)
     return 0
+
+
+def topology_document(topology: Topology, sizes: list[Fraction]) -> dict[str, Any]:
+    """Return the content of ``tutti topology --json``: bandwidths in bytes/s and α in seconds, exact."""
+    equal = hosts_of(topology, infer=True)
+    grid = grid_of(topology, equal)
+    hosts = uneven_hosts(topology) or equal
+    members = () if isinstance(hosts, str) else hosts.ranks if isinstance(hosts, Hosts) else hosts.members
+    bounded = sizes if topology.num_ranks <= SHOWN.bounded else []
+    tier, tiers = _tiers(topology, hosts)
+    orbits = automorphisms(topology).node_orbits[: topology.num_ranks]
+    return {
+        "topology": topology.name,
+        "ranks": topology.num_ranks,
+        "switches": topology.num_switches,
+        "links": topology.num_links,
+        "multicast": sorted(topology.multicast),
+        "aggregate": sorted(topology.aggregate),
+        "dimensions": None if grid is None or grid.hosts is not None else str(grid),
+        "notation": None if topology.expression is None else str(topology.expression),
+        "hosts": [ranks.tolist() for ranks in members] or None,
+        "hosts_inferred": isinstance(hosts, Hosts) and hosts.inferred,
+        "no_hosts": hosts if isinstance(hosts, str) else None,
+        "tiers": tiers,
+        "ranks_by_links": _by_links(topology, tier),
+        "orbits": [np.flatnonzero(orbits == least).tolist() for least in np.unique(orbits)],
+        "notes": list(topology.notes),
+        "bounds": [_bound(topology, kind, size) for kind in BOUNDED for size in bounded],
+    }
+
+
+def _tiers(topology: Topology, hosts: Hosts | UnevenHosts | str) -> tuple[Int64Array, list[dict[str, Any]]]:
+    """Return which tier each link is in, and the tiers, the fastest first."""
+    values = np.stack([-topology.bandwidth.numerators, topology.alpha.numerators])
+    _, first, tier = np.unique(values, axis=1, return_index=True, return_inverse=True)
+    tier = tier.reshape(-1)
+    home = np.full(topology.num_nodes, -1) if isinstance(hosts, str) else hosts.of
+    inside = (home[topology.source] == home[topology.target]) & (home[topology.source] >= 0)
+    switched = np.maximum(topology.source, topology.target) >= topology.num_ranks
+    return tier, [
+        {
+            "bandwidth": json_number(topology.bandwidth[link]),
+            "alpha": json_number(topology.alpha[link]),
+            "links": int((tier == number).sum()),
+            "between_ranks": int(((tier == number) & ~switched).sum()),
+            "inside_hosts": int(((tier == number) & inside).sum()),
+        }
+        for number, link in enumerate(first)
+    ]
+
+
+def _by_links(topology: Topology, tier: Int64Array) -> list[dict[str, Any]]:
+    """Return the classes of ranks with as many links of each tier, to ranks and to switches, each way."""
+    ranks, count = topology.num_ranks, int(tier.max()) + 1
+    ways = []
+    for own, far in ((topology.source, topology.target), (topology.target, topology.source)):
+        kind = (own.astype(np.int64) * 2 + (far >= ranks)) * count + tier
+        ways.append(np.bincount(kind[own < ranks], minlength=ranks * 2 * count).reshape(ranks, 2, count))
+    table = np.stack(ways, axis=1)  # rank; out, in; to a rank, to a switch; tier
+    _, first, which = np.unique(table.reshape(ranks, -1), axis=0, return_index=True, return_inverse=True)
+    return [
+        {
+            "ranks": np.flatnonzero(which.reshape(-1) == kind).tolist(),
+            "out": _links(table[first[kind], 0]),
+            "in": _links(table[first[kind], 1]),
+            "egress": json_number(topology.egress[first[kind]]),
+            "ingress": json_number(topology.ingress[first[kind]]),
+        }
+        for kind in np.argsort(first)
+    ]
+
+
+def _links(table: Int64Array) -> list[dict[str, Any]]:
+    """Return how many links of which tier lead to what, of a table (to a rank, to a switch; tier)."""
+    return [
+        {"tier": int(tier), "to": ("rank", "switch")[where], "links": int(table[where, tier])}
+        for tier, where in np.argwhere(table.T)
+    ]
+
+
+def _bound(topology: Topology, kind: Kind, size: Fraction) -> dict[str, Any]:
+    bound = best_bound(topology, collective(kind, topology.num_ranks), size)
+    return {
+        "collective": str(kind),
+        "size_bytes": json_number(size),
+        "time_s": float(bound.time(size)),
+        "kind": bound.kind,
+    }
+
+
+def _print_network(document: Mapping[str, Any]) -> None:
+    tiers = document["tiers"]
+    print_fields(
+        {
+            "network": document["topology"],
+            "nodes": _nodes(document),
+            "links": f"{document['links']}, one way each",
+            "dimensions": document["dimensions"],
+            "notation": document["notation"],
+            "hosts": _hosts(document),
+            "alike": _orbits(document),
+        }
+    )
+    rows: list[list[object]] = []
+    for number, tier in enumerate(tiers, start=1):
+        rate, alpha = format_bandwidth(Fraction(tier["bandwidth"])), format_time(Fraction(tier["alpha"]))
+        inside = tier["inside_hosts"] if document["hosts"] else None
+        rows.append([number, rate, alpha, tier["links"], tier["between_ranks"], inside])
+    print_table("", ["tier", "bandwidth", "alpha", "links", "between ranks", "inside hosts"], rows)
+    classes = document["ranks_by_links"]
+    rows = [
+        [runs(one["ranks"]), _has(one, "out", tiers), _has(one, "in", tiers)]
+        for one in classes[: SHOWN.members]
+    ]
+    if len(classes) > SHOWN.members:
+        rows.append([f"{len(classes) - SHOWN.members} kinds more", "--json has them", ""])
+    print_table("", ["rank", "links out", "links in"], rows)
+    if document["bounds"]:
+        _print_bounds(document["bounds"])
+    else:
+        say(f"bounds: left out, for over {SHOWN.bounded} ranks; tutti bound finds those of a collective")
+    for note in document["notes"]:
+        console().print(f"note: {note}", soft_wrap=True)
+
+
+def _print_bounds(bounds: list[dict[str, Any]]) -> None:
+    """Print a row a collective: the bounds at each size, and what proves them."""
+    rows: dict[str, list[str]] = {}
+    for bound in bounds:
+        cell = f"{duration(bound['time_s'] * MICRO)} ({bound['kind']})"
+        rows.setdefault(bound["collective"], []).append(cell)
+    sizes = dict.fromkeys(format_size(Fraction(bound["size_bytes"])) for bound in bounds)
+    print_table("", ["at least", *sizes], [[name, *cells] for name, cells in rows.items()])
+
+
+def _nodes(document: Mapping[str, Any]) -> str:
+    """Return how many ranks and switches there are, and what the switches can do."""
+    ranks, switches = document["ranks"], document["switches"]
+    text = f"{ranks} ranks" + (f", {switches} switch{'es' * (switches > 1)}" if switches else "")
+    able = {word: len(document[word]) for word in ("multicast", "aggregate") if document[word]}
+    return text + "".join(f", {count} that can {word}" for word, count in able.items())
+
+
+def _hosts(document: Mapping[str, Any]) -> str:
+    hosts = document["hosts"]
+    if hosts is None:
+        return f"none: the network {document['no_hosts']}"
+    inferred = "; inferred from the links" if document["hosts_inferred"] else ""
+    each = "; ".join(map(runs, hosts[: SHOWN.members])) + "; ..." * (len(hosts) > SHOWN.members)
+    sizes = sorted({len(ranks) for ranks in hosts})
+    if len(sizes) > 1:
+        return f"{len(hosts)} of unequal size, {sizes[0]} to {sizes[-1]} ranks ({each})"
+    return f"{len(hosts)} of {len(hosts[0])} ranks each ({each}){inferred}"
+
+
+def _orbits(document: Mapping[str, Any]) -> str:
+    """Return which ranks automorphisms take to each other."""
+    orbits = document["orbits"]
+    if len(orbits) == 1:
+        return "all ranks: an automorphism takes each to each"
+    if len(orbits) == document["ranks"]:
+        return "no two ranks"
+    each = "; ".join(map(runs, orbits[: SHOWN.members])) + "; ..." * (len(orbits) > SHOWN.members)
+    return f"the ranks of each of {len(orbits)} orbits: {each}"
+
+
+def _has(kind: Mapping[str, Any], way: str, tiers: list[Mapping[str, Any]]) -> str:
+    """Return the links of a class of ranks one way, and their bandwidth together."""
+    if way == "in" and kind["in"] == kind["out"]:
+        return "the same"
+    words = [
+        f"{one['links']} x {format_bandwidth(Fraction(tiers[one['tier']]['bandwidth']))} "
+        f"{'to' if way == 'out' else 'from'} {one['to']}{'es' if one['to'] == 'switch' else 's'}"
+        for one in kind[way]
+    ]
+    total = Fraction(kind["egress" if way == "out" else "ingress"])
+    return f"{', '.join(words)}: {throughput(float(total / GIGA))}"

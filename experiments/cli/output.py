@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
@@ -59,7 +60,7 @@ def console(file: TextIO | None = None) -> Console:
     stream = sys.stdout if file is None else file
     return _Screen(
         file=stream,
-        width=None if stream.isatty() else SHOWN.width,
+        width=None if stream.isatty() or "COLUMNS" in os.environ else SHOWN.width,
         force_interactive=None if stream.isatty() else False,  # though notebooks force colours
         highlight=False,
         markup=False,

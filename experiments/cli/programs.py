@@ -1,27 +1,65 @@
-"""Programs in files: ``tutti export`` and ``tutti import``, and how other commands read one."""
+"""Schedules and programs in files: ``tutti verify``, ``simulate``, ``show``, ``export`` and ``import``."""
 
 from __future__ import annotations
 
-import argparse
+import re
+from collections.abc import Callable
+from io import DEFAULT_BUFFER_SIZE
 from pathlib import Path
+from typing import Any
 
-from tutti.experiments.cli.output import print_answer
-from tutti.schedules.files.schedule_file import check_place, check_target, read_schedule, write_schedule
+import numpy as np
+
+from tutti.experiments.cli.commands import (
+    ExportCommand,
+    ImportCommand,
+    ShowCommand,
+    SimulateCommand,
+    VerifyCommand,
+)
+from tutti.experiments.cli.output import SHOWN, print_answer, print_json
+from tutti.experiments.printable import say
+from tutti.experiments.show.page import SUFFIXES, open_page, page_of, read_source
+from tutti.schedules.files.rounds import RoundTable, read_rounds
+from tutti.schedules.files.schedule_file import (
+    check_place,
+    check_target,
+    is_round_file,
+    read_schedule,
+    write_schedule,
+)
+from tutti.schedules.programs.faults import ProgramError
 from tutti.schedules.programs.formats import FORMATS, find_format
-from tutti.schedules.programs.interpreter import judge
+from tutti.schedules.programs.interpreter import Judgement, judge
 from tutti.schedules.programs.lowering import lower
+from tutti.schedules.programs.msccl.files import depth_of, judge_algo
+from tutti.schedules.programs.msccl.flavours import MSCCL, RCCL
+from tutti.schedules.programs.msccl.lint import Finding, lint
+from tutti.schedules.programs.msccl.reader import parse_algo
 from tutti.schedules.programs.mscclpp.names import LIMITS
 from tutti.schedules.programs.mscclpp.reader import is_plan, read_plan
 from tutti.schedules.programs.program import Program
 from tutti.schedules.programs.raising import implied_network, to_schedule
 from tutti.schedules.schedule import Schedule
-from tutti.schedules.verify import verify
+from tutti.schedules.simulation.simulate import SimulationOptions, simulate
+from tutti.schedules.verify import VerificationError, verify
 from tutti.topologies.errors import InputError
-from tutti.topologies.files import opened
+from tutti.topologies.exact import json_number
+from tutti.topologies.files import opened, read_text
 from tutti.topologies.options import build_options, parse_assignments
 from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import DEFAULT_ALPHA, DEFAULT_BANDWIDTH
-from tutti.topologies.units import parse_bandwidth, parse_time
+from tutti.topologies.units import (
+    GIGA,
+    MICRO,
+    duration,
+    format_size,
+    parse_bandwidth,
+    parse_size,
+    parse_time,
+    throughput,
+)
+from tutti.topologies.xml_files import MOST_XML
 
 
 def read_program(path: Path) -> tuple[Program, Schedule | None]:
@@ -59,7 +97,7 @@ def is_plan_file(path: Path) -> bool:
     return len(data) <= LIMITS.plan and is_plan(data)
 
 
-def export(arguments: argparse.Namespace) -> int:
+def do_export(arguments: ExportCommand) -> int:
     """Verify the schedule, write it and say what was written."""
     form = find_format(arguments.format)
     options = build_options(form, parse_assignments(arguments.option))
@@ -78,7 +116,7 @@ def export(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def imported(arguments: argparse.Namespace) -> int:
+def do_import(arguments: ImportCommand) -> int:
     """Read the program, judge it, and write the schedule that it carries out."""
     rates = (arguments.bandwidth, arguments.alpha)
     if arguments.topology is not None and rates != (None, None):
@@ -109,3 +147,138 @@ def imported(arguments: argparse.Namespace) -> int:
     }
     print_answer(fields, fields, as_json=arguments.json)
     return 0
+
+
+def do_verify(arguments: VerifyCommand) -> int:
+    """Replay the schedule, or run the program; 0 if it is right, 1 with what is wrong first if not."""
+    with opened(arguments.file) as file:
+        head = file.read(DEFAULT_BUFFER_SIZE)
+    if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
+        return _judge_xml(arguments)
+    if is_plan_file(arguments.file):
+        program, warnings = read_plan(arguments.file)
+        return _judge(arguments, warnings, lambda: [(program, judge(program))])
+    schedule = (read_rounds if is_round_file(arguments.file) else read_schedule)(arguments.file)
+    document: dict[str, Any] = {
+        "file": str(arguments.file),
+        "topology": schedule.topology.name,
+        "collective": str(schedule.collective),
+        "clock": str(schedule.clock),
+        "transfers": schedule.transfers if isinstance(schedule, RoundTable) else len(schedule),
+    }
+    try:
+        verify(schedule)
+    except VerificationError as error:
+        if arguments.json:
+            print_json({**document, "verified": False, "row": error.row, "message": str(error)})
+        raise
+    if arguments.json:
+        print_json({**document, "verified": True})
+    else:
+        what = f"{document['collective']} on {document['topology']}, {document['clock']} clock"
+        say(f"legal: {document['transfers']} transfers, {what}")
+    return 0
+
+
+def _judge_xml(arguments: VerifyCommand) -> int:
+    """Say what runtimes would not take of an MSCCL program, and judge it."""
+    text = read_text(arguments.file, MOST_XML)
+    algo = parse_algo(text, str(arguments.file))
+    found: dict[Finding, list[str]] = {}
+    for flavour in (MSCCL, RCCL):
+        for finding in lint(text, flavour):
+            found.setdefault(finding, []).append(flavour.name)
+    warnings = [f"{finding} ({', '.join(names)})" for finding, names in sorted(found.items())]
+    return _judge(arguments, warnings, lambda: judge_algo(algo, arguments.root), depth_of(algo))
+
+
+def _judge(
+    arguments: VerifyCommand,
+    warnings: list[str],
+    judged: Callable[[], list[tuple[Program, Judgement]]],
+    depth: tuple[str, int] | None = None,
+) -> int:
+    """Print the warnings, and whether a program does its collective, for each of its places.
+
+    `depth` is the protocol of the program's connections, if it has some, and how many messages one holds.
+    """
+    if not arguments.json:
+        for warning in warnings:
+            say(f"warning: {warning}")
+    document: dict[str, Any] = {"file": str(arguments.file), "warnings": warnings}
+    if depth is not None:
+        document |= {"protocol": depth[0], "depth": depth[1]}
+    try:
+        programs, judgements = zip(*judged(), strict=True)
+    except ProgramError as error:
+        if arguments.json:
+            print_json({**document, "verified": False, "message": str(error)})
+        raise
+    program = programs[0]
+    document |= {
+        "collective": str(program.collective),
+        "ranks": program.num_ranks,
+        "instructions": len(program),
+        "in_place": [one.in_place for one in programs],
+        "least_depth": max(judgement.least_depth for judgement in judgements),
+        "verified": True,
+    }
+    if arguments.json:
+        print_json(document)
+    else:
+        where = " and ".join("in place" if one.in_place else "out of place" for one in programs)
+        what = f"{program.collective} of {program.num_ranks} ranks, {where}"
+        holding = "" if depth is None else f", with {depth[1]} messages a connection ({depth[0]})"
+        say(f"right: {len(program)} instructions, {what}{holding}")
+    return 0
+
+
+def do_simulate(arguments: SimulateCommand) -> int:
+    """Verify and simulate the schedule."""
+    size = parse_size(arguments.size)
+    options = SimulationOptions(arguments.slices, arguments.store_and_forward, arguments.overlap_alpha)
+    schedule = read_schedule(arguments.file)
+    verify(schedule)
+    result = simulate(schedule, size, options)
+    busiest = int(np.argmax(result.busy))
+    used = float(result.busy[busiest]) / result.time if result.time else 0.0
+    document = {
+        "file": str(arguments.file),
+        "topology": schedule.topology.name,
+        "collective": str(schedule.collective),
+        "size_bytes": json_number(size),
+        "time_us": result.time * MICRO,
+        "algbw_gbps": float(size) / result.time / GIGA if result.time else None,
+        "busiest_link": schedule.topology.link_name(busiest),
+        "busiest_share": used,
+        "slices": options.slices,
+        "store_and_forward": options.store_and_forward,
+        "overlap_alpha": options.overlap_alpha,
+    }
+    fields = {
+        "schedule": f"{schedule.collective} on {schedule.topology.name}",
+        "time": f"{duration(result.time * MICRO)} at {format_size(size)}",
+        "algbw": throughput(float(size) / result.time / GIGA) if result.time else None,
+        "busiest link": f"{document['busiest_link']}, {used:.1%} of the time",
+    }
+    print_answer(document, fields, as_json=arguments.json)
+    return 0
+
+
+def do_show(arguments: ShowCommand) -> int:
+    """Write the page, say where it is, and open it."""
+    size = None if arguments.size is None else parse_size(arguments.size)
+    source = read_source(arguments.what)
+    path = arguments.output or Path(f"{_page_name(arguments.what)}.show.html")
+    check_place(path, arguments.what)
+    page_of(source, size).save(path)
+    say(str(path))
+    if not arguments.no_open:
+        open_page(path)
+    return 0
+
+
+def _page_name(text: str) -> str:
+    """Return a name for the page of a file or of a network's text."""
+    stem = Path(text).name.partition(".")[0] if text.endswith(SUFFIXES) else text
+    return re.sub(r"[^A-Za-z0-9-]+", "_", stem).strip("_")[: SHOWN.name] or "page"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from tutti.experiments.cli.commands import ReportCommand
 from tutti.experiments.growth.study import command_of
 from tutti.experiments.printable import say
 from tutti.experiments.report.figures import check_formats, write_figures
@@ -26,7 +26,7 @@ from tutti.topologies.errors import InputError
 from tutti.topologies.files import check_folder
 
 
-def execute(arguments: argparse.Namespace) -> int:
+def do_report(arguments: ReportCommand) -> int:
     """Write what is asked for, and say where it is."""
     formats = list(dict.fromkeys(("svg" if arguments.format is None else arguments.format).split(",")))
     check_formats(formats)
@@ -51,7 +51,7 @@ def execute(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _check_folders(arguments: argparse.Namespace) -> None:
+def _check_folders(arguments: ReportCommand) -> None:
     """Refuse folders that can't be written in, before anything is read or drawn."""
     asked = {f"--{option}": getattr(arguments, option) for option in ("figures", "latex")}
     for option, folder in asked.items():
@@ -63,7 +63,7 @@ def _check_folders(arguments: argparse.Namespace) -> None:
             check_folder(folder)
 
 
-def _own_page(arguments: argparse.Namespace) -> Callable[..., Path] | None:
+def _own_page(arguments: ReportCommand) -> Callable[..., Path] | None:
     """Return what draws a study of another kind than of methods, as its config says; None: there is none.
 
     Raises

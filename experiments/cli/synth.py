@@ -6,19 +6,18 @@ it is that of a whole network, on what is left of it.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tutti.experiments.cli.commands import DEFAULT_METHOD, DEFAULT_SIZE, CollectiveOptions, SynthCommand
 from tutti.experiments.cli.output import console, print_answer
-from tutti.experiments.cli.parser import DEFAULT_METHOD, DEFAULT_SIZE, make_parser
-from tutti.experiments.cli.problem import parse_amount, parse_collective
 from tutti.experiments.old_names import current_options
 from tutti.experiments.printable import printable, remark
 from tutti.experiments.registry import find_method
@@ -43,10 +42,10 @@ OF_THE_FILE = (
 """Arguments of ``tutti synth`` whose values a schedule's file gives."""
 
 
-def execute(arguments: argparse.Namespace) -> int:
-    """Make the schedule, print what it is, and write it if asked to."""
+def do_synth(arguments: SynthCommand) -> int:
+    """Make the schedule, print what it is, and write it if arguments to."""
     if arguments.repair is not None:
-        return _repair(arguments)
+        return _repair(arguments, arguments.repair)
     method = find_method(arguments.method or DEFAULT_METHOD)
     given = _given(method, arguments)
     options = build_options(method, given)
@@ -55,15 +54,16 @@ def execute(arguments: argparse.Namespace) -> int:
     else:
         seeds = only_seed(method, arguments.seed, "--seed")
     topology = parse_topology(arguments.topology)
-    what = parse_collective(arguments, topology)
-    size = parse_amount(arguments, what) or parse_size(DEFAULT_SIZE)
+    what, given_size = arguments.on(topology)
+    size = given_size or parse_size(DEFAULT_SIZE)
     problem = Problem(topology, what)
     if method.size_dependent(problem, options):
         problem = dataclasses.replace(problem, size=size)
     if arguments.output is not None:
         check_target(arguments.output)  # before hours of synthesis rather than after
         if is_round_file(arguments.output):
-            return _in_rounds(arguments, method, Problem(topology, what, size), options, seeds)
+            problem = Problem(topology, what, size)
+            return _in_rounds(arguments, arguments.output, method, problem, options, seeds)
     stopped: Interrupted | None = None
     try:
         with _waiting(f"{method.name} on {topology.name}", arguments):
@@ -85,7 +85,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _print(
-    arguments: argparse.Namespace,
+    arguments: SynthCommand,
     notes: Sequence[str],
     document: Mapping[str, Any],
     fields: Mapping[str, object],
@@ -95,11 +95,11 @@ def _print(
     print_answer(document, fields, as_json=arguments.json)
 
 
-def _waiting(text: str, arguments: argparse.Namespace) -> AbstractContextManager[None]:
+def _waiting(text: str, arguments: SynthCommand) -> AbstractContextManager[None]:
     return waiting(console(sys.stderr), text, quiet=arguments.quiet)
 
 
-def _given(method: Method, arguments: argparse.Namespace) -> dict[str, Any]:
+def _given(method: Method, arguments: SynthCommand) -> dict[str, Any]:
     quick = {} if arguments.method else method.quick
     asked = current_options(method.name, parse_assignments(arguments.option))
     given = {**quick, **with_lists(method, asked)}
@@ -110,7 +110,7 @@ def _given(method: Method, arguments: argparse.Namespace) -> dict[str, Any]:
     return given
 
 
-def _notes(method: Method, arguments: argparse.Namespace, given: Mapping[str, Any]) -> Iterator[str]:
+def _notes(method: Method, arguments: SynthCommand, given: Mapping[str, Any]) -> Iterator[str]:
     if not arguments.method:
         limit, more = given["time_limit"], "; --option time_limit=1min gives it more time"
         tries = f"no --method was given, so {method.name} tries the sensible ones for {limit}"
@@ -121,19 +121,20 @@ def _notes(method: Method, arguments: argparse.Namespace, given: Mapping[str, An
         yield f"{method.name} has no randomness, so --seeds {arguments.seeds} is one try."
 
 
-def _repair(arguments: argparse.Namespace) -> int:
-    """Repair the schedule, print what it is and what it was, and write it if asked to."""
+def _repair(arguments: SynthCommand, file: Path) -> int:
+    """Repair the schedule, print what it is and what it was, and write it if arguments to."""
     from tutti.schedules.repair import fastest_repair, rerouted  # and their kernels
 
-    usual = make_parser().parse_args(["synth", ""])
-    given = next((name for name in OF_THE_FILE if getattr(arguments, name) != getattr(usual, name)), None)
+    usual = vars(SynthCommand) | vars(CollectiveOptions) | {"option": []}
+    given = next((name for name in OF_THE_FILE if getattr(arguments, name) != usual[name]), None)
     if given is not None:
         raise InputError(f"--repair and --{given}: a repair keeps what the file has; leave out --{given}")
     if arguments.output is not None:
         check_target(arguments.output)
-    schedule, topology = read_schedule(arguments.repair), parse_topology(arguments.topology)
+    schedule, topology = read_schedule(file), parse_topology(arguments.topology)
     verify(schedule)
-    size = parse_amount(arguments, schedule.collective) or schedule.size or parse_size(DEFAULT_SIZE)
+    own = schedule.collective.own_size or schedule.size or parse_size(DEFAULT_SIZE)
+    size = Fraction(own) if arguments.size is None else parse_size(arguments.size)
     slices, before = best_slices(schedule, Fraction(size))
     with Stopwatch() as watch:
         made = fastest_repair(schedule, topology, Fraction(size), slices)
@@ -157,7 +158,7 @@ def _repair(arguments: argparse.Namespace) -> int:
 
 
 def _in_rounds(
-    arguments: argparse.Namespace, method: Method, problem: Problem, options: Any, seeds: range
+    arguments: SynthCommand, path: Path, method: Method, problem: Problem, options: Any, seeds: range
 ) -> int:
     """Make the schedule, verify it by streaming, and print what it is."""
     from tutti.heuristics.tacos.on_disk import synthesize_to  # and its kernels
@@ -174,13 +175,13 @@ def _in_rounds(
 
     with Stopwatch() as watch:
         rng = np.random.default_rng(seeds[0])
-        table = synthesize_to(arguments.output, problem, options, rng, told)
+        table = synthesize_to(path, problem, options, rng, told)
     remark(f"made in {watch.seconds:.3g} s; now verifying")
     with Stopwatch() as verification:
         verify(table)
     remark(f"{table.transfers} transfers verified in {verification.seconds:.3g} s; now the bound")
     document = {**_round_document(table, problem), "method": method.name, "seed": seeds[0], "verified": True}
-    document |= {"synth_s": watch.seconds, "verify_s": verification.seconds, "file": str(arguments.output)}
+    document |= {"synth_s": watch.seconds, "verify_s": verification.seconds, "file": str(path)}
     print_answer(document, _round_fields(document), as_json=arguments.json)
     return 0
 

@@ -120,7 +120,7 @@ def test_what_is_shown_is_not_written_over(tutti, here, schedule):
 
 
 def test_a_page_without_a_place_is_refused_before_it_is_drawn(tutti, here, schedule, monkeypatch):
-    monkeypatch.setattr("tutti.experiments.cli.show.page_of", None)
+    monkeypatch.setattr("tutti.experiments.cli.programs.page_of", None)
     code, _, err = tutti("show", schedule, "-o", "gone/ring.html")
     assert (code, err) == (2, "tutti: gone/ring.html: can't be written: no directory gone\n")
     assert not (here / "gone").exists()

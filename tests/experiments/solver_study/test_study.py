@@ -422,7 +422,7 @@ def test_a_program_that_memory_does_not_hold_is_refused_before_it_is_built(tmp_p
 
 def test_a_large_program_is_written_if_one_insists(tmp_path, monkeypatch, capsys):
     path = str(tmp_path / "model.lp")
-    monkeypatch.setattr("tutti.experiments.cli.model.MOST_MEMORY", 1000)
+    monkeypatch.setattr("tutti.experiments.cli.run.MOST_MEMORY", 1000)
     assert main(["model", "routing", "ring:4", "-o", path]) == 2
     assert main(["model", "routing", "ring:4", "-o", path, "--large"]) == 0
 

@@ -72,7 +72,7 @@ def forever(arguments):
     run(OverSharedMemory(todo), todo, Settings(0, 10**9, 5.0))
 
 if __name__ == "__main__":
-    tutti.experiments.cli.parser.explain = forever
+    tutti.experiments.cli.parser.do_help = forever
     sys.exit(main(["help"]))
 """
 
