@@ -1,6 +1,5 @@
 """The pages of the site that are made of the code: a page a method, and the arguments of every command."""
 
-import argparse
 import contextlib
 import csv
 import inspect
@@ -137,8 +136,8 @@ def _example(method: Method) -> tuple[Result, str]:
 def _commands_page() -> str:
     os.environ["COLUMNS"] = "100"
     lines = ["# Commands", "", "What `tutti help COMMAND` prints.", ""]
-    for action in make_parser()._actions:  # noqa: SLF001 (argparse has no other way to its commands)
-        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
-            for name, parser in action.choices.items():
-                lines += [f"## {name}", "", "```text", parser.format_help().rstrip(), "```", ""]
+    parser = make_parser()
+    lines += ["```text", parser.format_help().rstrip(), "```", ""]
+    for name, command in parser.commands.items():
+        lines += [f"## {name}", "", "```text", command.format_help().rstrip(), "```", ""]
     return "\n".join(lines)

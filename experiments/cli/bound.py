@@ -7,27 +7,24 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tutti.experiments.cli.commands import BoundCommand
-from tutti.experiments.cli.output import SHOWN, console, print_json, print_table
+from tutti.experiments.cli.output import console, print_json, print_table
 from tutti.experiments.printable import complaint, remark, say
 from tutti.experiments.runner.progress import waiting
 from tutti.models.bounds import Bound, BoundError, bound_document, each_bound, program_bounds
-from tutti.models.bounds.bandwidth import exit_bandwidth
 from tutti.models.bounds.bound import ANY_SCHEDULE, ASKED_SECONDS, SECONDS_PER_BYTE
 from tutti.models.bounds.check import current_kind
-from tutti.models.bounds.report import FURTHER, PROGRAMS, best_document
+from tutti.models.bounds.report import PROGRAMS, best_document
+from tutti.models.bounds.sentences import sentence
 from tutti.schedules.collective import Collective, Kind
 from tutti.schedules.files.document import read_collective
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import ROUNDING, json_number
+from tutti.topologies.exact import ROUNDING
 from tutti.topologies.files import read_text
 from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import Topology
@@ -37,215 +34,12 @@ from tutti.topologies.units import (
     duration,
     exact_number,
     format_size,
-    format_time,
-    short,
     throughput,
 )
 
 Certificate = Mapping[str, Any]
 Problem = tuple[Topology, Collective, Fraction | None]
 """A network, a collective, and M in bytes if it is given."""
-
-
-def sentence(kind: str, certificate: Certificate, topology: Topology) -> str:
-    """Return what a certificate says; `kind` is that of `models.bounds.Bound`.
-
-    Examples
-    --------
-    >>> from tutti.topologies.text import parse_topology
-    >>> rank = {"node": 0, "direction": "in", "share": "3/4", "bandwidth": 200_000_000_000}
-    >>> sentence("degree", rank, parse_topology("ring:4"))
-    '3/4 of M must enter rank 0, whose links in carry 200 GB/s'
-    """
-    if kind in SENTENCES:
-        return SENTENCES[kind](certificate, topology)
-    if kind in FURTHER:
-        pairs, most = ((name, str(value)) for name, value in certificate.items()), SHOWN.value
-        return ", ".join(
-            f"{name} {text if len(text) <= most else f'{text[:most]}...'}" for name, text in pairs
-        )
-    crossing = _crossing(certificate, topology)
-    return crossing if kind != "combined" else f"{crossing}{_far(certificate)}"
-
-
-def ranges(numbers: Iterable[int]) -> str:
-    """Return numbers in brackets, consecutive ones as a range.
-
-    Examples
-    --------
-    >>> ranges([0, 1, 2, 5, 7, 8])
-    '[0-2, 5, 7-8]'
-    """
-    ordered = sorted(numbers)
-    starts = [0, *(i for i, (a, b) in enumerate(pairwise(ordered), start=1) if b > a + 1), len(ordered)]
-    runs = [(ordered[a], ordered[b - 1]) for a, b in pairwise(starts) if b > a]
-    words = [str(first) if first == last else f"{first}-{last}" for first, last in runs]
-    return f"[{', '.join(words[: SHOWN.members])}{', ...' if len(words) > SHOWN.members else ''}]"
-
-
-def _crossing(certificate: Certificate, topology: Topology) -> str:
-    """Return what must leave a set of nodes, or enter the others if those are fewer."""
-    bandwidth = certificate.get("exit_bandwidth", certificate.get("bandwidth"))
-    if "ranks" not in certificate:
-        side, inward = [certificate["node"]], certificate["direction"] == "in"
-    else:
-        inside = [*certificate["ranks"], *certificate["switches"]]
-        outside = sorted(set(range(topology.num_nodes)) - set(inside))
-        inward = len(outside) < len(inside)
-        side = outside if inward else inside
-    verb, way = ("enter", "in") if inward else ("leave", "out")
-    exact, where = Fraction(certificate["share"]), _nodes(side, topology)
-    share = "all of M" if exact == 1 else f"{exact} M" if exact > 1 else f"{exact} of M"
-    return f"{share} must {verb} {where}, whose links {way} carry {_rate(bandwidth)}"
-
-
-def _far(certificate: Certificate) -> str:
-    """Return how far what is counted in a combined bound has to go."""
-    alpha = format_time(Fraction(certificate["h"]))
-    if "node" not in certificate:
-        return f"; every way across takes {alpha} of alpha or more"
-    inward, over_cut = certificate["direction"] == "in", "ranks" in certificate
-    goal = "" if not over_cut else f" for rank {certificate['node']}" if inward else ""
-    origin = f" from rank {certificate['node']}" if over_cut and not inward else ""
-    return f",{goal}{origin} {'from' if inward else 'to'} {alpha} of alpha or more away"
-
-
-def _distance(certificate: Certificate, topology: Topology) -> str:
-    path: Sequence[int] = certificate["path"]
-    shown = "-".join(map(str, path)) if len(path) <= SHOWN.members else f"of {len(path) - 1} links"
-    ends = f"from rank {certificate['from']} to {certificate['to']}"
-    return f"{ends} no path has less alpha than {shown}: {format_time(Fraction(certificate['alpha']))}"
-
-
-def _broadcast_growth(certificate: Certificate, topology: Topology) -> str:
-    time = format_time(int(certificate["ticks"]) * Fraction(certificate["tick"]))
-    whom = "can be heard of by" if certificate["direction"] == "out" else "can have heard of"
-    what = f"rank {certificate['node']} {whom} all {certificate['needed']} not before {time}"
-    return f"{what}, as a message holds each link for its alpha"
-
-
-def _time(certificate: Certificate) -> str:
-    """Return the time that a certificate proves: as such, or in ticks."""
-    if "time" in certificate:
-        exact = Fraction(certificate["time"])
-    else:
-        ticks = Fraction(int(certificate["ticks"]), int(certificate.get("parts", 1)))
-        exact = ticks * Fraction(certificate["tick"])
-    return duration(float(exact * MICRO))
-
-
-def _cut_gossip(certificate: Certificate, topology: Topology) -> str:
-    inside = _nodes([*certificate["ranks"], *certificate["switches"]], topology)
-    has = "as a message has only what its sender heard of"
-    return f"{inside} can't have all they need before {_time(certificate)}, {has}"
-
-
-def _message_count(certificate: Certificate, topology: Topology) -> str:
-    inward = certificate["direction"] == "in"
-    what = "needs can't all have come" if inward else "starts with can't all have gone"
-    which = "some rank can't have heard of all" if certificate["heard"] else f"what some rank {what}"
-    return f"{which} before {_time(certificate)}, as a message costs alpha and holds only what its sender had"
-
-
-def _unicast_price(certificate: Certificate, topology: Topology) -> str:
-    why = "as one that relays waits for data or pays alpha again"
-    return f"links can't have moved all before {_time(certificate)}, {why}"
-
-
-def _multicast_price(certificate: Certificate, topology: Topology) -> str:
-    verb = "arrived" if certificate["direction"] == "in" else "been added up"
-    before = f"before {_time(certificate)}, by prices of what links do when"
-    return f"what is needed can't all have {verb} {before}"
-
-
-def _path_price(certificate: Certificate, topology: Topology) -> str:
-    pairs, before = len(certificate["pairs"]), f"before {_time(certificate)}"
-    return f"{pairs} pairs of ranks can't all have heard {before}, by prices of messages' whole ways"
-
-
-def _first_hop(certificate: Certificate, topology: Topology) -> str:
-    node = _nodes([certificate["node"]], topology)
-    verb = "have all" if certificate["direction"] == "in" else "have sent all"
-    why = "as a link with more than a neighbour's own pays alpha twice"
-    return f"{node} can't {verb} before {_time(certificate)}, {why}"
-
-
-def _partition_latency(certificate: Certificate, topology: Topology) -> str:
-    taken = f"transfers between {len(certificate['parts'])} parts take {_time(certificate)}"
-    return f"{taken}, as links pay alpha again where these wait"
-
-
-def _partition(certificate: Certificate, topology: Topology) -> str:
-    parts: Sequence[Sequence[int]] = certificate["parts"]
-    single = all(len(part) == 1 for part in parts)
-    between = f"the {len(parts)} ranks" if single else f"{len(parts)} parts like {_nodes(parts[0], topology)}"
-    transfers, rate = Fraction(certificate["transfers"]), _rate(certificate["capacity"])
-    way = f"links {certificate['direction']}"
-    return f"2(k - 1) transfers between {between}, {transfers} M in all, whose {way} together carry {rate}"
-
-
-def _lengths(certificate: Certificate, topology: Topology) -> str:
-    """Return which links are the bottleneck of a flow: those of a cut, or how many have a length."""
-    count, every = len(certificate["links"]), topology.num_links
-    if "cut" in certificate:
-        inside = [*certificate["cut"]["ranks"], *certificate["cut"]["switches"]]
-        members = np.isin(np.arange(topology.num_nodes), inside)
-        rate = _rate(json_number(exit_bandwidth(topology, members)))
-        return f"the links out of {_nodes(inside, topology)} are the bottleneck; they carry {rate}"
-    which = f"all {every} links are" if count == every else f"{count} of {every} links are"
-    distance = Fraction(certificate["distance"]) / max(certificate["lengths"])
-    capacity = Fraction(certificate["capacity"]) / max(certificate["lengths"])
-    return (
-        f"{which} the bottleneck: weighed by length, routes need {short(float(distance))} M of them, "
-        f"and they carry {_rate(str(capacity))}"
-    )
-
-
-def _weights(certificate: Certificate, topology: Topology) -> str:
-    """Return what proves the bound of the allreduce LP."""
-    cuts = certificate["cuts"]
-    unit = max(cut["weight"] for cut in cuts)
-    crossed = short(float(Fraction(certificate["crossed"]) / unit))
-    rate = _rate(str(Fraction(certificate["capacity"]) / unit))
-    attained = "attained" if certificate["attained"] else "not known to be attained"
-    everyone = "; the partition bound is as large" if "partition" in certificate else ""
-    return (
-        f"of {len(cuts)} weighted cuts all data crosses {crossed} M, and the links across carry {rate}; "
-        f"{attained}{everyone}"
-    )
-
-
-SENTENCES: Mapping[str, Callable[[Certificate, Topology], str]] = {
-    "distance": _distance,
-    "broadcast_growth": _broadcast_growth,
-    "partition": _partition,
-    "mcf": _lengths,
-    "lp": _weights,
-    "first_hop": _first_hop,
-    "cut_gossip": _cut_gossip,
-    "multicast_price": _multicast_price,
-    "path_price": _path_price,
-    "message_count": _message_count,
-    "unicast_price": _unicast_price,
-    "partition_latency": _partition_latency,
-}
-"""The sentence for a certificate, by the kind of its bound. Other kinds are about the data that must leave a
-set of nodes."""
-
-
-def _nodes(nodes: Sequence[int], topology: Topology) -> str:
-    ranks = [node for node in nodes if node < topology.num_ranks]
-    switches = [node for node in nodes if node >= topology.num_ranks]
-    groups = ((ranks, "rank", "ranks"), (switches, "switch", "switches"))
-    return " and ".join(
-        f"{one} {group[0]}" if len(group) == 1 else f"the {len(group)} {many} {ranges(group)}"
-        for group, one, many in groups
-        if group
-    )
-
-
-def _rate(bandwidth: str | int) -> str:
-    return throughput(float(Fraction(bandwidth) / GIGA))
 
 
 def do_bound(arguments: BoundCommand) -> int:

@@ -273,8 +273,8 @@ class TuneCommand(FormatOptions, JsonOption, purpose=MAKE, module="run", positio
     ----------
     topology
         A network, as for synth; for msccl and mscclpp its switches only forward.
-    collective
-        Which one.
+    collective : KIND
+        One of allgather, reduce-scatter, allreduce, broadcast, reduce, all-to-all, gather, scatter.
     sizes
         A range or a list of sizes.
     methods
@@ -420,8 +420,8 @@ class ExecCommand(RankOptions, JsonOption, purpose=USE, module="execution", posi
         A schedule (.json, .json.gz, .npz, .csv), an MSCCL XML (.xml) or a plan of MSCCL++ (.json).
     size
         M, or several, separated by commas.
-    dtype
-        Type of an element.
+    dtype : TYPE
+        Type of an element: float32, float64, int32 or int64.
     against_model : TOPOLOGY
         Also simulate it on this network, such as a file of tutti profile.
 

@@ -1,12 +1,16 @@
-"""``tutti list``, methods, topologies and solvers; ``tutti completion``, all words for a shell."""
+"""What there is: ``tutti list``, methods, networks and solvers; ``tutti topology``, what a network is.
+
+Of a network these are its hosts, told or inferred (`topologies.graphs.grid_structure`); its *tiers*, the
+links of one bandwidth and α; what each rank has; which ranks an automorphism takes to each other; and the
+proven bounds at a few sizes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any
-
-import numpy as np
 
 from tutti.experiments.cli.commands import ListCommand, TopologyCommand
 from tutti.experiments.cli.output import SHOWN, console, print_fields, print_json, print_table
@@ -14,9 +18,11 @@ from tutti.experiments.cli.parser import make_parser
 from tutti.experiments.printable import say
 from tutti.models.bounds import best_bound
 from tutti.schedules.collective import Kind, collective
-from tutti.topologies.exact import Int64Array, json_number
-from tutti.topologies.graphs.grid_structure import Hosts, UnevenHosts, grid_of, hosts_of, runs, uneven_hosts
-from tutti.topologies.graphs.symmetry import automorphisms
+from tutti.schedules.method import Method, Problem
+from tutti.topologies.errors import InputError, NoSchedule, Unsupported
+from tutti.topologies.exact import json_number
+from tutti.topologies.graphs.description import description
+from tutti.topologies.graphs.grid_structure import runs
 from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import (
@@ -30,9 +36,6 @@ from tutti.topologies.units import (
     throughput,
 )
 
-COLLECTIVES = (Kind.ALLGATHER, Kind.ALLREDUCE, Kind.ALL_TO_ALL)
-
-
 BOUNDED = (Kind.ALLGATHER, Kind.ALLREDUCE, Kind.ALL_TO_ALL)
 """Collectives whose bounds ``tutti topology`` shows."""
 
@@ -42,7 +45,17 @@ def do_list(arguments: ListCommand) -> int:
     if arguments.what is None:
         make_parser().commands["list"].print_help()
         return 0
-    documents = list({"methods": _methods, "topologies": _topologies, "solvers": _solvers}[arguments.what]())
+    chosen = [name for name in ("collective", "network") if getattr(arguments, name) is not None]
+    if chosen and arguments.what != "methods":
+        raise InputError(f"--{chosen[0]} goes with tutti list methods, not {arguments.what}")
+    found: Mapping[str, Callable[[], Iterator[dict[str, Any]]]] = {
+        "methods": partial(_methods, arguments),
+        "topologies": _topologies,
+        "solvers": _solvers,
+    }
+    documents = list(found[arguments.what]())
+    if not documents:
+        raise NoSchedule(f"no method does {arguments.collective or 'any collective'} on {arguments.network}")
     if arguments.json:
         for document in documents:
             print_json(document)
@@ -52,13 +65,23 @@ def do_list(arguments: ListCommand) -> int:
     return 0
 
 
-def _methods() -> Iterator[dict[str, Any]]:
+def _methods(arguments: ListCommand) -> Iterator[dict[str, Any]]:
+    """Yield what there is to say of each method that does the collective asked for on the network."""
     from tutti.experiments.registry import METHODS
-    from tutti.schedules.collective import KINDS, Kind
+    from tutti.schedules.collective import KINDS
     from tutti.topologies.options import describe_options
 
+    network = parse_topology(arguments.network or "complete:2")
+    kinds = KINDS if arguments.collective is None else (arguments.collective,)
+    problems = [Problem(network, collective(kind, network.num_ranks)) for kind in kinds]
     for method in METHODS.values():
         able = method.capabilities
+        if arguments.network is None:
+            fits = any(problem.collective.kind in able.collectives for problem in problems)
+        else:
+            fits = any(_does(method, problem) for problem in problems)
+        if not fits:
+            continue
         yield {
             "name": method.name,
             "kind": method.kind,
@@ -74,6 +97,14 @@ def _methods() -> Iterator[dict[str, Any]]:
             "seeded": method.seeded,
             "options": describe_options(method),
         }
+
+
+def _does(method: Method, problem: Problem) -> bool:
+    try:
+        method.supports(problem, method.options())
+    except Unsupported:
+        return False
+    return True
 
 
 def _topologies() -> Iterator[dict[str, Any]]:
@@ -123,90 +154,15 @@ def _cell(value: object) -> object:
 def do_topology(arguments: TopologyCommand) -> int:
     """Print what there is to say of a network."""
     sizes = [parse_size(word.strip()) for word in arguments.sizes.split(",")]
-    document = topology_document(parse_topology(arguments.topology), sizes)
+    topology = parse_topology(arguments.topology)
+    bounded = sizes if topology.num_ranks <= SHOWN.bounded else []
+    bounds = [_bound(topology, kind, size) for kind in BOUNDED for size in bounded]
+    document = {**description(topology), "bounds": bounds}
     if arguments.json:
         print_json(document)
     else:
         _print_network(document)
     return 0
-
-
-def topology_document(topology: Topology, sizes: list[Fraction]) -> dict[str, Any]:
-    """Return the content of ``tutti topology --json``: bandwidths in bytes/s and α in seconds, exact."""
-    equal = hosts_of(topology, infer=True)
-    grid = grid_of(topology, equal)
-    hosts = uneven_hosts(topology) or equal
-    members = () if isinstance(hosts, str) else hosts.ranks if isinstance(hosts, Hosts) else hosts.members
-    bounded = sizes if topology.num_ranks <= SHOWN.bounded else []
-    tier, tiers = _tiers(topology, hosts)
-    orbits = automorphisms(topology).node_orbits[: topology.num_ranks]
-    return {
-        "topology": topology.name,
-        "ranks": topology.num_ranks,
-        "switches": topology.num_switches,
-        "links": topology.num_links,
-        "multicast": sorted(topology.multicast),
-        "aggregate": sorted(topology.aggregate),
-        "dimensions": None if grid is None or grid.hosts is not None else str(grid),
-        "notation": None if topology.expression is None else str(topology.expression),
-        "hosts": [ranks.tolist() for ranks in members] or None,
-        "hosts_inferred": isinstance(hosts, Hosts) and hosts.inferred,
-        "no_hosts": hosts if isinstance(hosts, str) else None,
-        "tiers": tiers,
-        "ranks_by_links": _by_links(topology, tier),
-        "orbits": [np.flatnonzero(orbits == least).tolist() for least in np.unique(orbits)],
-        "notes": list(topology.notes),
-        "bounds": [_bound(topology, kind, size) for kind in BOUNDED for size in bounded],
-    }
-
-
-def _tiers(topology: Topology, hosts: Hosts | UnevenHosts | str) -> tuple[Int64Array, list[dict[str, Any]]]:
-    """Return which tier each link is in, and the tiers, the fastest first."""
-    values = np.stack([-topology.bandwidth.numerators, topology.alpha.numerators])
-    _, first, tier = np.unique(values, axis=1, return_index=True, return_inverse=True)
-    tier = tier.reshape(-1)
-    home = np.full(topology.num_nodes, -1) if isinstance(hosts, str) else hosts.of
-    inside = (home[topology.source] == home[topology.target]) & (home[topology.source] >= 0)
-    switched = np.maximum(topology.source, topology.target) >= topology.num_ranks
-    return tier, [
-        {
-            "bandwidth": json_number(topology.bandwidth[link]),
-            "alpha": json_number(topology.alpha[link]),
-            "links": int((tier == number).sum()),
-            "between_ranks": int(((tier == number) & ~switched).sum()),
-            "inside_hosts": int(((tier == number) & inside).sum()),
-        }
-        for number, link in enumerate(first)
-    ]
-
-
-def _by_links(topology: Topology, tier: Int64Array) -> list[dict[str, Any]]:
-    """Return the classes of ranks with as many links of each tier, to ranks and to switches, each way."""
-    ranks, count = topology.num_ranks, int(tier.max()) + 1
-    ways = []
-    for own, far in ((topology.source, topology.target), (topology.target, topology.source)):
-        kind = (own.astype(np.int64) * 2 + (far >= ranks)) * count + tier
-        ways.append(np.bincount(kind[own < ranks], minlength=ranks * 2 * count).reshape(ranks, 2, count))
-    table = np.stack(ways, axis=1)  # rank; out, in; to a rank, to a switch; tier
-    _, first, which = np.unique(table.reshape(ranks, -1), axis=0, return_index=True, return_inverse=True)
-    return [
-        {
-            "ranks": np.flatnonzero(which.reshape(-1) == kind).tolist(),
-            "out": _links(table[first[kind], 0]),
-            "in": _links(table[first[kind], 1]),
-            "egress": json_number(topology.egress[first[kind]]),
-            "ingress": json_number(topology.ingress[first[kind]]),
-        }
-        for kind in np.argsort(first)
-    ]
-
-
-def _links(table: Int64Array) -> list[dict[str, Any]]:
-    """Return how many links of which tier lead to what, of a table (to a rank, to a switch; tier)."""
-    return [
-        {"tier": int(tier), "to": ("rank", "switch")[where], "links": int(table[where, tier])}
-        for tier, where in np.argwhere(table.T)
-    ]
 
 
 def _bound(topology: Topology, kind: Kind, size: Fraction) -> dict[str, Any]:

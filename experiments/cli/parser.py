@@ -32,6 +32,13 @@ REQUIRED = object()
 """The default of a field that has none."""
 
 
+class _Formatter(argparse.HelpFormatter):
+    """Leaves the lines of examples as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if text.startswith("examples:") else super()._fill_text(text, width, indent)
+
+
 class OneLineParser(argparse.ArgumentParser):
     """A parser whose errors are one line, and which takes no abbreviated option.
 
@@ -49,7 +56,7 @@ class OneLineParser(argparse.ArgumentParser):
             allow_abbrev=False,
             description=summary.partition("\n")[0],
             epilog=f"examples:{shown}\n" if shown else None,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_Formatter,
         )
         self.commands: dict[str, OneLineParser] = {}
 

@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import pytest
 
-from tutti.experiments.cli.bound import sentence
 from tutti.models.bounds import lower_bounds
+from tutti.models.bounds.sentences import sentence
 from tutti.schedules.collective import KINDS, collective
 from tutti.topologies import parse_topology
 

@@ -65,3 +65,40 @@ def test_a_list_of_nothing_says_the_choices(tutti):
     code, out, _ = tutti("list")
     assert code == 0
     assert "methods|topologies|solvers" in out
+
+
+@pytest.mark.parametrize(("kind", "network"), [("gather", "dgx_a100:2"), ("allreduce", "torus:4x4")])
+def test_methods_that_a_list_for_a_network_leaves_out_refuse_it(tutti, kind, network):
+    def names(*options):
+        lines = tutti("list", "methods", "--json", *options)[1].splitlines()
+        return {json.loads(line)["name"] for line in lines}
+
+    every, listed = names(), names("--collective", kind, "--network", network)
+    assert names("--collective", kind) > listed
+    assert "direct" in listed
+    left_out = every - listed
+    assert "tto" in left_out
+    for name in left_out:
+        code, _, err = tutti("synth", network, "--collective", kind, "--method", name, "--size", "1MB")
+        assert (code, err.count("\n")) == (3, 1), name
+
+
+def test_a_list_of_the_methods_for_a_collective_is_of_those_that_declare_it(tutti):
+    found = map(json.loads, tutti("list", "methods", "--json")[1].splitlines())
+    able = [method["name"] for method in found if "all-to-all" in method["collectives"]]
+    lines = tutti("list", "methods", "--json", "--collective", "all-to-all")[1].splitlines()
+    assert [json.loads(line)["name"] for line in lines] == able
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["solvers", "--network", "ring:4"], "--network goes with tutti list methods, not solvers"),
+        (["methods", "--collective", "allrdce"], "did you mean 'allreduce'?"),
+        (["methods", "--network", "rng:4"], "did you mean 'ring'?"),
+    ],
+)
+def test_what_does_not_choose_among_methods_is_one_line(tutti, arguments, message):
+    code, out, err = tutti("list", *arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert message in err

@@ -9,9 +9,9 @@ import pytest
 
 import tutti.models.bounds.broadcast_growth as growth_module
 from tests.sweep import for_each
-from tutti.experiments.cli.bound import sentence
 from tutti.heuristics.rounds import METHOD as ROUNDS
 from tutti.models.bounds import BoundError, lower_bounds
+from tutti.models.bounds.sentences import sentence
 from tutti.schedules import Problem, collective
 from tutti.schedules.simulation.simulate import simulate
 from tutti.schedules.verify import verify
