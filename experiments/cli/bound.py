@@ -5,7 +5,6 @@ The output has a sentence for each certificate; ``--json`` has the whole certifi
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
@@ -16,23 +15,19 @@ from tutti.experiments.cli.commands import BoundCommand
 from tutti.experiments.cli.output import console, print_json, print_table
 from tutti.experiments.printable import complaint, remark, say
 from tutti.experiments.runner.progress import waiting
-from tutti.models.bounds import Bound, BoundError, bound_document, each_bound, program_bounds
-from tutti.models.bounds.bound import ANY_SCHEDULE, ASKED_SECONDS, SECONDS_PER_BYTE
-from tutti.models.bounds.check import current_kind
-from tutti.models.bounds.report import PROGRAMS, best_document
+from tutti.models.bounds import Bound, bound_document, each_bound, program_bounds
+from tutti.models.bounds.bound import ANY_SCHEDULE, ASKED_SECONDS
+from tutti.models.bounds.report import PROGRAMS
 from tutti.models.bounds.sentences import sentence
+from tutti.models.bounds.written import check_line
 from tutti.schedules.collective import Collective, Kind
-from tutti.schedules.files.document import read_collective
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import ROUNDING
 from tutti.topologies.files import read_text
 from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import (
-    GIGA,
     MICRO,
     duration,
-    exact_number,
     format_size,
     throughput,
 )
@@ -114,73 +109,12 @@ def _check(path: Path, given: Sequence[str]) -> int:
     if not lines:
         raise InputError(f"{path} is empty; tutti bound --json writes a line for each topology")
     places = [f"{path}, line {number}" for number in range(1, len(lines) + 1)]
-    held = [_holds(line, where, given) for line, where in zip(lines, places, strict=True)]
-    return 0 if all(held) else 1
-
-
-def _holds(line: str, where: str, given: Sequence[str]) -> bool:
-    """Recompute the certificates in a line, and print of each whether it proves its bound."""
-    try:
-        document = json.loads(line)
-        text, best, entries = str(document["topology"]), document["best"], document["bounds"]
-        bounds = [_bound(entry) for entry in entries]
-        stated = [{name: entry[name] for name in ("time_us", "holds_for")} for entry in entries]
-        largest = {"kind": current_kind(best["kind"]), "time_us": best["time_us"]}
-        largest["algbw_gbps"] = document["algbw_gbps"]
-        size = None if document["size_bytes"] is None else exact_number(str(document["size_bytes"]))
-        problem = document["problem"]
-    except (ValueError, KeyError, TypeError) as error:
-        wrong = f"it has no {error}" if isinstance(error, KeyError) else "it can't be read"
-        raise InputError(f"{where}: no line of tutti bound --json: {wrong}") from None
-    if not bounds:
-        raise InputError(f"{where}: no bounds to check")
-    topology = parse_topology(given[0] if given else text)
-    what = read_collective(problem, topology, where)
-    faults = 0
-    for bound, said in zip(bounds, stated, strict=True):
-        try:
-            bound.check(topology, what)
-            time = None if size is None else float(bound.time(size) * MICRO)
-            _compare(f"{bound.kind} bound", said, {"time_us": time, "holds_for": bound.scope})
-        except (BoundError, InputError, TypeError, ValueError) as error:
-            faults += 1
-            say(complaint(f"no: {text}, {what}: {error}"))
-        else:
-            at = "" if time is None else f", {duration(time)} at {format_size(size or 0)}"
-            say(f"proven: {text}, {what}: {bound.kind} {bound.value} {bound.unit}{at}")
-    if not faults:
-        try:
-            _check_best(largest, bounds, size)
-        except BoundError as error:
-            faults = 1
-            say(complaint(f"no: {text}, {what}: {error}"))
-    return not faults
-
-
-def _check_best(stated: Mapping[str, Any], bounds: Sequence[Bound], size: Fraction | None) -> None:
-    """Raise `BoundError` if the largest bound on any schedule is stated otherwise than it is."""
-    if not any(bound.binds_all for bound in bounds):
-        raise BoundError("the best: none of these holds for any schedule")
-    best = best_document(bounds, size)
-    _compare("the best", stated, {**best.pop("best"), **best})
-
-
-def _compare(of: str, stated: Mapping[str, Any], proven: Mapping[str, Any]) -> None:
-    """Raise `BoundError` for the first thing that is stated otherwise than it is proven."""
-    for name, value in proven.items():
-        said = stated[name]
-        close = isinstance(value, float) and isinstance(said, int | float)
-        off = value * ROUNDING if close else 0
-        if not (value - off <= said <= value + off if close else value == said):
-            raise BoundError(f"{of}: {name} is {value}, not {said}")
-
-
-def _bound(entry: Mapping[str, Any]) -> Bound:
-    exact, per_gigabyte = exact_number(str(entry["exact"])), entry["unit"] == "s/GB"
-    value, unit = (exact / GIGA, SECONDS_PER_BYTE) if per_gigabyte else (exact, str(entry["unit"]))
-    if not isinstance(entry["certificate"], dict):
-        raise TypeError("a certificate that is no object")
-    return Bound(str(entry["kind"]), value, unit, entry["certificate"])
+    held = True
+    for line, where in zip(lines, places, strict=True):
+        for proven, text in check_line(line, where, *given):
+            say(text if proven else complaint(text))
+            held &= proven
+    return 0 if held else 1
 
 
 def _print_more(before: Mapping[str, Any], after: Mapping[str, Any], topology: Topology) -> None:

@@ -26,8 +26,6 @@ class Shown(NamedTuple):
     """Characters of a line if the output is not a terminal."""
     members: int
     """Most ranges of a set of nodes, nodes of a path, or classes of ranks in a line."""
-    value: int
-    """Most characters of a value in a certificate of a plug-in's kind."""
     name: int
     """Most characters of a file's name that is made from a network's text."""
     fits: int
@@ -42,9 +40,7 @@ class Shown(NamedTuple):
     """Ranks of the largest network whose bounds ``tutti topology`` finds; on more they take seconds each."""
 
 
-SHOWN = Shown(
-    width=160, members=8, value=40, name=60, fits=64, sizes=6, instances=40, methods=12, bounded=1024
-)
+SHOWN = Shown(width=160, members=8, name=60, fits=64, sizes=6, instances=40, methods=12, bounded=1024)
 
 
 class _Screen(Console):

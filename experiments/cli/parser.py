@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+import textwrap
 from collections.abc import Collection, Iterable, Sequence
 from inspect import cleandoc, get_annotations
 from pathlib import Path
@@ -33,7 +34,10 @@ REQUIRED = object()
 
 
 class _Formatter(argparse.HelpFormatter):
-    """Leaves the lines of examples as they are."""
+    """Leaves the lines of examples as they are, and breaks no line at a hyphen: names have some."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(text, width, break_on_hyphens=False)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return text if text.startswith("examples:") else super()._fill_text(text, width, indent)

@@ -24,7 +24,8 @@ kind                   unit      what no schedule can beat
 recomputes it from its certificate with code of its own; `check` calls the right one, and `certificate` holds
 what they share. `bandwidth` (by the `bottleneck_cut`) finds ``cut`` and ``degree``, `latency` finds
 ``distance`` and ``combined``, and `partition` finds ``partition`` and ``partition_latency``; every other file
-has the name of its bound. `traffic` sorts what a collective moves, and `report` gathers the bounds. Methods
+has the name of its bound. `traffic` sorts what a collective moves, `report` gathers the bounds, `sentences`
+says what a certificate proves, and `written` proves again what was written down. Methods
 (`models.all_to_all`, `models.allreduce`) find ``mcf``, ``unicast_price`` and ``lp`` with their own models;
 ForestColl builds on the bottleneck cut. A `BoundKind` from outside brings a proof of its own.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,10 +17,18 @@ from tutti.topologies.units import GIGA, MICRO, duration, format_time, short, th
 
 Words = Mapping[str, Any]
 """A certificate."""
-MOST_VALUE = 40
-"""Most characters of a value in a certificate of a plug-in's kind. A larger value makes longer lines."""
-MOST_PATH = 8
-"""Most nodes of a path that is written out. A larger value makes longer lines."""
+
+
+class MostShown(NamedTuple):
+    """Limits on what a sentence holds. Larger values make longer lines."""
+
+    value: int
+    """Characters of a value in a certificate of a plug-in's kind."""
+    path: int
+    """Nodes of a path that is written out."""
+
+
+MOST = MostShown(value=40, path=8)
 
 
 def sentence(kind: str, certificate: Words, topology: Topology) -> str:
@@ -37,7 +45,7 @@ def sentence(kind: str, certificate: Words, topology: Topology) -> str:
         return SENTENCES[kind](certificate, topology)
     if kind in FURTHER:
         texts = {name: str(value) for name, value in certificate.items()}
-        cut = {name: text[:MOST_VALUE] + "..." * (len(text) > MOST_VALUE) for name, text in texts.items()}
+        cut = {name: text[: MOST.value] + "..." * (len(text) > MOST.value) for name, text in texts.items()}
         return ", ".join(f"{name} {text}" for name, text in cut.items())
     return _crossing(certificate, topology) + (_far(certificate) if kind == "combined" else "")
 
@@ -70,7 +78,7 @@ def _far(what: Words) -> str:
 
 def _distance(what: Words, topology: Topology) -> str:
     path: Sequence[int] = what["path"]
-    shown = "-".join(map(str, path)) if len(path) <= MOST_PATH else f"of {len(path) - 1} links"
+    shown = "-".join(map(str, path)) if len(path) <= MOST.path else f"of {len(path) - 1} links"
     ends = f"from rank {what['from']} to {what['to']}"
     return f"{ends} no path has less alpha than {shown}: {format_time(Fraction(what['alpha']))}"
 
