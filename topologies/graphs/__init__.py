@@ -2,6 +2,6 @@
 
 `shortest_paths` (hops, α, routes), `max_flow` (with minimum cuts), `strength` (how many spanning trees fit),
 `symmetry` and `isomorphism` (automorphisms, their orbits), `grid_structure` (which networks are products of
-lines), `description` (all of that in one document), `heaps` (and a counting sort) for the kernels. Nothing here knows of trees, schedules or families;
-`topologies.trees` and everything above build on it.
+lines), `description` (what there is to say of a network), `heaps` (and a counting sort) for the kernels.
+Nothing here knows of trees, schedules or families; `topologies.trees` and everything above build on it.
 """
