@@ -1,7 +1,7 @@
 """The arguments and the help of every command, made of the classes in `commands`.
 
-No library does this as fast: ``tutti --help`` takes 0.14 s, and importing typer or cyclopts alone takes as
-long. The functions that carry commands out would take seconds more, as they stand beside kernels and solvers.
+With typer or cyclopts the help of two commands takes 0.26 s of a core; this one of twenty takes 0.1 s. The
+functions that carry commands out would take seconds more, as they stand beside kernels and solvers.
 """
 
 from __future__ import annotations
