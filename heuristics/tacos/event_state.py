@@ -24,7 +24,7 @@ Sets = npt.NDArray[np.uint64]
 class Synthesis(NamedTuple):
     """A schedule in the making, at one moment.
 
-    What is on the links is a ring buffer for each class of links, by arrival since all its transfers last
+    What is on the links is a linked list for each class of links, by arrival since all its transfers last
     equally long. Links that found nothing to send are *starved*: they are matched again only when something
     new reaches their source.
 
@@ -39,10 +39,12 @@ class Synthesis(NamedTuple):
         Counter planes: how many nodes have each chunk or are being sent it.
     arrival, carries
         int64, shape (links,): when the link's transfer arrives, `NEVER` on a free link, and its chunk.
-    queue
-        int64, shape (links,): the rings one after the other, class k's from first[k] to first[k + 1] - 1.
-    first, head, length
-        int64, by class: of the rings.
+    after, before
+        int64, shape (links + classes,): the neighbours of each link in the list of its class. Place links + k
+        is both ends of class k's list, and its own neighbour if nothing of the class is on its way.
+    held
+        uint64, shape (links, words): what the source of each busy link had when the transfer began; shape
+        (0, words) if no chunk is ever replaced.
     listed, cheapest_first
         int64, shape (links,): the links that may have something to send at this event, and the same by cost.
     per_class
@@ -54,7 +56,7 @@ class Synthesis(NamedTuple):
     links_in
         Planes of counts: the links into a destination that could bring each chunk.
     sent, rows
-        The transfers so far, with room for all; and int64, shape (1,): how many they are.
+        The transfers that have arrived, with room for all; and int64, shape (1,): how many they are.
     random
         The state of the random numbers.
     """
@@ -65,10 +67,9 @@ class Synthesis(NamedTuple):
     spread: Planes
     arrival: Int64Array
     carries: Int64Array
-    queue: Int64Array
-    first: Int64Array
-    head: Int64Array
-    length: Int64Array
+    after: Int64Array
+    before: Int64Array
+    held: Sets
     listed: Int64Array
     cheapest_first: Int64Array
     per_class: Int64Array
@@ -98,14 +99,25 @@ def synthesize(network: TacosNetwork, start: Int64Array, rule: Any, seed: np.uin
     seed
         Of all random choices.
     """
-    made = nothing_sent(network, start, seed)
+    made = nothing_sent(network, start, seed, getattr(rule, "replace", False))
     run(rule, [made], [clock(listed=len(network.source))])
-    sent, rows = made.sent, made.rows[0]
-    return MatchedTransfers(sent.chunk[:rows], sent.link[:rows], sent.start[:rows])
+    return by_start(made)
+
+
+def by_start(made: Synthesis) -> MatchedTransfers:
+    """Return what has arrived, by start and then, at one start, by the cost of the link."""
+    rows = int(made.rows[0])
+    sent = MatchedTransfers(*(column[:rows] for column in made.sent))
+    if len(made.network.duration) == 1:  # what arrives first started first
+        return sent
+    order = np.argsort(sent.start, kind="stable")
+    return MatchedTransfers(*(column[order] for column in sent))
 
 
 @kernel
-def nothing_sent(network: TacosNetwork, start: Int64Array, seed: np.uint64) -> Synthesis:
+def nothing_sent(
+    network: TacosNetwork, start: Int64Array, seed: np.uint64, replace: bool = False
+) -> Synthesis:
     """Return the moment 0: chunk c is at node start[c] and wanted by all others; all links are listed."""
     links, classes, nodes = len(network.source), len(network.duration), len(network.in_first) - 1
     words, bits, most = (len(start) + WORD_BITS - 1) // WORD_BITS, 1, len(start) * (nodes - 1)
@@ -115,9 +127,6 @@ def nothing_sent(network: TacosNetwork, start: Int64Array, seed: np.uint64) -> S
     for chunk in range(len(start)):
         have[start[chunk], chunk // WORD_BITS] |= bit(chunk)
         spread[0, chunk // WORD_BITS] |= bit(chunk)
-    first = np.zeros(classes + 1, np.int64)
-    for link in range(links):
-        first[network.cost[link] + 1] += 1
     return Synthesis(
         network,
         have,
@@ -125,10 +134,9 @@ def nothing_sent(network: TacosNetwork, start: Int64Array, seed: np.uint64) -> S
         spread,
         np.full(links, NEVER),
         np.zeros(links, np.int64),
-        np.zeros(links, np.int64),
-        np.cumsum(first),
-        np.zeros(classes, np.int64),
-        np.zeros(classes, np.int64),
+        np.arange(links + classes),
+        np.arange(links + classes),
+        np.empty((links if replace else 0, words), np.uint64),
         np.arange(links),
         np.empty(links, np.int64),
         np.empty(classes + 1, np.int64),
@@ -146,45 +154,64 @@ def nothing_sent(network: TacosNetwork, start: Int64Array, seed: np.uint64) -> S
 @leaf
 def send(made: Synthesis, link: int, chunk: int, now: int) -> None:
     """Start a transfer: a link-chunk match (Algorithm 1, "mark link-chunk match"; Fig. 8c)."""
-    # Nobody else will be matched with the pair: it is no longer wanted, though it is not there yet.
-    made.want[made.network.target[link], chunk // WORD_BITS] &= ~bit(chunk)
+    promise(made, made.network.target[link], chunk)
+    occupy(made, link, chunk, now)
+
+
+@leaf
+def promise(made: Synthesis, node: int, chunk: int) -> None:
+    """Note that a node is being sent a chunk: it is no longer wanted, though it is not there yet."""
+    made.want[node, chunk // WORD_BITS] &= ~bit(chunk)
     increment(made.spread, chunk)
+
+
+@leaf
+def occupy(made: Synthesis, link: int, chunk: int, now: int) -> None:
+    """Let a link carry a chunk from now on."""
     k = made.network.cost[link]
     made.arrival[link] = now + made.network.duration[k]
     made.carries[link] = chunk
-    begin, capacity = made.first[k], made.first[k + 1] - made.first[k]
-    made.queue[begin + (made.head[k] + made.length[k]) % capacity] = link
-    made.length[k] += 1
-    row = made.rows[0]
-    made.sent.chunk[row], made.sent.link[row], made.sent.start[row] = chunk, link, now
-    made.rows[0] = row + 1
+    end = len(made.arrival) + k
+    last = made.before[end]
+    made.after[last] = made.before[end] = link
+    made.before[link], made.after[link] = last, end
+    if len(made.held):
+        have = made.have[made.network.source[link]]
+        for w in range(len(have)):
+            made.held[link, w] = have[w]
+
+
+@leaf
+def release(made: Synthesis, link: int) -> None:
+    """Take what a link carries off it."""
+    made.arrival[link] = NEVER
+    before, after = made.before[link], made.after[link]
+    made.after[before], made.before[after] = after, before
 
 
 @leaf
 def _next_arrival(made: Synthesis) -> np.int64:
     """Return when the next transfer arrives; `NEVER` if nothing is on its way."""
-    soonest = NEVER
-    for k in range(len(made.length)):
-        if made.length[k]:
-            soonest = min(soonest, made.arrival[made.queue[made.first[k] + made.head[k]]])
+    soonest, links = NEVER, len(made.arrival)
+    for end in range(links, len(made.after)):
+        if made.after[end] != end:
+            soonest = min(soonest, made.arrival[made.after[end]])
     return soonest
 
 
 @leaf
 def _deliver(made: Synthesis, now: int) -> int:
     """Deliver what arrives now; list, and count, the links that may have something to send."""
-    listed = 0
-    for k in range(len(made.length)):
-        begin, capacity = made.first[k], made.first[k + 1] - made.first[k]
-        while made.length[k]:
-            link = made.queue[begin + made.head[k]]
-            if made.arrival[link] != now:
-                break
-            made.head[k] = (made.head[k] + 1) % capacity
-            made.length[k] -= 1
-            made.arrival[link] = NEVER
+    listed, sent, links = 0, made.sent, len(made.arrival)
+    for end in range(links, len(made.after)):
+        duration = made.network.duration[end - links]
+        while made.after[end] != end and made.arrival[made.after[end]] == now:
+            link, row = made.after[end], made.rows[0]
+            release(made, link)
             chunk, node = made.carries[link], made.network.target[link]
             made.have[node, chunk // WORD_BITS] |= bit(chunk)
+            sent.chunk[row], sent.link[row], sent.start[row] = chunk, link, now - duration
+            made.rows[0] = row + 1
             made.listed[listed] = link
             listed += 1
             if made.starving[node]:

@@ -30,6 +30,7 @@ import numpy as np
 
 from tutti.heuristics.tacos import event_state, round_matching
 from tutti.heuristics.tacos.bitsets import (
+    NOTHING,
     WORD_BITS,
     Planes,
     add_saturating,
@@ -44,7 +45,7 @@ from tutti.heuristics.tacos.bitsets import (
     size,
 )
 from tutti.heuristics.tacos.event_loop import NEVER, MatchedTransfers
-from tutti.heuristics.tacos.event_state import Synthesis, matches, order_by_cost, send, starve
+from tutti.heuristics.tacos.event_state import Synthesis, matches, occupy, order_by_cost, promise, release, send, starve
 from tutti.heuristics.tacos.network import TacosNetwork
 from tutti.heuristics.tacos.options import MAXIMUM, PAPER, SAMPLED
 from tutti.topologies.exact import NONE, BoolArray, Int64Array
@@ -60,10 +61,21 @@ RANDOM_BITS = 32
 
 
 class LinkFirst(NamedTuple):
-    """Each free link takes a chunk: by which of `ORDERS`, and whether it may wait for faster links."""
+    """Each free link takes a chunk.
+
+    Parameters
+    ----------
+    order
+        By which of `ORDERS`.
+    wait
+        Whether it may wait for faster links.
+    replace
+        Whether it may take what is on its way over slower ones.
+    """
 
     order: int
     wait: bool
+    replace: bool
 
 
 class PostconditionFirst(NamedTuple):
@@ -88,7 +100,13 @@ class MostLinks(NamedTuple):
 
 
 def synthesize(
-    network: TacosNetwork, owner: Int64Array, pick: str, wait: bool, seed: np.uint64, threads: int = 1
+    network: TacosNetwork,
+    owner: Int64Array,
+    pick: str,
+    wait: bool,
+    replace: bool,
+    seed: np.uint64,
+    threads: int = 1,
 ) -> MatchedTransfers:
     """Return the transfers that bring every chunk from its owner to all nodes, by start.
 
@@ -98,7 +116,7 @@ def synthesize(
         Strongly connected.
     owner
         int64, shape (chunks,): where each chunk starts.
-    pick, wait
+    pick, wait, replace
         The rule; see `TacosOptions`.
     seed
         Of all random choices.
@@ -109,7 +127,7 @@ def synthesize(
         return round_matching.synthesize(network, owner, round_matching.Sampled(seed), threads)
     if pick == PAPER:
         return event_state.synthesize(network, owner, unmet_postconditions(network, owner), seed)
-    rule = MostLinks(wait) if pick == MAXIMUM else LinkFirst(ORDERS[pick], wait)
+    rule = MostLinks(wait) if pick == MAXIMUM else LinkFirst(ORDERS[pick], wait, replace)
     return event_state.synthesize(network, owner, rule, seed)
 
 
@@ -121,17 +139,71 @@ def synthesize(
 def match_links(rule: LinkFirst, made: Synthesis, listed: int, now: int) -> None:
     """Give each listed link a chunk that its source has and its destination wants, if there is one."""
     network, candidates = made.network, made.candidates
-    order_by_cost(made, listed)
-    for i in range(listed):
-        link = made.cheapest_first[i]
-        total = intersection(made.have[network.source[link]], made.want[network.target[link]], candidates)
-        if total and rule.wait and network.cost[link]:
-            leave_to_faster(made, link, now)
-            total = size(candidates)
+    while listed:
+        order_by_cost(made, listed)
+        count, listed = listed, 0
+        for i in range(count):
+            link = made.cheapest_first[i]
+            total = intersection(
+                made.have[network.source[link]], made.want[network.target[link]], candidates
+            )
+            if total and rule.wait and network.cost[link]:
+                leave_to_faster(made, link, now)
+                total = size(candidates)
+            if total:
+                send(made, link, choose(made, link, rule.order, total), now)
+                continue
+            freed = replace(made, link, rule.order, now) if rule.replace else link
+            if freed == link:
+                starve(made, link)
+            elif freed != NOTHING:
+                made.listed[listed] = freed
+                listed += 1
+
+
+# Chunk replacement
+
+
+@leaf
+def replace(made: Synthesis, link: int, order: int, now: int) -> np.int64:
+    """Let an idle link take over a chunk that is on its way to its destination and arrives later (2023, IV-F).
+
+    The slot that carried the chunk gets another one that its source held when the slot began: one that is
+    wanted, else one that is on its way in a slot that ends later still, which is then replaced likewise.
+
+    Returns
+    -------
+    int
+        The link whose slot is left without a chunk and dropped: free again, or `link` itself if there is
+        nothing to take over; -1 for none.
+    """
+    slot = np.int64(link)
+    occupy(made, slot, 0, now)
+    while True:
+        other = last_on_its_way(made, slot)
+        if other == NOTHING:
+            release(made, slot)
+            return slot
+        made.carries[slot] = made.carries[other]
+        total = intersection(made.held[other], made.want[made.network.target[link]], made.candidates)
         if total:
-            send(made, link, choose(made, link, rule.order, total), now)
-        else:
-            starve(made, link)
+            made.carries[other] = choose(made, other, order, total)
+            promise(made, made.network.target[link], made.carries[other])
+            return NOTHING
+        slot = other
+
+
+@leaf
+def last_on_its_way(made: Synthesis, slot: int) -> np.int64:
+    """Return the link that brings what a slot could bring earlier, the one that is done last; -1 for none."""
+    network, found, latest = made.network, NOTHING, made.arrival[slot]
+    target = network.target[slot]
+    for i in range(network.in_first[target], network.in_first[target + 1]):
+        other = np.int64(network.in_links[i])
+        arrival, chunk = made.arrival[other], made.carries[other]
+        if latest < arrival < NEVER and made.held[slot, chunk // WORD_BITS] & bit(chunk):
+            found, latest = other, arrival
+    return found
 
 
 @leaf

@@ -217,8 +217,9 @@ def _to_all(network: TacosNetwork, owner: Int64Array, options: TacosOptions) -> 
     nodes, wait = len(network.in_first) - 1, options.wait_for_faster_link
     many = len(owner) * (nodes - 1) > TUNING.sampled_above and len(network.duration) == 1
     pick = (SAMPLED if many else SCARCEST) if options.chunk_rule == AUTO else options.chunk_rule
+    replaces = options.replace_chunks and len(network.duration) > 1
     threads = threads_for(nodes) if options.restarts == 1 else 1
-    return lambda seed: _ended(network, matching.synthesize(network, owner, pick, wait, seed, threads))
+    return lambda seed: _ended(network, matching.synthesize(network, owner, pick, wait, replaces, seed, threads))
 
 
 def _ended(network: TacosNetwork, made: MatchedTransfers) -> Try:

@@ -100,6 +100,7 @@ class TacosOptions(Options):
     chunks: Annotated[int, Whole(1)] = 1
     chunk_rule: Annotated[str, Choice(PICKS)] = AUTO
     wait_for_faster_link: bool = True
+    replace_chunks: bool = True
     restarts: Annotated[int, Whole(1)] = 1
     degree: Annotated[int | None, Whole(1)] = None
     time_limit: Annotated[float | None, SECONDS] = None

@@ -56,7 +56,7 @@ def test_a_loop_that_is_left_and_entered_again_makes_the_same_choices():
     rule = matching.LinkFirst(matching.SCARCEST, True)
     steps = list(event_loop.played(rule, [made], [clock], steps=3))
     assert steps[:-1] == list(range(3, steps[-1], 3))
-    sent = list(zip(*(column.tolist() for column in made.sent), strict=True))
+    sent = list(zip(*(column.tolist() for column in event_state.by_start(made)), strict=True))
     assert sent == Twin(network, owner.tolist(), "scarcest", True, 1).run()
 
 
