@@ -1,7 +1,7 @@
 """Which chunk a free link takes, of those that go to all ranks: the rules of `TacosOptions.chunk_rule`.
 
 * Link first (``uniform``, ``rarest``, ``scarcest``): each free link takes one of the chunks that it can
-bring.
+bring. Where links differ, a link that would idle may take over what a slower one carries (`replace`).
 * Postcondition first (``paper``): Algorithm 1 as printed.
 * All links of a receiver at once (``maximum``): as many links used as can be, exactly.
 
@@ -68,9 +68,9 @@ class LinkFirst(NamedTuple):
     order
         By which of `ORDERS`.
     wait
-        Whether it may wait for faster links.
+        Whether it stays free if faster links will bring everything before it could.
     replace
-        Whether it may take what is on its way over slower ones.
+        Whether an idle link takes over what a slower one carries. No link waits then.
     """
 
     order: int
@@ -87,10 +87,13 @@ class PostconditionFirst(NamedTuple):
         int64: (destination, chunk) pairs, each as chunk * nodes + destination.
     left
         int64, shape (1,): how many are not met; they stand first.
+    replace
+        Whether an idle link takes over what a slower one carries (2023 version).
     """
 
     pairs: Int64Array
     left: Int64Array
+    replace: bool
 
 
 class MostLinks(NamedTuple):
@@ -126,7 +129,7 @@ def synthesize(
     if pick == SAMPLED:
         return round_matching.synthesize(network, owner, round_matching.Sampled(seed), threads)
     if pick == PAPER:
-        return event_state.synthesize(network, owner, unmet_postconditions(network, owner), seed)
+        return event_state.synthesize(network, owner, unmet_postconditions(network, owner, replace), seed)
     rule = MostLinks(wait) if pick == MAXIMUM else LinkFirst(ORDERS[pick], wait, replace)
     return event_state.synthesize(network, owner, rule, seed)
 
@@ -147,9 +150,10 @@ def match_links(rule: LinkFirst, made: Synthesis, listed: int, now: int) -> None
             total = intersection(
                 made.have[network.source[link]], made.want[network.target[link]], candidates
             )
-            if total and rule.wait and network.cost[link]:
-                leave_to_faster(made, link, now)
-                total = size(candidates)
+            if total and rule.replace:
+                total = prefer_own(made, link, total)
+            elif total and rule.wait:
+                total = leave_to_faster(made, link, total, now)
             if total:
                 send(made, link, choose(made, link, rule.order, total), now)
                 continue
@@ -157,66 +161,47 @@ def match_links(rule: LinkFirst, made: Synthesis, listed: int, now: int) -> None
             if freed == link:
                 starve(made, link)
             elif freed != NOTHING:
-                made.listed[listed] = freed
+                made.listed[listed] = freed  # matched once more at this event: its source may have new chunks
                 listed += 1
 
 
-# Chunk replacement
-
-
 @leaf
-def replace(made: Synthesis, link: int, order: int, now: int) -> np.int64:
-    """Let an idle link take over a chunk that is on its way to its destination and arrives later (2023, IV-F).
-
-    The slot that carried the chunk gets another one that its source held when the slot began: one that is
-    wanted, else one that is on its way in a slot that ends later still, which is then replaced likewise.
-
-    Returns
-    -------
-    int
-        The link whose slot is left without a chunk and dropped: free again, or `link` itself if there is
-        nothing to take over; -1 for none.
-    """
-    slot = np.int64(link)
-    occupy(made, slot, 0, now)
-    while True:
-        other = last_on_its_way(made, slot)
-        if other == NOTHING:
-            release(made, slot)
-            return slot
-        made.carries[slot] = made.carries[other]
-        total = intersection(made.held[other], made.want[made.network.target[link]], made.candidates)
-        if total:
-            made.carries[other] = choose(made, other, order, total)
-            promise(made, made.network.target[link], made.carries[other])
-            return NOTHING
-        slot = other
-
-
-@leaf
-def last_on_its_way(made: Synthesis, slot: int) -> np.int64:
-    """Return the link that brings what a slot could bring earlier, the one that is done last; -1 for none."""
-    network, found, latest = made.network, NOTHING, made.arrival[slot]
-    target = network.target[slot]
+def own_candidates(made: Synthesis, link: int) -> np.int64:
+    """Put into `trial`, and count, the candidates that the source of no faster in-link has or is being sent."""
+    network, own = made.network, made.trial
+    target, total = network.target[link], np.int64(0)
+    for w in range(len(own)):
+        own[w] = made.candidates[w]
     for i in range(network.in_first[target], network.in_first[target + 1]):
-        other = np.int64(network.in_links[i])
-        arrival, chunk = made.arrival[other], made.carries[other]
-        if latest < arrival < NEVER and made.held[slot, chunk // WORD_BITS] & bit(chunk):
-            found, latest = other, arrival
-    return found
+        other = network.in_links[i]
+        if network.cost[other] < network.cost[link]:
+            lacks = made.want[network.source[other]]
+            for w in range(len(own)):
+                own[w] &= lacks[w]
+    return size(own)
 
 
 @leaf
-def leave_to_faster(made: Synthesis, link: int, now: int) -> None:
-    """Drop the candidates that cheaper in-links of the destination will bring before this link could.
+def prefer_own(made: Synthesis, link: int, total: np.int64) -> np.int64:
+    """Drop the candidates that a faster link can bring, if others are left; return how many are."""
+    if made.network.cost[link] == 0:
+        return total
+    own = own_candidates(made, link)
+    return intersection(made.trial, made.trial, made.candidates) if own else total
+
+
+@leaf
+def leave_to_faster(made: Synthesis, link: int, total: np.int64, now: int) -> np.int64:
+    """Drop the candidates that faster links will bring before this one could; return how many are left.
 
     Only if those links have room, until this one would deliver, for everything that the destination still
-    wants; then each chunk that one of their sources has, or is being sent, is left to it. This is what the
-    published chunk replacement (2023 version, IV-F) is for, without sending what is not yet there. Nothing is
-    left for ever: of the links that have a wanted chunk, the cheapest has nobody to leave it to.
+    wants; then each chunk that one of their sources has, or is being sent, is left to it. Nothing is left for
+    ever: of the links that have a wanted chunk, the cheapest has nobody to leave it to.
     """
     network = made.network
     target, mine = network.target[link], network.cost[link]
+    if mine == 0:
+        return total
     arrival = now + network.duration[mine]
     capacity = 0
     for i in range(network.in_first[target], network.in_first[target + 1]):
@@ -225,13 +210,9 @@ def leave_to_faster(made: Synthesis, link: int, now: int) -> None:
             free_at = now if made.arrival[other] == NEVER else made.arrival[other]
             capacity += max(0, arrival - free_at) // network.duration[network.cost[other]]
     if capacity < size(made.want[target]):
-        return
-    for i in range(network.in_first[target], network.in_first[target + 1]):
-        other = network.in_links[i]
-        if network.cost[other] < mine:
-            without = made.want[network.source[other]]
-            for w in range(len(without)):
-                made.candidates[w] &= without[w]
+        return total
+    own_candidates(made, link)
+    return intersection(made.trial, made.trial, made.candidates)
 
 
 @leaf
@@ -272,11 +253,59 @@ def count_links_in(made: Synthesis, link: int) -> None:
             add_saturating(planes[2], planes[3], have)
 
 
+# Chunk replacement
+
+
+@leaf
+def replace(made: Synthesis, link: int, order: int, now: int) -> np.int64:
+    """Let an idle link take over a chunk that is on its way to its destination and arrives later (2023, IV-F).
+
+    The later slot gets another chunk that the destination wants and its source had when the slot began. With
+    none, the slot is dropped, but only if nothing is lost: it begins now, or nothing more is wanted.
+
+    Returns
+    -------
+    int
+        The link that is left free: `link` itself if it takes nothing over, another one whose slot is dropped,
+        or -1 for none.
+    """
+    node = made.network.target[link]
+    later = last_on_its_way(made, link, now)
+    if later == NOTHING:
+        return np.int64(link)
+    total = intersection(made.held[later], made.want[node], made.candidates)
+    begins = made.arrival[later] == now + made.network.duration[made.network.cost[later]]
+    if not (total or begins or size(made.want[node]) == 0):
+        return np.int64(link)
+    occupy(made, link, made.carries[later], now)
+    if total:
+        total = prefer_own(made, later, total)
+        made.carries[later] = choose(made, later, order, total)
+        promise(made, node, made.carries[later])
+        return NOTHING
+    release(made, later)
+    return later
+
+
+@leaf
+def last_on_its_way(made: Synthesis, link: int, now: int) -> np.int64:
+    """Return the busy link that is done last of those whose chunk a free one could bring earlier; -1 for none."""
+    network, found = made.network, NOTHING
+    target, have = network.target[link], made.have[network.source[link]]
+    latest = now + network.duration[network.cost[link]]
+    for i in range(network.in_first[target], network.in_first[target + 1]):
+        other = np.int64(network.in_links[i])
+        arrival, chunk = made.arrival[other], made.carries[other]
+        if latest < arrival < NEVER and have[chunk // WORD_BITS] & bit(chunk):
+            found, latest = other, arrival
+    return found
+
+
 # Postcondition first: Algorithm 1 as printed
 
 
 @kernel
-def unmet_postconditions(network: TacosNetwork, owner: Int64Array) -> PostconditionFirst:
+def unmet_postconditions(network: TacosNetwork, owner: Int64Array, replace: bool) -> PostconditionFirst:
     """Return all (destination, chunk) pairs that the precondition does not meet."""
     num_nodes = len(network.in_first) - 1
     pairs = np.empty(len(owner) * (num_nodes - 1), np.int64)
@@ -286,7 +315,7 @@ def unmet_postconditions(network: TacosNetwork, owner: Int64Array) -> Postcondit
             if node != owner[chunk]:
                 pairs[count] = chunk * num_nodes + node
                 count += 1
-    return PostconditionFirst(pairs, np.full(1, count))
+    return PostconditionFirst(pairs, np.full(1, count), replace)
 
 
 @matches(PostconditionFirst)
@@ -294,14 +323,30 @@ def unmet_postconditions(network: TacosNetwork, owner: Int64Array) -> Postcondit
 def match_postconditions(unmet: PostconditionFirst, made: Synthesis, listed: int, now: int) -> None:
     """Match each unmet pair, in random order, to a free link whose source has the chunk (Algorithm 1).
 
+    Then links that are still free take over from slower ones (2023, IV-F), until none is freed by that.
     Invariant: the pairs that are not matched yet stand first.
     """
+    freed = True
+    while freed:
+        _pass_postconditions(unmet, made, now)
+        freed = False
+        for link in range(len(made.arrival) if unmet.replace else 0):
+            if made.arrival[link] == NEVER:
+                other = replace(made, link, UNIFORM, now)
+                freed |= other != link and other != NOTHING
+
+
+@leaf
+def _pass_postconditions(unmet: PostconditionFirst, made: Synthesis, now: int) -> None:
+    """Go through all unmet pairs once."""
     num_nodes = len(made.have)
     # Algorithm 1: random_shuffle(unsatisfied_postcond).
     shuffle(unmet.pairs, unmet.left[0], made.random)
     kept = 0
     for i in range(unmet.left[0]):
         chunk, node = unmet.pairs[i] // num_nodes, unmet.pairs[i] % num_nodes
+        if not made.want[node, chunk // WORD_BITS] & bit(chunk):
+            continue  # it has been put into a slot that was replaced
         link = cheapest_provider(made, node, chunk)
         if link >= 0:
             send(made, link, chunk, now)
@@ -410,9 +455,8 @@ def _bids(made: Synthesis, links: Int64Array, wait: bool, now: int) -> Bids:
         link, count = links[j], first[j]
         source, target = network.source[link], network.target[link]
         total = intersection(made.have[source], made.want[target], candidates)
-        if total and wait and network.cost[link]:
-            leave_to_faster(made, link, now)
-            total = size(candidates)
+        if total and wait:
+            total = leave_to_faster(made, link, total, now)
         most = min(first[j] + total, first[j] + len(links))
         level = np.int64(0)  # of the rarest candidates, how many are left
         while count < most:
