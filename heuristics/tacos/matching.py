@@ -258,10 +258,10 @@ def count_links_in(made: Synthesis, link: int) -> None:
 
 @leaf
 def replace(made: Synthesis, link: int, order: int, now: int) -> np.int64:
-    """Let an idle link take over a chunk that is on its way to its destination and arrives later (2023, IV-F).
+    """Let an idle link take over a chunk that is on its way to its destination (2023, IV-F, Fig. 12b).
 
-    The later slot gets another chunk that the destination wants and its source had when the slot began. With
-    none, the slot is dropped, but only if nothing is lost: it begins now, or nothing more is wanted.
+    The slot that carried the chunk gets another one, or is dropped. A transfer never carries what its source
+    did not have when it began.
 
     Returns
     -------
@@ -269,35 +269,42 @@ def replace(made: Synthesis, link: int, order: int, now: int) -> np.int64:
         The link that is left free: `link` itself if it takes nothing over, another one whose slot is dropped,
         or -1 for none.
     """
-    node = made.network.target[link]
-    later = last_on_its_way(made, link, now)
-    if later == NOTHING:
+    other, node = replaceable(made, link, now), made.network.target[link]
+    if other == NOTHING:
         return np.int64(link)
-    total = intersection(made.held[later], made.want[node], made.candidates)
-    begins = made.arrival[later] == now + made.network.duration[made.network.cost[later]]
-    if not (total or begins or size(made.want[node]) == 0):
-        return np.int64(link)
-    occupy(made, link, made.carries[later], now)
-    if total:
-        total = prefer_own(made, later, total)
-        made.carries[later] = choose(made, later, order, total)
-        promise(made, node, made.carries[later])
-        return NOTHING
-    release(made, later)
-    return later
+    occupy(made, link, made.carries[other], now)
+    total = intersection(made.held[other], made.want[node], made.candidates)
+    if total == 0:
+        release(made, other)
+        return other
+    made.carries[other] = choose(made, other, order, prefer_own(made, other, total))
+    promise(made, node, made.carries[other])
+    return NOTHING
 
 
 @leaf
-def last_on_its_way(made: Synthesis, link: int, now: int) -> np.int64:
-    """Return the busy link that is done last of those whose chunk a free one could bring earlier; -1 for none."""
-    network, found = made.network, NOTHING
+def replaceable(made: Synthesis, link: int, now: int) -> np.int64:
+    """Return the link whose chunk an idle one takes over; -1 for none.
+
+    The idle link brings the chunk no later. If there is another chunk for the slot, nothing is lost. With
+    none, the slot is dropped if the chunk comes earlier by that, and the slot begins now or could bring
+    nothing ever. Of several, slots that get another chunk come first, then those that end last.
+    """
+    network, found, fills = made.network, NOTHING, False
     target, have = network.target[link], made.have[network.source[link]]
-    latest = now + network.duration[network.cost[link]]
+    mine, done = now + network.duration[network.cost[link]], size(made.want[target]) == 0
+    latest = mine
     for i in range(network.in_first[target], network.in_first[target + 1]):
         other = np.int64(network.in_links[i])
         arrival, chunk = made.arrival[other], made.carries[other]
-        if latest < arrival < NEVER and have[chunk // WORD_BITS] & bit(chunk):
-            found, latest = other, arrival
+        if not mine <= arrival < NEVER or not have[chunk // WORD_BITS] & bit(chunk):
+            continue
+        more = intersection(made.held[other], made.want[target], made.candidates) > 0
+        begins = arrival == now + network.duration[network.cost[other]]
+        if not more and (arrival == mine or not (begins or done)):
+            continue
+        if found == NOTHING or (more and not fills) or (more == fills and arrival > latest):
+            found, fills, latest = other, more, arrival
     return found
 
 
