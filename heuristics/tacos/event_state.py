@@ -83,7 +83,9 @@ class Synthesis(NamedTuple):
     random: Words
 
 
-def synthesize(network: TacosNetwork, start: Int64Array, rule: Any, seed: np.uint64) -> MatchedTransfers:
+def synthesize(
+    network: TacosNetwork, start: Int64Array, rule: Any, seed: np.uint64, replace: bool = False
+) -> MatchedTransfers:
     """Return the transfers that a rule makes until nothing is on its way.
 
     Invariant: at each event, every chunk is at a node, on its way to it, or wanted by it.
@@ -98,8 +100,10 @@ def synthesize(network: TacosNetwork, start: Int64Array, rule: Any, seed: np.uin
         What is matched at an event; it may be written to.
     seed
         Of all random choices.
+    replace
+        Whether the rule replaces chunks that are on their way.
     """
-    made = nothing_sent(network, start, seed, getattr(rule, "replace", False))
+    made = nothing_sent(network, start, seed, replace)
     run(rule, [made], [clock(listed=len(network.source))])
     return by_start(made)
 

@@ -61,21 +61,16 @@ RANDOM_BITS = 32
 
 
 class LinkFirst(NamedTuple):
-    """Each free link takes a chunk.
-
-    Parameters
-    ----------
-    order
-        By which of `ORDERS`.
-    wait
-        Whether it stays free if faster links will bring everything before it could.
-    replace
-        Whether an idle link takes over what a slower one carries. No link waits then.
-    """
+    """Each free link takes a chunk: by which of `ORDERS`, and whether it may wait for faster links."""
 
     order: int
     wait: bool
-    replace: bool
+
+
+class Replacing(NamedTuple):
+    """Each free link takes a chunk, by which of `ORDERS`; an idle one takes over what a slower one carries."""
+
+    order: int
 
 
 class PostconditionFirst(NamedTuple):
@@ -128,10 +123,14 @@ def synthesize(
     """
     if pick == SAMPLED:
         return round_matching.synthesize(network, owner, round_matching.Sampled(seed), threads)
+    rule: PostconditionFirst | MostLinks | Replacing | LinkFirst
     if pick == PAPER:
-        return event_state.synthesize(network, owner, unmet_postconditions(network, owner, replace), seed)
-    rule = MostLinks(wait) if pick == MAXIMUM else LinkFirst(ORDERS[pick], wait, replace)
-    return event_state.synthesize(network, owner, rule, seed)
+        rule = unmet_postconditions(network, owner, replace)
+    elif pick == MAXIMUM:
+        rule = MostLinks(wait)
+    else:
+        rule = Replacing(ORDERS[pick]) if replace else LinkFirst(ORDERS[pick], wait)
+    return event_state.synthesize(network, owner, rule, seed, replace)
 
 
 # Link first
@@ -142,27 +141,16 @@ def synthesize(
 def match_links(rule: LinkFirst, made: Synthesis, listed: int, now: int) -> None:
     """Give each listed link a chunk that its source has and its destination wants, if there is one."""
     network, candidates = made.network, made.candidates
-    while listed:
-        order_by_cost(made, listed)
-        count, listed = listed, 0
-        for i in range(count):
-            link = made.cheapest_first[i]
-            total = intersection(
-                made.have[network.source[link]], made.want[network.target[link]], candidates
-            )
-            if total and rule.replace:
-                total = prefer_own(made, link, total)
-            elif total and rule.wait:
-                total = leave_to_faster(made, link, total, now)
-            if total:
-                send(made, link, choose(made, link, rule.order, total), now)
-                continue
-            freed = replace(made, link, rule.order, now) if rule.replace else link
-            if freed == link:
-                starve(made, link)
-            elif freed != NOTHING:
-                made.listed[listed] = freed  # matched once more at this event: its source may have new chunks
-                listed += 1
+    order_by_cost(made, listed)
+    for i in range(listed):
+        link = made.cheapest_first[i]
+        total = intersection(made.have[network.source[link]], made.want[network.target[link]], candidates)
+        if total and rule.wait and network.cost[link]:
+            total = leave_to_faster(made, link, total, now)
+        if total:
+            send(made, link, choose(made, link, rule.order, total), now)
+        else:
+            starve(made, link)
 
 
 @leaf
@@ -182,15 +170,6 @@ def own_candidates(made: Synthesis, link: int) -> np.int64:
 
 
 @leaf
-def prefer_own(made: Synthesis, link: int, total: np.int64) -> np.int64:
-    """Drop the candidates that a faster link can bring, if others are left; return how many are."""
-    if made.network.cost[link] == 0:
-        return total
-    own = own_candidates(made, link)
-    return intersection(made.trial, made.trial, made.candidates) if own else total
-
-
-@leaf
 def leave_to_faster(made: Synthesis, link: int, total: np.int64, now: int) -> np.int64:
     """Drop the candidates that faster links will bring before this one could; return how many are left.
 
@@ -200,8 +179,6 @@ def leave_to_faster(made: Synthesis, link: int, total: np.int64, now: int) -> np
     """
     network = made.network
     target, mine = network.target[link], network.cost[link]
-    if mine == 0:
-        return total
     arrival = now + network.duration[mine]
     capacity = 0
     for i in range(network.in_first[target], network.in_first[target + 1]):
@@ -254,6 +231,41 @@ def count_links_in(made: Synthesis, link: int) -> None:
 
 
 # Chunk replacement
+
+
+@matches(Replacing)
+@leaf
+def match_and_replace(rule: Replacing, made: Synthesis, listed: int, now: int) -> None:
+    """Give each listed link a chunk that it can bring, else one that a slower link carries.
+
+    Links whose slots are dropped are matched at the same event: their sources may have got other chunks.
+    """
+    network = made.network
+    while listed:
+        order_by_cost(made, listed)
+        count, listed = listed, 0
+        for i in range(count):
+            link = made.cheapest_first[i]
+            have, wanted = made.have[network.source[link]], made.want[network.target[link]]
+            total = intersection(have, wanted, made.candidates)
+            if total:
+                send(made, link, choose(made, link, rule.order, prefer_own(made, link, total)), now)
+                continue
+            freed = replace(made, link, rule.order, now)
+            if freed == link:
+                starve(made, link)
+            elif freed != NOTHING:
+                made.listed[listed] = freed
+                listed += 1
+
+
+@leaf
+def prefer_own(made: Synthesis, link: int, total: np.int64) -> np.int64:
+    """Drop the candidates that a faster link can bring, if others are left; return how many are."""
+    if made.network.cost[link] == 0:
+        return total
+    own = own_candidates(made, link)
+    return intersection(made.trial, made.trial, made.candidates) if own else total
 
 
 @leaf
@@ -462,7 +474,7 @@ def _bids(made: Synthesis, links: Int64Array, wait: bool, now: int) -> Bids:
         link, count = links[j], first[j]
         source, target = network.source[link], network.target[link]
         total = intersection(made.have[source], made.want[target], candidates)
-        if total and wait:
+        if total and wait and network.cost[link]:
             total = leave_to_faster(made, link, total, now)
         most = min(first[j] + total, first[j] + len(links))
         level = np.int64(0)  # of the rarest candidates, how many are left
