@@ -129,7 +129,6 @@ def play(rule: Any, made: Any, at: Int64Array, until: int) -> None:
             # changed.
             match(rule, made, at[LISTED], at[NOW])
         else:
-            # What is on its way may be exchanged here (chunk replacement, IV-F), before anything arrives.
             at[NOW], at[LISTED] = deliver(rule, made, at[LISTED], at[NOW])
         at[STEP] += 1
 

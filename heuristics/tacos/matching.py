@@ -123,11 +123,11 @@ def synthesize(
     """
     if pick == SAMPLED:
         return round_matching.synthesize(network, owner, round_matching.Sampled(seed), threads)
-    rule: PostconditionFirst | MostLinks | Replacing | LinkFirst
+    if pick == MAXIMUM:
+        return event_state.synthesize(network, owner, MostLinks(wait), seed)
+    rule: PostconditionFirst | Replacing | LinkFirst
     if pick == PAPER:
         rule = unmet_postconditions(network, owner, replace)
-    elif pick == MAXIMUM:
-        rule = MostLinks(wait)
     else:
         rule = Replacing(ORDERS[pick]) if replace else LinkFirst(ORDERS[pick], wait)
     return event_state.synthesize(network, owner, rule, seed, replace)
@@ -177,19 +177,24 @@ def leave_to_faster(made: Synthesis, link: int, total: np.int64, now: int) -> np
     wants; then each chunk that one of their sources has, or is being sent, is left to it. Nothing is left for
     ever: of the links that have a wanted chunk, the cheapest has nobody to leave it to.
     """
-    network = made.network
-    target, mine = network.target[link], network.cost[link]
-    arrival = now + network.duration[mine]
-    capacity = 0
-    for i in range(network.in_first[target], network.in_first[target + 1]):
-        other = network.in_links[i]
-        if network.cost[other] < mine:
-            free_at = now if made.arrival[other] == NEVER else made.arrival[other]
-            capacity += max(0, arrival - free_at) // network.duration[network.cost[other]]
-    if capacity < size(made.want[target]):
+    arrival = now + made.network.duration[made.network.cost[link]]
+    if room_of_faster(made, link, now, arrival) < size(made.want[made.network.target[link]]):
         return total
     own_candidates(made, link)
     return intersection(made.trial, made.trial, made.candidates)
+
+
+@leaf
+def room_of_faster(made: Synthesis, link: int, now: int, until: int) -> np.int64:
+    """Return how many chunks the cheaper links into a link's destination can bring, from now on, until then."""
+    network, room = made.network, np.int64(0)
+    target = network.target[link]
+    for i in range(network.in_first[target], network.in_first[target + 1]):
+        other = network.in_links[i]
+        if network.cost[other] < network.cost[link]:
+            free_at = now if made.arrival[other] == NEVER else made.arrival[other]
+            room += max(0, until - free_at) // network.duration[network.cost[other]]
+    return room
 
 
 @leaf
@@ -299,23 +304,25 @@ def replaceable(made: Synthesis, link: int, now: int) -> np.int64:
     """Return the link whose chunk an idle one takes over; -1 for none.
 
     The idle link brings the chunk no later. If there is another chunk for the slot, nothing is lost. With
-    none, the slot is dropped if the chunk comes earlier by that, and the slot begins now or could bring
-    nothing ever. Of several, slots that get another chunk come first, then those that end last.
+    none, the slot is dropped if the chunk comes earlier by that, and the slot begins now or faster links have
+    room, until it would end, for all that its destination lacks. Of several slots, those that get another
+    chunk come first, then those that end last.
     """
-    network, found, fills = made.network, NOTHING, False
+    network, found, fills, latest = made.network, NOTHING, False, np.int64(0)
     target, have = network.target[link], made.have[network.source[link]]
-    mine, done = now + network.duration[network.cost[link]], size(made.want[target]) == 0
-    latest = mine
+    wanted, mine = made.want[target], now + network.duration[network.cost[link]]
     for i in range(network.in_first[target], network.in_first[target + 1]):
         other = np.int64(network.in_links[i])
         arrival, chunk = made.arrival[other], made.carries[other]
         if not mine <= arrival < NEVER or not have[chunk // WORD_BITS] & bit(chunk):
             continue
-        more = intersection(made.held[other], made.want[target], made.candidates) > 0
-        begins = arrival == now + network.duration[network.cost[other]]
-        if not more and (arrival == mine or not (begins or done)):
+        more = intersection(made.held[other], wanted, made.candidates) > 0
+        if not more and arrival == mine:
             continue
-        if found == NOTHING or (more and not fills) or (more == fills and arrival > latest):
+        begins = arrival == now + network.duration[network.cost[other]]
+        if not (more or begins or room_of_faster(made, other, now, arrival) > size(wanted)):
+            continue
+        if (more and not fills) or (more == fills and arrival > latest):
             found, fills, latest = other, more, arrival
     return found
 

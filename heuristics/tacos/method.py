@@ -6,9 +6,8 @@ the other (Fig. 11). Gather, all-to-all and collectives over groups, where chunk
 not want them, are guided by distance (`guided`). Switches are unwound to links between ranks and the schedule
 is put back on their ports (`network`; IV-G). Several kinds at once (mixed collectives) are made one by one,
 and then all transfers are put as early as the others allow. Of links of unlike cost the cheapest is matched
-first (IV-F). A chunk is sent only if its source holds it when the transfer starts. The chunk replacement of
-the 2023 version (IV-F), which gives an earlier transfer another chunk, is not done: its source may not have
-it yet.
+first (IV-F). Chunk replacement (2023 version, IV-F) gives a transfer that is under way another chunk, which
+its source held when the transfer started.
 
 The paper chooses uniformly. That meets the bound, ceil(chunks to receive / in-links) rounds, on most meshes
 and misses it on tori by a round or two; the default rule met it, within a few seeds, on all that were tried.

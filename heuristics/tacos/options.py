@@ -76,7 +76,13 @@ class TacosOptions(Options):
         one with farthest to go is sent, whatever the rule.
     wait_for_faster_link
         Whether a link stays free where faster links into its destination will have brought all that
-        is missing there before it could; of no effect with ``"paper"`` or between links of one cost.
+        is missing there before it could; of no effect with ``"paper"``, between links of one cost, and where
+        chunks are replaced.
+    replace_chunks
+        Whether a link that would idle takes over a chunk that a slower link is carrying to its destination
+        (2023 version, IV-F); the slower link gets another chunk that its source had when the transfer began,
+        or drops the transfer. A slow link then prefers chunks that faster ones can't bring. Of no effect with
+        ``"maximum"``, between links of one cost, and where the rule is of none.
     restarts
         Of so many schedules, each with random numbers of its own, the one that ends first is kept; of an
         allreduce, so many for its reduce-scatter and so many for its allgather.
