@@ -110,12 +110,11 @@ def synthesize(
 
 def by_start(made: Synthesis) -> MatchedTransfers:
     """Return what has arrived, by start and then, at one start, by the cost of the link."""
-    rows = int(made.rows[0])
-    sent = MatchedTransfers(*(column[:rows] for column in made.sent))
-    if len(made.network.duration) == 1:  # what arrives first started first
-        return sent
-    order = np.argsort(sent.start, kind="stable")
-    return MatchedTransfers(*(column[order] for column in sent))
+    sent = made.sent
+    rows: Any = slice(int(made.rows[0]))
+    if len(made.network.duration) > 1:  # else what arrives first started first
+        rows = np.argsort(sent.start[rows], kind="stable")
+    return MatchedTransfers(sent.chunk[rows], sent.link[rows], sent.start[rows])
 
 
 @kernel

@@ -45,7 +45,16 @@ from tutti.heuristics.tacos.bitsets import (
     size,
 )
 from tutti.heuristics.tacos.event_loop import NEVER, MatchedTransfers
-from tutti.heuristics.tacos.event_state import Synthesis, matches, occupy, order_by_cost, promise, release, send, starve
+from tutti.heuristics.tacos.event_state import (
+    Synthesis,
+    matches,
+    occupy,
+    order_by_cost,
+    promise,
+    release,
+    send,
+    starve,
+)
 from tutti.heuristics.tacos.network import TacosNetwork
 from tutti.heuristics.tacos.options import MAXIMUM, PAPER, SAMPLED
 from tutti.topologies.exact import NONE, BoolArray, Int64Array
@@ -68,7 +77,7 @@ class LinkFirst(NamedTuple):
 
 
 class Replacing(NamedTuple):
-    """Each free link takes a chunk, by which of `ORDERS`; an idle one takes over what a slower one carries."""
+    """Each free link takes a chunk, by which of `ORDERS`; an idle one takes over a slower one's."""
 
     order: int
 
@@ -155,9 +164,9 @@ def match_links(rule: LinkFirst, made: Synthesis, listed: int, now: int) -> None
 
 @leaf
 def own_candidates(made: Synthesis, link: int) -> np.int64:
-    """Put into `trial`, and count, the candidates that the source of no faster in-link has or is being sent."""
+    """Put into `trial`, and count, the candidates that no source of a faster in-link has or is sent."""
     network, own = made.network, made.trial
-    target, total = network.target[link], np.int64(0)
+    target = network.target[link]
     for w in range(len(own)):
         own[w] = made.candidates[w]
     for i in range(network.in_first[target], network.in_first[target + 1]):
@@ -186,7 +195,7 @@ def leave_to_faster(made: Synthesis, link: int, total: np.int64, now: int) -> np
 
 @leaf
 def room_of_faster(made: Synthesis, link: int, now: int, until: int) -> np.int64:
-    """Return how many chunks the cheaper links into a link's destination can bring, from now on, until then."""
+    """Return how many chunks the cheaper links into a link's destination can bring until then."""
     network, room = made.network, np.int64(0)
     target = network.target[link]
     for i in range(network.in_first[target], network.in_first[target + 1]):
@@ -308,7 +317,7 @@ def replaceable(made: Synthesis, link: int, now: int) -> np.int64:
     room, until it would end, for all that its destination lacks. Of several slots, those that get another
     chunk come first, then those that end last.
     """
-    network, found, fills, latest = made.network, NOTHING, False, np.int64(0)
+    network, found, fills, latest = made.network, NOTHING, np.int64(0), np.int64(0)
     target, have = network.target[link], made.have[network.source[link]]
     wanted, mine = made.want[target], now + network.duration[network.cost[link]]
     for i in range(network.in_first[target], network.in_first[target + 1]):
@@ -316,13 +325,13 @@ def replaceable(made: Synthesis, link: int, now: int) -> np.int64:
         arrival, chunk = made.arrival[other], made.carries[other]
         if not mine <= arrival < NEVER or not have[chunk // WORD_BITS] & bit(chunk):
             continue
-        more = intersection(made.held[other], wanted, made.candidates) > 0
+        more = min(intersection(made.held[other], wanted, made.candidates), np.int64(1))
         if not more and arrival == mine:
             continue
         begins = arrival == now + network.duration[network.cost[other]]
         if not (more or begins or room_of_faster(made, other, now, arrival) > size(wanted)):
             continue
-        if (more and not fills) or (more == fills and arrival > latest):
+        if more > fills or (more == fills and arrival > latest):
             found, fills, latest = other, more, arrival
     return found
 

@@ -218,7 +218,9 @@ def _to_all(network: TacosNetwork, owner: Int64Array, options: TacosOptions) -> 
     pick = (SAMPLED if many else SCARCEST) if options.chunk_rule == AUTO else options.chunk_rule
     replaces = options.replace_chunks and len(network.duration) > 1
     threads = threads_for(nodes) if options.restarts == 1 else 1
-    return lambda seed: _ended(network, matching.synthesize(network, owner, pick, wait, replaces, seed, threads))
+    return lambda seed: _ended(
+        network, matching.synthesize(network, owner, pick, wait, replaces, seed, threads)
+    )
 
 
 def _ended(network: TacosNetwork, made: MatchedTransfers) -> Try:

@@ -128,8 +128,10 @@ def check_table(problem: Problem, options: TacosOptions) -> None:
     items = problem.collective.items
     reached = np.array([len(members) - 1 for members in problem.collective.members])[items.group]
     transfers = options.chunks * int(np.where(items.end == EVERYONE, reached, items.end != items.start).sum())
-    state = options.chunks * len(items) * problem.topology.num_ranks // 4
-    _check(problem.topology, f"{transfers} transfers", TUNING.row_bytes * transfers + state, options)
+    where = problem.topology
+    held = where.num_links if options.replace_chunks and not where.homogeneous else 0
+    state = options.chunks * len(items) * (2 * where.num_ranks + held) // 8
+    _check(where, f"{transfers} transfers", TUNING.row_bytes * transfers + state, options)
 
 
 def check_state(topology: Topology, chunks: int, options: TacosOptions) -> None:

@@ -79,7 +79,8 @@ def test_a_replaced_slot_carries_what_its_source_held_when_it_began(pick):
         assert all(there[twin.links[link][0], chunk] <= start for chunk, link, start in rows)
         for time, idle, other, chunk, new in twin.replaced:
             assert there[twin.links[idle][0], chunk] <= time  # the idle link could bring the chunk
-            assert twin.links[idle][1] == twin.links[other][1] and idle != other
+            assert twin.links[idle][1] == twin.links[other][1]
+            assert idle != other
             starts = [start for _, link, start in rows if link == other and start <= time]
             if new is not None:  # the slot stays, unless it is dropped later
                 gone = any(o == other and n is None and t >= time for t, _, o, _, n in twin.replaced)
@@ -104,13 +105,16 @@ def test_figure_12b_of_2023():
     replaced = 0
     for seed in range(20):
         rows = {to: sent(network, owner, "paper", False, to, seed) for to in (False, True)}
-        ends = {to: max(t + network.duration[network.cost[k]] for _, k, t in rows[to] if k < 2) for to in rows}
+        ends = {
+            to: max(t + network.duration[network.cost[k]] for _, k, t in rows[to] if k < 2) for to in rows
+        }
         assert ends[True] == 2 * second
         if ends[False] > 2 * second:
             replaced += 1
             (before, after), by_fast = (
-                [c for c, link, start in rows[to] if link == 1 and start == 0] for to in (False, True)
-            ), [(c, start) for c, link, start in rows[True] if link == 0]
+                ([c for c, link, start in rows[to] if link == 1 and start == 0] for to in (False, True)),
+                [(c, start) for c, link, start in rows[True] if link == 0],
+            )
             assert {*before, *after} == {1, 2}
             assert by_fast == [(0, 0), (before[0], second)]
     assert replaced
@@ -213,8 +217,8 @@ def test_ours_leaves_the_slow_link_free_and_ends_as_early(pick):
     ],
 )
 def test_whatever_leaves_is_there_by_the_slow_oracle(text):
-    for pick, wait, to in product(["scarcest", "rarest", "maximum", "uniform", "paper"], *[[False, True]] * 2):
-        made = tacos(
-            text, size=10**8, seed=1, chunk_rule=pick, wait_for_faster_link=wait, replace_chunks=to
-        )
+    for pick, wait, to in product(
+        ["scarcest", "rarest", "maximum", "uniform", "paper"], *[[False, True]] * 2
+    ):
+        made = tacos(text, size=10**8, seed=1, chunk_rule=pick, wait_for_faster_link=wait, replace_chunks=to)
         assert judge(made) is None, (pick, wait, to)

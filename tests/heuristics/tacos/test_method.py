@@ -148,10 +148,12 @@ def test_the_simulated_time_is_the_last_arrival():
 def test_waiting_for_faster_links_pays_where_links_differ_much():
     text = "mesh:3x3?bandwidth=100GB/s,25GB/s&alpha=1us"
     best = {
-        wait: min(finish(tacos(text, seed=seed, wait_for_faster_link=wait)) for seed in range(5))
-        for wait in (False, True)
+        (wait, to): min(
+            finish(tacos(text, seed=seed, wait_for_faster_link=wait, replace_chunks=to)) for seed in range(5)
+        )
+        for wait, to in ((False, False), (True, False), (True, True))
     }
-    assert best[True] < best[False]
+    assert best[True, True] <= best[True, False] < best[False, False]
 
 
 @pytest.mark.parametrize("pick", ["scarcest", "maximum"])
