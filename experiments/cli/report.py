@@ -9,8 +9,7 @@ from pathlib import Path
 from tutti.experiments.cli.commands import ReportCommand
 from tutti.experiments.growth.study import command_of
 from tutti.experiments.printable import say
-from tutti.experiments.report.figures import check_formats, write_figures
-from tutti.experiments.report.latex import write_tables
+from tutti.experiments.report.figures import check_formats, choice, write_figures, write_tables
 from tutti.experiments.report.page import contents, figures_of, write_page
 from tutti.experiments.report.results import read_results
 from tutti.experiments.resilience.failures import FAILURES
@@ -42,10 +41,11 @@ def do_report(arguments: ReportCommand) -> int:
     page = arguments.output or (Path(REPORT) if others else first / REPORT)
     say(f"report: {write_page(shown, page)}")
     if arguments.figures is not None:
-        figures = list(figures_of(shown))
+        folder, charts = choice(arguments.figures, page.parent / "figures")
+        figures = [figure for figure in figures_of(shown) if figure.chart in charts]
         for suffix in formats:
-            write_figures(shown, figures, arguments.figures, suffix)
-        say(f"figures: {len(figures)} as {','.join(formats)} in {arguments.figures}")
+            write_figures(shown, figures, folder, suffix)
+        say(f"figures: {len(figures)} as {','.join(formats)} in {folder}")
     if arguments.latex is not None:
         say(f"tables: {len(write_tables(results, arguments.latex))} in {arguments.latex}")
     return 0
@@ -54,6 +54,8 @@ def do_report(arguments: ReportCommand) -> int:
 def _check_folders(arguments: ReportCommand) -> None:
     """Refuse folders that can't be written in, before anything is read or drawn."""
     asked = {f"--{option}": getattr(arguments, option) for option in ("figures", "latex")}
+    if arguments.figures is not None:
+        asked["--figures"] = choice(arguments.figures, Path())[0]
     for option, folder in asked.items():
         if folder is not None and folder.exists() and not folder.is_dir():
             raise InputError(f"{option} {folder}: not a folder")

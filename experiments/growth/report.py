@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import altair as alt
 import pandas as pd
+from markupsafe import Markup
 
 from tutti.expansions.finder import bandwidth_factor
 from tutti.expansions.prediction import predict
@@ -26,16 +27,17 @@ from tutti.experiments.growth.frontiers import BOTH_WAYS, KAUTZ, FrontierRow, re
 from tutti.experiments.growth.study import GrowthSearch
 from tutti.experiments.report.charts import (
     COLOUR,
-    LIMIT,
     MUTED,
     OPACITY,
     Figure,
+    bounding,
     named_rows,
     page_charts,
     specs_of,
 )
 from tutti.experiments.report.page import render
 from tutti.experiments.report.series import Series
+from tutti.experiments.report.tables import TEXTS, PageBlock, Panel, Section, explained
 from tutti.schedules.cost import moore_optimal_steps
 from tutti.topologies.families.expressions import Base, Expression, LineGraph, parse_notation
 from tutti.topologies.files import replacing
@@ -125,7 +127,7 @@ def _spec(axes: Axes) -> alt.LayerChart | alt.FacetChart:
     line, dots, bound = (named_rows().transform_filter(f"datum.kind === '{kind}'") for kind in kinds)
     band = named_rows().transform_filter("isValid(datum.y2)").mark_area(opacity=0.18)
     return alt.layer(
-        bound.mark_line(**LIMIT, color=MUTED).encode(x, y),
+        bounding(bound.mark_line(color=MUTED)).encode(x, y),
         band.encode(x, y, COLOUR, y2="y2:Q"),
         line.mark_line(strokeWidth=1.8).encode(x, y, COLOUR, opacity=OPACITY, tooltip=tips),
         dots.mark_circle(size=9, opacity=1).encode(x, y, COLOUR, opacity=OPACITY, tooltip=tips),
@@ -230,35 +232,56 @@ def _render(
     times: Mapping[CostParameters, Sequence[Time]],
 ) -> str:
     charts = Charts()
-    shown = {
-        "sections": [(workload, _section(charts, rows, own, workload)) for workload, own in times.items()],
-        "all_to_all": _all_to_all_chart(charts, next(iter(times.values()))),
-        "kautz": _kautz_chart(charts, kautz),
-        "lines": _lines_chart(charts, growth.degree),
-    }
+    sections = [_section(charts, rows, own, workload, growth) for workload, own in times.items()]
+    others = _panels(all_to_all=_all_to_all_chart(charts, next(iter(times.values()))))
+    near = _panels(kautz=_kautz_chart(charts, kautz), lines=_lines_chart(charts, growth.degree))
+    texts = TEXTS["growth"]
+    words = texts["words"] | (texts["baselines"] if growth.degree == plain.DEGREE else {})
+    sections += [
+        Section(f"All-to-all, M = {next(iter(times))}", [PageBlock("", "", "", (), others, looks="two")]),
+        Section("Close to optimal bandwidth", [PageBlock("", "", texts["close"], (), near, looks="two")]),
+        Section("What the times are", words=explained(words, degree=growth.degree)),
+    ]
+    frontiers = len({row.nodes for row in rows if row.points})
+    ways = " whose links go both ways" if growth.bidirectional else ""
+    ways += "" if growth.most_hops is None else f" of diameter at most {growth.most_hops}"
     return render(
-        "growth.html",
-        **shown,
+        "page.html",
+        title=f"Networks of degree {growth.degree}: tutti",
+        heading=f"Networks of degree {growth.degree}, up to {growth.up_to:,} nodes",
+        lead=f"{frontiers:,} sizes with a network{ways}, {sum(row.points > 0 for row in rows):,} networks on "
+        "their Pareto frontiers of T_L against T_B.",
+        sections=sections,
         charts=charts.page,
-        growth=growth,
-        frontiers=len({row.nodes for row in rows if row.points}),
-        networks=sum(row.points > 0 for row in rows),
-        baselines=growth.degree == plain.DEGREE,
     )
 
 
+def _panels(**charts: Figure | None) -> list[Panel]:
+    """Return the panels of some charts, by their titles' names."""
+    titles = TEXTS["growth"]["titles"]
+    return [Panel(titles[name], "", chart, "" if chart else "None.") for name, chart in charts.items()]
+
+
 def _section(
-    charts: Charts, rows: Sequence[FrontierRow], times: Sequence[Time], workload: CostParameters
-) -> dict[str, Any]:
+    charts: Charts,
+    rows: Sequence[FrontierRow],
+    times: Sequence[Time],
+    workload: CostParameters,
+    growth: GrowthSearch,
+) -> Section:
     """Return what the page says of a size: the best networks, and how they are built."""
     best = {time.nodes: time for time in times if time.network == "best"}
     built = {(row.nodes, row.topology): row.family for row in rows}
     family = {nodes: built[nodes, time.topology] for nodes, time in best.items()}
-    return {
-        "best": _best_chart(charts, times, family, workload),
-        "counts": Counter(family.values()).most_common(),
-        "allreduce": _allreduce_chart(charts, times, workload),
-    }
+    texts = TEXTS["growth"]
+    counts = ", ".join(f"{name} {count}" for name, count in Counter(family.values()).most_common())
+    said = Markup(texts["text"]).format(
+        counts=counts, both="" if growth.bidirectional else Markup(texts["both"])
+    )
+    panels = _panels(
+        best=_best_chart(charts, times, family, workload), allreduce=_allreduce_chart(charts, times, workload)
+    )
+    return Section(f"M = {workload}", [PageBlock("", "", said, (), panels, looks="two")])
 
 
 def _best_chart(

@@ -1,26 +1,42 @@
-"""The links and nodes that a lower bound rests on, as its certificate says, ready to be drawn.
+"""What the lower bounds of a topology rest on, drawn, and what an allreduce gains: the panels of both.
 
 The cut bound rests on the links out of a set of nodes; the partition bound of allreduce on the links between
 parts; the bounds of linear programs (``mcf`` of all-to-all, ``lp`` of allreduce) on links with a length,
 their dual. All of them are here links with a *length* (1 in a cut), and nodes with a *part*. Of the bounds of
-a collective the largest is shown, of equal ones the one that says most.
+a collective the largest is shown, of equal ones the one that says most: on the network, or as bars if the
+network is large.
+
+A reduce-scatter and then an allgather take at least their bottleneck cuts' times, one after the other. An
+allreduce takes the optimum of linear program (B.5), or at least the partition bound: ``docs/allreduce.md``.
+The two are bars, each at its best.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
+from markupsafe import Markup
 
-from tutti.models.allreduce.bound import lp_bound
-from tutti.models.bounds import Bound, lower_bounds
-from tutti.schedules.collective import KINDS, Collective, collective
+from tutti.experiments.report.charts import Figure
+from tutti.experiments.report.networks import Mark, marked
+from tutti.experiments.report.series import LIGHT
+from tutti.experiments.report.tables import Panel
+from tutti.experiments.report.text import counted, number
+from tutti.experiments.report.utilisation import Usages
+from tutti.models.allreduce.bound import TREES, lp_bound
+from tutti.models.bounds import Bound, best_bound, lower_bounds
+from tutti.schedules.collective import KINDS, Collective, Kind, collective
+from tutti.topologies.errors import TuttiError
 from tutti.topologies.exact import NONE, BoolArray, Int64Array
 from tutti.topologies.topology import Topology
+from tutti.topologies.units import GIGA, format_bandwidth
 
 _TELLING = ("degree", "cut", "lp", "partition", "mcf")
 """Of equal bounds the last of these is shown."""
@@ -160,3 +176,371 @@ _READERS: Mapping[str, Callable[[Topology, Certificate], Read]] = {
     "mcf": _mcf,
     "lp": _mcf,
 }
+
+
+class DrawnLimits(NamedTuple):
+    """Limits on what is drawn or listed of a bound and of a gain."""
+
+    bound: int
+    """Most nodes of a network whose bounds are computed again for a picture."""
+    gain: int
+    """Most ranks of a network whose gain is computed."""
+    nodes: int
+    """Most nodes of a network that is drawn. A larger one is shown by bars."""
+    links: int
+    """Most links of such a network."""
+    many: int
+    """Number of links that a bound rests on, above which they are drawn thin."""
+    thin: float
+    """Width of thin links as a fraction of the usual one."""
+    named: int
+    """Runs of ranks, or sizes of parts, that a sentence lists."""
+
+
+DRAWN = DrawnLimits(bound=512, gain=64, nodes=64, links=1000, many=40, thin=0.6, named=6)
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Least times in s/B of M.
+
+    Parameters
+    ----------
+    halves
+        Of a reduce-scatter and then an allgather.
+    whole
+        Of an allreduce.
+    proof
+        ``"optimal"``: no schedule is faster than `whole`, and one is as fast; ``"trees"``: the same among
+        tree schedules; ``"bound"``: none is faster.
+    """
+
+    halves: Fraction
+    whole: Fraction
+    proof: str
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The algbw of both in GB/s."""
+        return (float(1 / (self.halves * GIGA)), float(1 / (self.whole * GIGA)))
+
+    @property
+    def ratio(self) -> Fraction:
+        """How many times faster an allreduce is."""
+        return self.halves / self.whole
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The limits and the ratio, as a table has them."""
+        return (*(number(limit) for limit in self.limits), number(float(self.ratio)))
+
+    @property
+    def proven(self) -> str:
+        """How far the optimum is proven, in a few words."""
+        return {"optimal": "optimal", "trees": "optimal among tree schedules"}.get(self.proof, "a limit")
+
+
+def gain(topology: Topology, what: Collective, found: Sequence[Bound]) -> Gain | None:
+    """Return the gain, None for other collectives, for groups, and for more than `DRAWN.gain` ranks.
+
+    Parameters
+    ----------
+    topology, what
+        The problem.
+    found
+        Its bandwidth bounds, the LP's included where it is known.
+    """
+    ranks = topology.num_ranks
+    if what.kind is not Kind.ALLREDUCE or what.groups is not None or ranks > DRAWN.gain:
+        return None
+    halves = sum(
+        (best_bound(topology, collective(kind, ranks)).value for kind in ("reduce-scatter", "allgather")),
+        Fraction(0),
+    )
+    trees = next((bound for bound in found if bound.kind == "lp"), None)
+    best = max(bound.value for bound in found)
+    if trees is None or not trees.certificate["attained"]:
+        return Gain(halves, best, "bound")
+    proven = all(bound.value <= trees.value for bound in found) and trees.certificate["scope"] != TREES
+    return Gain(halves, trees.value, "optimal" if proven else "trees")
+
+
+def gain_chart(found: Gain, label: str) -> Figure:
+    """Return the two bars, in algbw for large M."""
+    halves, whole = found.limits
+    told = [number(halves), f"{number(whole)} (×{number(float(found.ratio), 3)})"]
+    bars = {"what": ["reduce-scatter + allgather", "allreduce"], "algbw_gbps": [halves, whole], "told": told}
+    return Figure("gain", f"allreduce past reduce-scatter + allgather, {label}", data=pd.DataFrame(bars))
+
+
+def gain_sentence(found: Gain) -> str:
+    """Return what the bars say, and how far it is proven."""
+    proofs = {
+        "optimal": "The allreduce is the LP's optimum, and the partition bound proves that nothing is faster",
+        "trees": "The allreduce is the LP's optimum, the best of all tree schedules",
+        "bound": "The allreduce is a lower bound on time, which perhaps nothing meets",
+    }
+    if found.ratio == 1:
+        return f"Nothing is gained: the halves are an optimal allreduce. {proofs[found.proof]}."
+    return f"{number(float(found.ratio), 4)} ({found.ratio}) times as fast. {proofs[found.proof]}."
+
+
+PARTS = tuple(colour for colour in range(len(LIGHT)) if colour != 1)
+"""Colours of parts, of the series' ones; that of the links is left out."""
+NAMED = {"mcf": "Multi-commodity flow", "lp": "Linear program"}
+"""Kinds of bounds, where their names are short for something."""
+
+
+def chart(found: Bottleneck, label: str) -> Markup | Figure:
+    """Return the picture of a bottleneck; `label` says of what, to those who can't see it.
+
+    Of a large network that is the lengths, longest first; of a cut or a partition the share that it is.
+    """
+    if found.topology.num_nodes > DRAWN.nodes or found.topology.num_links > DRAWN.links:
+        name, data = ("lengths", _lengths(found)) if found.has_lengths else ("parts", _bars(found))
+        return Figure(name, f"bottleneck, {label}", data=data)
+    return _drawing(found, label)
+
+
+def _drawing(found: Bottleneck, label: str) -> Markup:
+    """Return the network: a link that the bound feels is the wider the longer it is."""
+    colours, wide = colours_of(found), DRAWN.thin if found.felt.sum() > DRAWN.many else 1.0
+
+    def link(number: int) -> Mark:
+        share = found.lengths[number] / found.longest
+        width, opacity = wide * (1.1 + 1.3 * share), 0.4 + 0.6 * share
+        looks = {"stroke_width": f"{width:.2f}", "stroke_opacity": f"{opacity:.2f}"}
+        felt = {"class_": "link felt", **looks} if found.felt[number] else {}
+        return {"data_tip": _link_tip(found, number), **felt}
+
+    def node(number: int) -> Mark:
+        colour = "" if colours[number] is None else f" c{colours[number]}"
+        return {"class_": f"node{colour}", "data_tip": _node_tip(found, number)}
+
+    return marked(found.topology, link, node, f"bottleneck, {label}")
+
+
+def _link_tip(found: Bottleneck, link: int) -> str:
+    topology = found.topology
+    name = topology.link_name(link).replace("->", " → ")
+    lines = [f"{name}, {format_bandwidth(topology.bandwidth[link])}"]
+    if found.has_lengths:
+        lines.append(f"length {number(found.lengths[link] / found.longest, 3)} of the longest")
+    elif found.felt[link]:
+        lines.append("between parts" if found.bound.kind == "partition" else "in the cut")
+    return "\n".join(lines)
+
+
+def colours_of(found: Bottleneck) -> list[int | None]:
+    """Return the colour of each node; None for those in no part, or in one by themselves among several.
+
+    Parts that a link joins differ in colour where five colours suffice for a greedy choice.
+    """
+    part, sizes = found.part, found.sizes
+    several = len(sizes) > 1
+    chosen: dict[int, int] = {}
+    ends = part[np.stack([found.topology.source, found.topology.target])]
+    for index in np.flatnonzero(sizes > (1 if several else 0)).tolist():
+        beside = {*ends[1][ends[0] == index].tolist(), *ends[0][ends[1] == index].tolist()}
+        taken = {chosen[other] for other in beside if other in chosen}
+        free = [colour for colour in PARTS if colour not in taken]
+        chosen[index] = (free or PARTS)[0 if free else index % len(PARTS)]
+    return [chosen.get(index) for index in part.tolist()]
+
+
+def _node_tip(found: Bottleneck, node: int) -> str:
+    kind = "rank" if node < found.topology.num_ranks else "switch"
+    name = f"{kind} {found.topology.labels[node]}"
+    index = int(found.part[node])
+    if found.bound.kind == "partition":
+        return f"{name}, {'in no part' if index == NONE else f'part {index + 1} of {len(found.sizes)}'}"
+    if not len(found.sizes):
+        return name
+    return f"{name}, {'outside' if index == NONE else 'inside'} the cut"
+
+
+def _lengths(found: Bottleneck) -> pd.DataFrame:
+    """Return the corners of the lengths, longest first: from how many links on they are how long."""
+    lengths = sorted(found.lengths, reverse=True)
+    corners = [0, *(place for place, (a, b) in enumerate(pairwise(lengths), 1) if a != b)]
+    percent = [100 * float(lengths[corner] / found.longest) for corner in corners]
+    return pd.DataFrame({"links": [*corners, len(lengths)], "percent": [*percent, percent[-1]]})
+
+
+def _bars(found: Bottleneck) -> pd.DataFrame:
+    entries = [(what, float(100 * share), text) for what, share, text in _shares(found)]
+    return pd.DataFrame(entries, columns=["what", "percent", "told"])
+
+
+def _shares(found: Bottleneck) -> Iterator[tuple[str, Fraction, str]]:
+    """Yield what is counted, its share of the whole, and the numbers as text."""
+    topology, kind = found.topology, found.bound.kind
+    where = {"partition": "between parts", "cut": "out of the cut"}.get(kind, "at the rank")
+    ranks = found.part[: topology.num_ranks]
+    groups, what = (len(found.sizes), "parts, of ranks")
+    if kind != "partition":
+        groups, what = int((ranks != NONE).sum()), "ranks inside"
+    yield what, Fraction(groups, len(ranks)), f"{groups:,} of {len(ranks):,}"
+    links, total = int(found.felt.sum()), topology.num_links
+    yield f"links {where}", Fraction(links, total), f"{links:,} of {total:,}"
+    whole = Fraction(sum(topology.bandwidth.numerators.tolist()), topology.bandwidth.denominator)
+    yield f"bandwidth {where}", found.capacity / whole, format_bandwidth(found.capacity)
+
+
+def sentence(found: Bottleneck) -> str:
+    """Return what the picture shows, in words and numbers."""
+    kind = found.bound.kind
+    limit = number(float(1 / (found.bound.value * GIGA)))
+    whom = ", for tree schedules" if found.bound.certificate.get("scope") == TREES else ""
+    say = {"partition": _of_partition, "mcf": _of_flow, "lp": _of_trees}.get(kind, _of_cut)
+    return f"{NAMED.get(kind, kind.capitalize())} bound, algbw at most {limit} GB/s{whom}: {say(found)}."
+
+
+def _of_cut(found: Bottleneck) -> str:
+    certificate = found.bound.certificate
+    inward = certificate.get("direction") == "in"
+    nodes = names(found.topology.num_ranks, np.flatnonzero(found.part == 0).tolist())
+    way = "into" if inward else "out of"
+    return f"{certificate['share']} M must go {way} {nodes}, over {_links_felt(found)}"
+
+
+def _of_partition(found: Bottleneck) -> str:
+    certificate, sizes = found.bound.certificate, found.sizes.tolist()
+    ranks = [len([node for node in part if node < found.topology.num_ranks]) for part in certificate["parts"]]
+    if set(ranks) == {1}:
+        parts = f"{len(sizes)} parts, each rank by itself"
+    elif len(set(ranks)) == 1:
+        parts = f"{len(sizes)} parts of {ranks[0]} ranks"
+    else:
+        alone = ranks.count(1)
+        large = ", ".join(str(count) for count in sorted(ranks, reverse=True)[: DRAWN.named] if count > 1)
+        parts = f"{len(sizes)} parts, of {large} ranks" + (f" and {alone} of one" if alone else "")
+    return f"{parts}; {certificate['transfers']} M must go between them, over {_links_felt(found)}"
+
+
+def _links_felt(found: Bottleneck) -> str:
+    count = int(found.felt.sum())
+    together = "" if count == 1 else " together"
+    return f"{counted(count, 'link')} of {format_bandwidth(found.capacity)}{together}"
+
+
+def _of_flow(found: Bottleneck) -> str:
+    text = _felt(found)
+    if "cut" not in found.bound.certificate:
+        return text
+    inside = names(found.topology.num_ranks, np.flatnonzero(found.part == 0).tolist())
+    return f"{text}; they prove as much as the links out of {inside} alone"
+
+
+def _of_trees(found: Bottleneck) -> str:
+    return f"{counted(len(found.bound.certificate['cuts']), 'weighted cut')}; {_felt(found)}"
+
+
+def _felt(found: Bottleneck) -> str:
+    felt, links = int(found.felt.sum()), len(found.lengths)
+    kept = {length for length, is_felt in zip(found.lengths, found.felt, strict=True) if is_felt}
+    if len(kept) > 1:
+        how = f"the shortest {number(min(kept) / max(kept), 2)} of the longest"
+    else:
+        how = "equal for all"
+    which = f"all {links:,} links" if felt == links else f"{felt:,} of {links:,} links"
+    return f"{which} have a length, {how}"
+
+
+def names(num_ranks: int, nodes: Sequence[int]) -> str:
+    """Return ranks and switches as runs of numbers.
+
+    Examples
+    --------
+    >>> names(16, [0, 1, 2, 5, 17])
+    'ranks 0–2, 5 and switch 17'
+    """
+    words = []
+    ranks = [node for node in nodes if node < num_ranks]
+    for word, chosen in (("rank", ranks), ("switch", [node for node in nodes if node >= num_ranks])):
+        if chosen:
+            plural = word if len(chosen) == 1 else {"rank": "ranks", "switch": "switches"}[word]
+            runs = _runs(chosen)
+            more = f", ... ({len(chosen)} in all)" if len(runs) > DRAWN.named else ""
+            words.append(f"{plural} {', '.join(runs[: DRAWN.named])}{more}")
+    return " and ".join(words)
+
+
+def _runs(numbers: Iterable[int]) -> list[str]:
+    runs: list[list[int]] = []
+    for value in numbers:
+        if runs and runs[-1][-1] == value - 1:
+            runs[-1][1:] = [value]
+        else:
+            runs.append([value])
+    return ["–".join(map(str, run)) for run in runs]
+
+
+GAIN = "allreduce past reduce-scatter + allgather"
+
+
+@dataclass(frozen=True)
+class Bottlenecks:
+    """The panels of a topology; and the gain of its allreduce, where there is one."""
+
+    panels: tuple[Panel, ...] = ()
+    gain: Gain | None = None
+
+
+def bottlenecks(
+    topology: Topology | None, used: Mapping[str, Usages], number: Callable[[str], int]
+) -> Bottlenecks:
+    """Return a panel for each collective whose bounds are quickly computed, and one for the allreduce's gain.
+
+    Parameters
+    ----------
+    topology
+        The network; None if it is gone since the run.
+    used
+        For each collective of the topology, what was replayed: its files have the collective.
+    number
+        Returns the place of a collective in the run.
+    """
+    if topology is None or topology.num_nodes > DRAWN.bound:
+        return Bottlenecks()
+    found = [_of(topology, text, usages, number(text)) for text, usages in used.items()]
+    panels = tuple(panel for each in found for panel in each.panels)
+    return Bottlenecks(panels, next((each.gain for each in found if each.gain), None))
+
+
+def _of(topology: Topology, text: str, used: Usages, which: int) -> Bottlenecks:
+    shown = [usage.collective for usage in used.shown]
+    what = shown[0] if shown else known_collective(text, topology.num_ranks)
+    if what is None:
+        return Bottlenecks()
+    try:
+        return drawn(topology, what, text, which)
+    except TuttiError:  # a network that has no bound in 64 bits has no picture either
+        return Bottlenecks()
+
+
+def drawn(topology: Topology, what: Collective, text: str, which: int) -> Bottlenecks:
+    """Return the panels of one collective.
+
+    Parameters
+    ----------
+    topology, what
+        The problem.
+    text, which
+        The collective's name and its place in the run.
+
+    Raises
+    ------
+    TuttiError
+        If its bounds can't be computed.
+    """
+    found = bounds(topology, what)
+    best = largest(found)
+    if best.value <= 0:
+        return Bottlenecks()
+    shown, gained = read(topology, best), gain(topology, what, found)
+    label = f"{topology.name}, {text}"
+    panels = [Panel(text, f"k{which}", chart(shown, label), sentence(shown))]
+    if gained is not None:
+        panels.append(Panel(GAIN, f"k{which}", gain_chart(gained, label), gain_sentence(gained)))
+    return Bottlenecks(tuple(panels), gained)

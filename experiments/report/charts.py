@@ -17,7 +17,6 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from tutti.experiments.report.overview import SHADES
 from tutti.experiments.report.results import Results
 from tutti.experiments.report.series import DASHES, LIGHT, SYMBOLS, Series
 from tutti.experiments.show.svg import tag
@@ -35,6 +34,8 @@ LEVEL_COLOURS = (
     *("#5f97d0", "#4380bf", "#2d68a8", "#1b4f8b", "#0b346a"),
 )
 """Of the share of time that a link is busy: idle, then by tenths."""
+SHADES = ("up to 0.1", "up to 1", "up to 10", "up to 100", "more")
+"""Of gaps in percent, by `SHADE_COLOURS`."""
 HEIGHT = 220
 ALGBW = "algbw"
 MEASURES = {ALGBW: "algbw (GB/s)", "busbw": "busbw (GB/s)", "speedup": "speed-up"}
@@ -124,6 +125,7 @@ def theme() -> Spec:
             "columns": 4,
             "columnPadding": 20,
             "labelLimit": 400,
+            "layout": {"bottom": {"direction": "vertical", "anchor": "start"}},
         },
         "range": {"category": list(LIGHT), "ordinal": list(SHADE_COLOURS), "heatmap": list(LEVEL_COLOURS)},
         "rule": {"color": MUTED},
@@ -138,15 +140,29 @@ LEGEND = alt.Legend(title=None, values=alt.ExprRef("present"), symbolOpacity=1)
 """One legend of colours and markers, of the methods that are there."""
 COLOUR = alt.Color("method:N", scale=alt.Scale(domain=LABELS), legend=LEGEND)
 SHAPE = alt.Shape("method:N", scale=alt.Scale(domain=LABELS, range=SYMBOLS_OF), legend=LEGEND)
+PATTERNS = [list(dash) or [1, 0] for dash in DASHES]
 DASH = alt.StrokeDash(
     "dash:O",  # by number, lest the legend of colours and markers show it too
-    scale=alt.Scale(domain=list(range(len(DASHES))), range=[list(dash) or [1, 0] for dash in DASHES]),
+    scale=alt.Scale(domain=list(range(len(DASHES))), range=PATTERNS),
     legend=None,
 )
 METHODS = alt.Y("method:N", title=None, sort=LABELS)
 """A method a line, in order."""
 OPACITY = alt.condition(HOT, alt.value(1.0), alt.value(0.13))
 LIMIT: Any = {"strokeDash": [5, 3]}
+BOUND = "proven bound"
+"""What no schedule can be better than, in the legend of each chart that has it."""
+STRIPE = 6
+"""Pixels of a stripe where several curves coincide."""
+STRIPES: Any = {
+    "strokeDash": alt.ExprRef(
+        f"datum.twins > 1 ? [{STRIPE}, {STRIPE} * (datum.twins - 1)] : {PATTERNS}[datum.dash]"
+    ),
+    "strokeDashOffset": alt.ExprRef(f"-{STRIPE} * datum.twin"),
+}
+"""Of a curve: its own pattern, or its share of the stripes of all that coincide with it."""
+BESIDE_TWINS = alt.ExprRef("(datum.twin - (datum.twins - 1) / 2) * 8")
+"""Pixels by which a marker stands beside its point, so that those of curves that coincide are all seen."""
 SPARSE: Any = {"labelOverlap": "greedy", "labelSeparation": 6}
 """Of an axis: as many labels as fit."""
 BESIDE: Any = {"left": 5, "top": 5, "bottom": 5, "right": 70}
@@ -189,6 +205,9 @@ def _specs() -> str:
         **{f"bars {name}": _bars(name) for name in MEASURES},
         "pareto": _pareto(),
         "effort": _effort(),
+        "search": _search(),
+        "profile": _steps(alt.X("value:Q", title="τ", scale=alt.Scale(type="log"))),
+        "ecdf": _steps(alt.X("value:Q", title="gap", scale=_GAPS, axis=_gap_axis())),
         "seeds": _seeds(),
         "seed times": _intervals("time", alt.Scale(type="log"), seconds_axis()),
         "frontier": _frontier(),
@@ -205,6 +224,15 @@ def _specs() -> str:
 def named_rows() -> alt.Chart:
     """Return a chart over a figure's rows, to be given marks."""
     return alt.Chart(alt.NamedData(name=ROWS))
+
+
+def bounding(chart: alt.Chart) -> alt.Chart:
+    """Return a chart of lines that are dashed, and called the bound in the legend."""
+    legend = alt.Legend(title=None, symbolType="stroke", symbolStrokeColor=MUTED, symbolStrokeWidth=1.5)
+    dash = alt.StrokeDash(
+        "bound:N", scale=alt.Scale(domain=[BOUND], range=[LIMIT["strokeDash"]]), legend=legend
+    )
+    return chart.transform_calculate(bound=f"'{BOUND}'").encode(dash)
 
 
 def _size_axis(title: str | None) -> alt.X:
@@ -236,8 +264,10 @@ def _lines(base: alt.Chart, x: alt.X, y: alt.Y, limit: alt.Chart) -> Drawn:
     )
     shade = alt.condition(HOT, alt.value(0.25), alt.value(0.05))
     band = spread.mark_area().encode(x, y, alt.Y2("low:Q"), COLOUR, opacity=shade)
-    line = base.mark_line(strokeWidth=1.8).encode(x, y, COLOUR, DASH, opacity=OPACITY)
-    points = base.mark_point(**POINT).encode(x, y, COLOUR, SHAPE, opacity=OPACITY, tooltip=list(TIPS))
+    line = base.mark_line(strokeWidth=1.8, **STRIPES).encode(x, y, COLOUR, opacity=OPACITY)
+    points = base.mark_point(**POINT, xOffset=BESIDE_TWINS).encode(
+        x, y, COLOUR, SHAPE, opacity=OPACITY, tooltip=list(TIPS)
+    )
     return alt.layer(limit, band, line, points)
 
 
@@ -245,7 +275,7 @@ def _share() -> Drawn:
     """Return algbw over its limit against size, a panel a network and collective."""
     whole = alt.Axis(title=None, values=[0, 50, 100], labelExpr="datum.label + ' %'")
     y = alt.Y("share_percent:Q", scale=alt.Scale(domain=[0, 100]), axis=whole)
-    best = alt.Chart().mark_rule(**LIMIT).encode(y=alt.datum(100))
+    best = bounding(alt.Chart().mark_rule()).encode(y=alt.datum(100))
     header = alt.Header(labelAnchor="start", labelPadding=2)
     panel = alt.Facet("panel:N", title=None, sort=PANELS, header=header)
     base = alt.Chart().transform_filter("isValid(datum.share_percent)")
@@ -266,8 +296,9 @@ def _by_size(measure: str, scale: Any) -> Drawn:
     (base, column), title, x = _measured(measure), MEASURES[measure], _size_axis("size M")
     axis = alt.Axis(tickCount=4, format=",~r")
     y = alt.Y(f"{column}:Q", title=title, scale=alt.Scale(type=scale), axis=axis)
-    limit = base.transform_filter("isValid(datum.limit)").mark_line(**LIMIT, color=MUTED)
-    return _lines(base, x, y, limit.encode(x, alt.Y("max(limit):Q", title=title))).properties(height=HEIGHT)
+    limit = base.transform_filter("isValid(datum.limit)").mark_line(color=MUTED)
+    limit = bounding(limit).encode(x, alt.Y("max(limit):Q", title=title))
+    return _lines(base, x, y, limit).properties(height=HEIGHT)
 
 
 def _bars(measure: str) -> Drawn:
@@ -276,7 +307,7 @@ def _bars(measure: str) -> Drawn:
     x = alt.X(f"{column}:Q", title=title)
     bars = base.mark_bar().encode(x, METHODS, COLOUR, opacity=OPACITY, tooltip=list(TIPS))
     text = base.mark_text(align="left", dx=4).encode(x, METHODS, text=alt.Text(f"{column}:Q", format=",.4~r"))
-    limit = base.mark_rule(**LIMIT).encode(x=alt.X("max(limit):Q", title=title))
+    limit = bounding(base.mark_rule()).encode(x=alt.X("max(limit):Q", title=title))
     return alt.layer(bars, text, limit).properties(height=alt.Step(22), padding=BESIDE)
 
 
@@ -296,7 +327,7 @@ def _pareto() -> Drawn:
 
 
 def _least_tb(base: alt.Chart) -> alt.Chart:
-    return base.mark_rule(**LIMIT).encode(y=alt.Y("max(least_tb):Q", title="T_B (M/B)"))
+    return bounding(base.mark_rule()).encode(y=alt.Y("max(least_tb):Q", title="T_B (M/B)"))
 
 
 def _front(base: alt.Chart, x: alt.X, y: alt.Y) -> alt.Chart:
@@ -314,11 +345,8 @@ def seconds_axis() -> alt.Axis:
 
 def _effort() -> Drawn:
     """Return the gap at the largest size against the synthesis time, and the span of all sizes' gaps."""
-    ticks = [0, 0.1, 1, 10, 100, 1000, 10_000, 100_000]
     x = alt.X("seconds:Q", scale=alt.Scale(type="log"), axis=seconds_axis())
-    scale = alt.Scale(type="symlog", constant=0.05, nice=False)
-    axis = alt.Axis(values=ticks, labelExpr="datum.label + '%'", format=",~r")
-    y = alt.Y("gap_percent:Q", title="gap", scale=scale, axis=axis)
+    y = alt.Y("gap_percent:Q", title="gap", scale=_GAPS, axis=_gap_axis())
     ends: Any = {"low": "min(gap_percent)", "high": "max(gap_percent)", "last": "max(size_bytes)"}
     base = named_rows().transform_filter("isValid(datum.gap_percent) && isValid(datum.seconds)")
     base = base.transform_joinaggregate(**ends, groupby=["method"])
@@ -327,7 +355,54 @@ def _effort() -> Drawn:
     span = base.mark_rule(strokeDash=[1, 0]).encode(x, low, high, COLOUR, opacity=OPACITY)
     tips = [*TIPS, alt.Tooltip("seconds:Q", title="synthesis, s", format=".3~r")]
     points = base.mark_point(**POINT).encode(x, y, COLOUR, SHAPE, opacity=OPACITY, tooltip=tips)
-    return alt.layer(span, points).properties(height=HEIGHT)
+    return alt.layer(_zero(), span, points).properties(height=HEIGHT)
+
+
+_GAPS = alt.Scale(type="symlog", constant=0.05, nice=False)
+
+
+def _gap_axis() -> alt.Axis:
+    """Return an axis of gaps, logarithmic but near 0."""
+    ticks = [0, 0.1, 1, 10, 100, 1000, 10_000, 100_000]
+    return alt.Axis(values=ticks, labelExpr="datum.label + '%'", format=",~r", **SPARSE)
+
+
+def _zero() -> alt.Chart:
+    """Return the bound, where gaps are drawn."""
+    return bounding(named_rows().mark_rule()).encode(y=alt.datum(0))
+
+
+def _search() -> Drawn:
+    """Return the gap of the best schedule so far over time, and the bound from when it was computed."""
+    x = alt.X("seconds:Q", scale=alt.Scale(type="log"), axis=seconds_axis())
+    y = alt.Y("gap_percent:Q", title="gap", scale=_GAPS, axis=_gap_axis())
+    tips = [alt.Tooltip("method:N"), alt.Tooltip("seconds:Q", title="after, s", format=".3~r")]
+    tips += [alt.Tooltip("time_us:Q", title="time, us", format=",.5~r")]
+    tips += [alt.Tooltip("bound_us:Q", title="lower bound, us", format=",.5~r")]
+    proven = bounding(named_rows().mark_rule())
+    proven = proven.encode(alt.X("max(bound_s):Q"), x2=alt.value("width"), y=alt.datum(0))
+    line = (
+        named_rows()
+        .mark_line(interpolate="step-after", strokeWidth=1.8)
+        .encode(x, y, COLOUR, opacity=OPACITY)
+    )
+    points = (
+        named_rows()
+        .mark_point(**POINT | {"size": 25})
+        .encode(x, y, COLOUR, SHAPE, opacity=OPACITY, tooltip=tips)
+    )
+    return alt.layer(line, points, proven).properties(height=HEIGHT)
+
+
+def _steps(x: alt.X) -> Drawn:
+    """Return the share of the cases up to each value, a line a method, with markers at its ends."""
+    y = alt.Y("percent:Q", title="cases (%)", scale=alt.Scale(domain=[0, 100]))
+    tips = [alt.Tooltip("method:N"), *(alt.Tooltip(f"{of}:Q", format=".4~r") for of in ("value", "percent"))]
+    line = named_rows().mark_line(interpolate="step-after", strokeWidth=1.8, **STRIPES)
+    line = line.encode(x, y, COLOUR, opacity=OPACITY, tooltip=tips)
+    ends = named_rows().transform_filter("datum.end").mark_point(**POINT, xOffset=BESIDE_TWINS)
+    ends = ends.encode(x, y, COLOUR, SHAPE, opacity=OPACITY, tooltip=tips)
+    return alt.layer(line, ends).properties(height=HEIGHT)
 
 
 def _intervals(column: str, scale: alt.Scale, axis: alt.Axis, below: Sequence[alt.Chart] = ()) -> Drawn:
@@ -344,17 +419,17 @@ def _intervals(column: str, scale: alt.Scale, axis: alt.Axis, below: Sequence[al
 
 
 def _seeds() -> Drawn:
-    """Return by how much the gap of each method is above that of the first, with its interval."""
-    axis = alt.Axis(title="gap less that of the first (points)")
-    zero = named_rows().mark_rule(**LIMIT).encode(x=alt.datum(0))
-    return _intervals("gap", alt.Scale(zero=True), axis, [zero])
+    """Return how many times the gap of the first each method's is, with its interval."""
+    axis = alt.Axis(title="times the gap of the first")
+    same = named_rows().mark_rule(**LIMIT).encode(x=alt.datum(1))
+    return _intervals("gap", alt.Scale(type="log"), axis, [same])
 
 
 def _frontier() -> Drawn:
     """Return T_B against T_L of networks of one N and degree, the Pareto frontier and the bounds on both."""
     x = alt.X("tl_steps:Q", title="T_L (α)", axis=alt.Axis(grid=False, tickMinStep=1, format="d"))
     y = alt.Y("tb_factor:Q", title="T_B (M/B)", scale=alt.Scale(zero=False))
-    moore = named_rows().mark_rule(**LIMIT).encode(x=alt.X("max(moore):Q", title="T_L (α)"))
+    moore = bounding(named_rows().mark_rule()).encode(x=alt.X("max(moore):Q", title="T_L (α)"))
     tips = [alt.Tooltip("network:N"), *map(alt.Tooltip, ("method:N", "tl_steps:Q", "tb:N"))]
     points = named_rows().mark_point(**POINT).encode(x, y, COLOUR, SHAPE, opacity=OPACITY, tooltip=tips)
     names = named_rows().transform_filter("datum.frontier").mark_text(align="left", dx=8, dy=-6)
@@ -367,7 +442,7 @@ def _frontier() -> Drawn:
 def _heat() -> Drawn:
     """Return the gap of every method on every network, the nearer to the bound the stronger."""
     x = alt.X("network:N", title=None, sort=None, axis=alt.Axis(orient="top", labelAngle=-45))
-    texts = [text for _, text in SHADES]
+    texts = list(SHADES)
     legend = alt.Legend(title="gap to the proven bound, %", orient="bottom", columns=len(texts))
     colour = alt.Color("near:O", scale=alt.Scale(domain=texts), sort=None, legend=legend)
     base = named_rows().transform_filter("isValid(datum.gap_percent)")

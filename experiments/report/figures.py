@@ -1,4 +1,4 @@
-"""The charts of a report as files: vector graphics and pictures for papers and talks, by vl-convert."""
+"""The charts and tables of a report as files: pictures by vl-convert and LaTeX, for papers and talks."""
 
 from __future__ import annotations
 
@@ -12,10 +12,29 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from tutti.experiments.report.charts import ROWS, Figure, Spec
+from tutti.experiments.report.comparisons import (
+    CELLS,
+    case_table,
+    gap_parts,
+    method_table,
+    over_exact,
+    summary,
+)
+from tutti.experiments.report.results import Results
+from tutti.experiments.report.seeds import seed_table, seeds
+from tutti.experiments.report.tables import PageTable, latex
+from tutti.experiments.report.text import size
 from tutti.topologies.errors import InputError, installing
 from tutti.topologies.files import written
 
 FORMATS = ("svg", "pdf", "png")
+GROUPS: Mapping[str, frozenset[str]] = {
+    "bandwidth": frozenset({"algbw", "busbw", "speedup", "bars algbw", "bars busbw", "bars speedup"}),
+    "gaps": frozenset({"share", "heat", "ecdf", "profile", "effort", "search", "seeds", "seed times"}),
+    "costs": frozenset({"pareto", "frontier"}),
+    "links": frozenset({"course", "parts", "lengths", "gain"}),
+}
+"""What ``--figures`` can choose: charts by the names of their specs."""
 MISSING = f"figures need vl-convert-python: {installing('figures')}"
 
 
@@ -119,3 +138,53 @@ def _small(theme: Mapping[str, Any]) -> Spec:
     parts = {part: {**theme[part], **small} for part in ("axis", "header", "legend")}
     parts["legend"] |= {"columns": 2, "columnPadding": 10, "symbolSize": 40}
     return {**theme, **parts, "text": {**theme["text"], "fontSize": PAPER.font - 1}}
+
+
+def choice(asked: Path, default: Path) -> tuple[Path, frozenset[str]]:
+    """Return the folder that ``--figures`` names, and the charts that it chooses: all, or some of `GROUPS`.
+
+    Parameters
+    ----------
+    asked
+        A folder, some groups (``bandwidth,gaps``), or some groups in a folder (``paper/bandwidth,gaps``).
+    default
+        The folder where it names none.
+    """
+    words = asked.name.split(",")
+    if asked.is_dir() or not set(words) <= GROUPS.keys():
+        return asked, frozenset().union(*GROUPS.values())
+    folder = default if len(asked.parts) == 1 else asked.parent
+    return folder, frozenset().union(*(GROUPS[word] for word in words))
+
+
+def write_tables(results: Results, folder: Path) -> list[Path]:
+    """Write the tables of a run for LaTeX, each in a file, and return their paths.
+
+    They are the methods, the methods by networks (``summary``: over all sizes, and at each), heuristics over
+    exact models, the two parts of the gaps, the spread over seeds; and for each network gaps, bandwidths and,
+    over a baseline, speed-ups.
+
+    Raises
+    ------
+    InputError
+        If a file can't be written.
+    """
+    found: dict[str, PageTable | None] = {"methods": _for_paper(method_table(results))}
+    sizes = sorted({case[2] for case in results.best})
+    found |= {"summary": summary(results)} if sizes else {}
+    found |= {f"summary_{size(bytes_)}": summary(results, bytes_) for bytes_ in sizes if len(sizes) > 1}
+    spread = seeds(results)
+    found |= {"exact": over_exact(results), "parts": gap_parts(results)}
+    found |= {"seeds": seed_table(spread) if spread else None}
+    kinds = [kind for kind in CELLS if kind != "speedup" or results.base]
+    for number, topology in enumerate(results.topologies):
+        name = re.sub(r"[^A-Za-z0-9.-]+", "_", results.short[topology])
+        found |= {f"{kind}_{number}_{name}": case_table(results, topology, kind) for kind in kinds}
+    texts = {name: latex(table) for name, table in found.items() if table is not None}
+    return [written(folder / f"{name}.tex", text.encode(), "table") for name, text in texts.items()]
+
+
+def _for_paper(table: PageTable) -> PageTable:
+    """Return the table of methods without what only a page has room for."""
+    left = {"T_B optimal", "where"}
+    return table.chosen(place for place, head in enumerate(table.heads) if head.text not in left)

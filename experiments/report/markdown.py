@@ -12,6 +12,10 @@ fills it in; all else of the page stays::
 ``least SIZE...``            the least gap and whose, a line a topology, of every collective
 ``gaps COLLECTIVE``          the least gap and whose, a line a topology, of every size
 ``map COLLECTIVE SIZE``      the gap of every method, a line each, on every topology
+``cases TOPOLOGY``           bound, gap and time of every method, a line a collective and size
+``summary [SIZE]``           the mean gap of every method on every network, over all sizes or at one
+``exact``                    the times of other methods over those of exact ones
+``parts``                    bound, best known time and what each method loses, a line a case
 ``bandwidth TOPOLOGY``       algbw / busbw of every method, a line a collective and size
 ``speedup TOPOLOGY``         the same of the speed-up over the baseline
 ``traffic COLLECTIVE SIZE``  the time of every method and what leaves hosts, on every topology
@@ -24,27 +28,30 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from tutti.experiments.printable import complaint, say
-from tutti.experiments.report.overview import heat_map, nearest
+from tutti.experiments.report.comparisons import (
+    CELLS,
+    STATUSES,
+    case_table,
+    gap_map,
+    gap_parts,
+    nearest,
+    over_exact,
+    summary,
+)
 from tutti.experiments.report.results import OK, Results, Row, read_results
-from tutti.experiments.report.standings import mean, ranking
-from tutti.experiments.report.tables import CELLS, Cell, gap_table, states
+from tutti.experiments.report.standings import ranking, shifted_mean
+from tutti.experiments.report.tables import Cell, PageTable, lines_of, markdown
 from tutti.experiments.report.text import megabytes, microseconds, percent, seconds, size, times
 from tutti.topologies.errors import InputError, TuttiError, suggestion
 from tutti.topologies.files import replacing
 from tutti.topologies.units import parse_size
 
 BLOCK = re.compile(r"(<!-- results: ([^>]*?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
-OUTCOMES = {
-    OK: "has a time",
-    "unsupported": "not defined",
-    "infeasible": "no schedule",
-    "timeout": "time limit",
-    "failed": "failed",
-}
 
 
 def filled(text: str, results: Results) -> str:
@@ -60,7 +67,7 @@ def filled(text: str, results: Results) -> str:
 
 def counts(results: Results) -> str:
     """Return a line on how much there is."""
-    told = ", ".join(f"{count:,} {status}" for status, count in states(results).items())
+    told = ", ".join(f"{count:,} {status}" for status, count in results.states.items())
     return (
         f"Topologies: {len(results.topologies)}; collectives: {len(results.collectives)}; "
         f"methods: {len(results.series)}; rows: {len(results.rows):,} ({told})."
@@ -69,65 +76,61 @@ def counts(results: Results) -> str:
 
 def least(results: Results, *sizes: str) -> str:
     """Return the least gaps of every collective at some sizes, in percent."""
-    head, columns = ["topology"], []
+    head, columns = ["network"], []
     for bytes_ in map(_size, sizes):
         for collective in results.collectives:
-            found = nearest(results, collective)
-            place = _place(found.sizes, size(bytes_), collective)
+            _check_size(results, collective, bytes_)
             head.append(f"{collective} {size(bytes_)}")
-            columns.append([_spot(spots[place]) for _, spots in found.lines])
+            columns.append([cells[1].said("%s") for _, cells in nearest(results, collective, [bytes_]).rows])
     names = map(_code, results.short.values())
-    return table(head, zip(names, *columns, strict=True))
+    return lines_of([head, ["---"] * len(head), *zip(names, *columns, strict=True)])
 
 
 def gaps(results: Results, collective: str) -> str:
     """Return the least gaps of one collective at every size, in percent."""
-    found = nearest(results, _known(collective, results.collectives, "collective"))
-    names = list(results.short.values())
-    lines = [[_code(names[place]), *map(_spot, spots)] for place, spots in found.lines]
-    return table(["topology", *found.sizes], lines)
+    return _coded(nearest(results, _known(collective, results.collectives, "collective")))
 
 
-def gap_map(results: Results, collective: str, bytes_: str) -> str:
+def of_map(results: Results, collective: str, bytes_: str) -> str:
     """Return the gap of every method on every topology, in percent."""
-    sizes = nearest(results, _known(collective, results.collectives, "collective")).sizes
-    _place(sizes, size(_size(bytes_)), collective)
-    found = heat_map(results, collective, _size(bytes_))
-    lines = [[_code(series.label), *(spot.text for spot in spots)] for series, spots in found.lines]
-    return table(["gap, %", *map(_code, results.short.values())], lines)
+    _check_size(results, _known(collective, results.collectives, "collective"), _size(bytes_))
+    return _coded(gap_map(results, collective, _size(bytes_)))
 
 
 def methods(results: Results) -> str:
     """Return every method with its mean gap, the outcomes of its cases and the median of its syntheses."""
-    head = ["method", "mean gap, %", "smallest size", "largest size", "slower than the best"]
+    head = ["method", "gap, %", "smallest size", "largest size", "slower than the best"]
     head += [f"speed-up over {results.baseline}"] * bool(results.base)
-    head += ["best in", *OUTCOMES.values(), "synthesis, median"]
+    head += ["best in", "has a time", *STATUSES.values(), "synthesis, median"]
     lines = [
         [
             _code(one.series.label),
-            *(percent(gap) for gap in (one.mean, *(mean(end.values()) for end in one.ends))),
+            *(percent(gap) for gap in (one.mean, *(shifted_mean(end.values()) for end in one.ends))),
             times(one.slower),
             *([times(one.speedup)] * bool(results.base)),
             str(len(one.won)),
-            *(str(one.counts.get(status) or "") for status in OUTCOMES),
+            *(str(one.counts.get(status) or "") for status in (OK, *STATUSES)),
             seconds(one.seconds),
         ]
         for one in ranking(results)
     ]
-    return table(head, lines)
+    return lines_of([head, ["---"] * len(head), *lines])
 
 
 def by_case(kind: str, results: Results, topology: str) -> str:
     """Return what every method reaches on one topology; the best are bold."""
-    _known(topology, results.topologies, "topology")
-    found = gap_table(results, topology, CELLS[kind])
-    head = ["collective", "size", *(_code(series.label) for series in found.series)]
-    lines = [
-        [collective, row.size, *(cell.bold("**%s**") for cell in row.cells)]
-        for collective, rows in found.groups
-        for row in rows
-    ]
-    return table(head, lines)
+    return _coded(case_table(results, _known(topology, results.topologies, "topology"), kind))
+
+
+def of_summary(results: Results, bytes_: str | None = None) -> str:
+    """Return the gap of every method on every network, over all sizes or at one."""
+    return _coded(summary(results, None if bytes_ is None else _size(bytes_)))
+
+
+def of_run(make: Callable[[Results], PageTable | None], results: Results) -> str:
+    """Return a table of the whole run; empty where it has none."""
+    table = make(results)
+    return "" if table is None else _coded(table)
 
 
 def traffic(results: Results, collective: str, bytes_: str) -> str:
@@ -138,7 +141,8 @@ def traffic(results: Results, collective: str, bytes_: str) -> str:
         [_code(series.label), *(_traffic(rows.get(series.number)) for rows in found)]
         for series in results.series
     )
-    return table(["method", *map(_code, results.short.values())], [line for line in lines if any(line[1:])])
+    head = ["method", *map(_code, results.short.values())]
+    return lines_of([head, ["---"] * len(head), *(line for line in lines if any(line[1:]))])
 
 
 def _traffic(row: Row | None) -> str:
@@ -152,9 +156,12 @@ TABLES: dict[str, Callable[..., str]] = {
     "rows": counts,
     "least": least,
     "gaps": gaps,
-    "map": gap_map,
-    "bandwidth": partial(by_case, "bandwidth"),
-    "speedup": partial(by_case, "speedup"),
+    "map": of_map,
+    **{kind: partial(by_case, kind) for kind in CELLS if kind != "gaps"},
+    "cases": partial(by_case, "gaps"),
+    "summary": of_summary,
+    "exact": partial(of_run, over_exact),
+    "parts": partial(of_run, gap_parts),
     "traffic": traffic,
     "methods": methods,
 }
@@ -180,23 +187,30 @@ def _size(text: str) -> float:
     return float(parse_size(text))
 
 
-def _place(sizes: list[str], wanted: str, collective: str) -> int:
+def _check_size(results: Results, collective: str, wanted: float) -> None:
+    sizes = sorted({row.size_bytes for row in results.rows if row.collective == collective})
     if wanted not in sizes:
-        raise InputError(f"results: {collective} was not run at {wanted}; its sizes are {', '.join(sizes)}")
-    return sizes.index(wanted)
-
-
-def _spot(spot: Cell) -> str:
-    return f"{spot.text} {spot.name}".strip()
+        said = ", ".join(map(size, sizes))
+        raise InputError(f"results: {collective} was not run at {size(wanted)}; its sizes are {said}")
 
 
 def _code(text: str) -> str:
     return f"`{text}`"
 
 
+def _coded(table: PageTable) -> str:
+    """Return a table in Markdown, networks and methods as code."""
+    rows = [(looks, [_named(cell) for cell in cells]) for looks, cells in table.rows]
+    return markdown(replace(table, heads=[_named(head) for head in table.heads], rows=rows))
+
+
+def _named(cell: Cell) -> Cell:
+    return replace(cell, text=_code(cell.text)) if cell.series or cell.link else cell
+
+
 def table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     """Return a table in Markdown."""
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *lines))
+    return lines_of([head, ["---"] * len(head), *lines])
 
 
 def main(arguments: Sequence[str]) -> int:

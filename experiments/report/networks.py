@@ -9,8 +9,8 @@ from fractions import Fraction
 import numpy as np
 from markupsafe import Markup
 
-from tutti.experiments.report.panels import Panel
 from tutti.experiments.report.results import Results
+from tutti.experiments.report.tables import Panel
 from tutti.experiments.show.drawing import corners, curve, head, picture
 from tutti.experiments.show.svg import group, tag
 from tutti.schedules.collective import Kind
@@ -86,7 +86,7 @@ def _panels(schedule: Schedule, method: str, number: int) -> Iterator[Panel]:
     steps = broadcast_steps(schedule)
     for place, step in enumerate(steps, 1):
         caption = f"{method}, step {place} of {len(steps)}"
-        yield Panel(caption, number, _picture(schedule, step, caption), _sentence(step))
+        yield Panel(caption, f"k{number}", _picture(schedule, step, caption), _sentence(step))
 
 
 def _sentence(step: BroadcastStep) -> str:

@@ -1,48 +1,67 @@
-"""The page: every section of a report put into one file that needs nothing else, by templates."""
+"""The page of a run: every section of a report put into one file that needs nothing else."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pandas as pd
 from markupsafe import Markup
 
 from tutti.experiments.registry import METHODS
-from tutti.experiments.report.against_optimum import ideal_table, yardstick
-from tutti.experiments.report.bottleneck_chart import Bottlenecks, bottlenecks
+from tutti.experiments.report.bottleneck import Bottlenecks, bottlenecks
 from tutti.experiments.report.charts import Figure, measures, run_charts
+from tutti.experiments.report.comparisons import (
+    FEWEST,
+    case_table,
+    exact_sentence,
+    gap_map,
+    gap_parts,
+    ideal_table,
+    is_wrong,
+    method_table,
+    nearest,
+    over_exact,
+    solved_programs,
+    summary,
+)
 from tutti.experiments.report.networks import broadcast_panels
-from tutti.experiments.report.overview import FEWEST, SHADES, glance
 from tutti.experiments.report.panels import (
-    Panel,
     algbw_panel,
     effort_panel,
     frontier_panels,
     pareto_panel,
+    profile_panels,
     run_rows,
+    search_panels,
 )
 from tutti.experiments.report.results import Results, Row, read_results
-from tutti.experiments.report.seeds import seeds
+from tutti.experiments.report.seeds import seed_figures, seed_table, seeds
 from tutti.experiments.report.series import DARK, LIGHT, Series
-from tutti.experiments.report.standings import LeastTB, common_cases, ranking, sentences
-from tutti.experiments.report.switch_over import switch_overs
-from tutti.experiments.report.tables import GapTable, gap_table, is_wrong, overview, solved_programs, states
-from tutti.experiments.report.text import counted, number, percent, seconds, size, times
+from tutti.experiments.report.standings import sentences
+from tutti.experiments.report.switch_over import switch_table
+from tutti.experiments.report.tables import (
+    TEMPLATES,
+    TEXTS,
+    PageBlock,
+    PageTable,
+    Panel,
+    Section,
+    block,
+    explained,
+)
+from tutti.experiments.report.text import counted, number, size
 from tutti.experiments.report.utilisation import (
     LEVELS,
     Usages,
-    caption,
     course_panels,
-    has_matrix,
     least_tb,
     level_name,
-    picture,
     traffic_panels,
+    usage_panels,
     usages,
 )
 from tutti.experiments.runner.manifest import NOT_RUN
@@ -53,33 +72,27 @@ from tutti.topologies.files import written
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import format_bandwidth, format_time
 
-TEMPLATES = Path(__file__).parent / "templates"
-
 
 class PageLimits(NamedTuple):
     """Limits above which parts of the page are folded away or left out."""
 
-    pictures: int
-    """Matrices of a topology above which they are folded away."""
-    across: int
-    """Matrices in a row."""
-    gaps: int
-    """Rows of a topology's table of gaps above which it is folded away."""
-    switches: int
-    """Rows of the table of the fastest methods above which it is folded away."""
     panels: int
     """Most panels of the first picture, which should fit on the first screen."""
     rows: int
     """Rows of the results up to which topologies have a section."""
 
 
-LIMITS = PageLimits(pictures=30, across=6, gaps=12, switches=40, panels=16, rows=5000)
+LIMITS = PageLimits(panels=16, rows=5000)
+NOTHING: Mapping[str, Any] = {"answer": (), "alarm": "", "picture": None, "lead": "", "series": ()}
+"""What a page without it leaves out."""
 
 
 def render(name: str, /, **shown: Any) -> str:
     """Return a page by its template, with the style and the scripts of all pages."""
     style = source("report.css") + palette()
-    return templates(TEMPLATES).get_template(name).render(shown, style=style, scripts=scripts())
+    levels = [level_name(level) for level in range(LEVELS + 1)]
+    own = {"style": style, "scripts": scripts(), "swatch": swatch, "levels": levels}
+    return templates(TEMPLATES).get_template(name).render({**NOTHING, **own, **shown})
 
 
 def source(name: str) -> Markup:
@@ -115,72 +128,179 @@ def write_report(directory: Path, *others: Path, page: Path | None = None) -> Pa
 
 
 def write_page(shown: Mapping[str, Any], page: Path) -> Path:
-    """Write the page of some contents and return its path.
+    """Write a page: its ``title``, ``heading``, ``sections`` and ``charts``, and what else `NOTHING` names.
 
     Raises
     ------
     InputError
         If it can't be written.
     """
-    return written(page, render("report.html", **shown).encode(), "report")
+    return written(page, render("page.html", **shown).encode(), "report")
 
 
 def contents(results: Results) -> dict[str, Any]:
     """Return all that the page of a run says, by the names that its template has for it."""
     used = {(t, c): usages(results, t, c) for t in results.topologies for c in results.collectives}
     least = {case: least_tb(found) for case, found in used.items()}
-    rows, counts = run_rows(results, least), results.manifest.get("rows")
-    not_run = counts.get(NOT_RUN) if isinstance(counts, Mapping) else None
+    rows, shown = run_rows(results, least), shown_topologies(results)
+    drawn = [_bottlenecks(results, name, used) for name in shown]
+    topologies = [
+        _section(results, name, used, found, rows, folded=place > 0)
+        for place, (name, found) in enumerate(zip(shown, drawn, strict=True))
+    ]
+    left = "Left out: the rows of more topologies than fit here are in results.csv."
+    topologies += [
+        Section(name, lead=[left], id=f"t{place}")
+        for place, name in enumerate(results.topologies[len(shown) :], len(shown))
+    ]
+    told = summaries(results)
+    methods = {method: Markup("{}.").format(meaning) for method, meaning in told.items()}
+    words = Section(
+        "Words of this page", words=explained(TEXTS["words"]) | methods, id="glossary", folded=True
+    )
+    wrong = sum(is_wrong(row) for row in results.rows)
     return {
-        "charts": run_charts(results.series, rows),
-        "answer": sentences(results),
+        "title": f"{results.name}: tutti report",
+        "heading": results.name,
+        "answer": [*filter(None, [*sentences(results), exact_sentence(results)])],
+        "alarm": WRONG.format(counted(wrong, "row"), "claims" if wrong == 1 else "claim") if wrong else "",
         "picture": picture_of(results),
-        "name": results.name,
-        "results": results,
-        "states": states(results),
-        "not_run": not_run if isinstance(not_run, int) else 0,
-        "wrong": sum(is_wrong(row) for row in results.rows),
-        "measures": measures(results),
-        "times": times,
-        "ranking": ranking(results, least),
-        "common": len(common_cases(results)[1]),
-        "longest_open": LIMITS.gaps,
-        "programs": solved_programs(results),
-        "summaries": summaries(results),
-        "glance": glance(results),
-        "shades": SHADES,
-        "percent": percent,
-        "size": size,
-        "seconds": seconds,
-        "overview": [overview(results, topology) for topology in results.topologies],
-        "frontiers": frontier_panels(results),
-        "seeds": seeds(results),
-        "ideal": ideal_table(results),
-        "yardstick": yardstick(results),
-        "switch_overs": switch_overs(results),
-        "folded_from": LIMITS.switches,
-        "sections": [_section(results, topology, used, least) for topology in _shown(results)],
-        "most_rows": f"{LIMITS.rows:,}",
-        "swatch": swatch,
-        "levels": [(level, level_name(level)) for level in range(LEVELS + 1)],
-        "open_pictures": LIMITS.pictures,
+        "lead": lead(results, len(shown)),
+        "series": results.series if results.rows else (),
+        "tips": [_tip(one, told) for one in results.series],
+        "picks": list(_picks(results)),
+        "key": KEY + ("; shaded: down to the slowest seed" if results.tries else ""),
+        "sections": [_summary(results, least, shown, drawn), *_glance(results), *topologies, words],
         "manifest": list(manifest_lines(results.manifest)),
+        "charts": run_charts(results.series, rows),
         "rows": rows,
+        "measures": measures(results),
     }
+
+
+WRONG = (
+    "{} {} a time below the proven bound, which is impossible: a mistake in the bound, the simulator or the "
+    "method. The cells are marked."
+)
+KEY = "limit: M over the lower bound on time; straight between the sizes run; stripes: curves that coincide"
+
+
+def _tip(one: Series, told: Mapping[str, str]) -> str:
+    kind = ": ".join(filter(None, [one.kind, told.get(one.method, "")]))
+    return "\n".join(filter(None, [f"{one.method} {one.options}".strip(), kind]))
+
+
+def _picks(results: Results) -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
+    """Yield what one can choose: a name, its label, and the values with their texts."""
+    for name, texts in (("topology", results.topologies), ("collective", results.collectives)):
+        yield name, name, [("", "all"), *((str(place), text) for place, text in enumerate(texts))]
+    yield "measure", "against size", list(measures(results).items())
+    yield "axis", "its axis", [("log", "logarithmic"), ("linear", "linear")]
+    yield "theme", "theme", [("", "as the system"), ("light", "light"), ("dark", "dark")]
+
+
+def lead(results: Results, sections: int) -> str:
+    """Return how much the run has, and what the page leaves out."""
+    counts = results.manifest.get("rows")
+    not_run = counts.get(NOT_RUN) if isinstance(counts, Mapping) else None
+    parts = [
+        (results.topologies, "topology"),
+        (results.collectives, "collective"),
+        (results.series, "method"),
+    ]
+    said = ", ".join(counted(len(every), word) for every, word in parts)
+    states = ", ".join(f"{count} {state}" for state, count in results.states.items())
+    text = (
+        f"{said}; {counted(len(results.rows), 'row')} (a row is one method on one case): {states or 'none'}."
+    )
+    if isinstance(not_run, int):
+        were = "row was" if not_run == 1 else "rows were"
+        text += f" This is a part of the run: {not_run} more {were} not run."
+    left = len(results.topologies) - sections
+    if left:
+        text += (
+            f" Of {left} topologies, those after the first {LIMITS.rows:,} rows, only the tables over all "
+            "topologies speak: the others would make this page too large."
+        )
+    return text
+
+
+def _panels_of(figures: Sequence[Figure]) -> list[Panel]:
+    return [Panel("", "", figure) for figure in figures]
+
+
+def _summary(
+    results: Results, least: Mapping[Any, Any], shown: Sequence[str], drawn: Sequence[Bottlenecks]
+) -> Section:
+    """Return the section on the methods, over all topologies."""
+    if not results.rows:
+        return Section("Methods", lead=["This run has no rows."], id="summary")
+    spread = seeds(results)
+    few = results.best and len({case[2] for case in results.best}) > 1
+    largest = summary(results, max(case[2] for case in results.best)) if few else None
+    gains = {name: found.gain for name, found in zip(shown, drawn, strict=True) if found.gain}
+    blocks = [
+        *block("ranking", method_table(results, least)),
+        *block("exact", over_exact(results)),
+        *block("profiles", *profile_panels(results), looks="two"),
+        *block("summary", summary(results) if results.best else None, largest),
+        *block("parts", gap_parts(results)),
+        *block(
+            "seeds", seed_table(spread) if spread else None, *_panels_of(seed_figures(spread)), looks="two"
+        ),
+        *block("switch", switch_table(results), folded=True),
+        *block("ideal", ideal_table(results), folded=True),
+        *block("programs", solved_programs(results), folded=True),
+        *block("frontiers", *frontier_panels(results), looks="two", folded=True),
+        *block("gain", _gains(results, gains), folded=True),
+    ]
+    return Section("Methods", blocks, id="summary")
+
+
+def _gains(results: Results, gains: Mapping[str, Any]) -> PageTable | None:
+    rows = [
+        (f"t{results.topologies.index(name)}", [results.short[name], *gain.cells, gain.proven])
+        for name, gain in gains.items()
+    ]
+    heads = [
+        "network",
+        "reduce-scatter + allgather, GB/s#",
+        "allreduce, GB/s#",
+        "times as fast#",
+        "the allreduce is",
+    ]
+    return PageTable.of("gain", heads, rows) if rows else None
+
+
+def _glance(results: Results) -> list[Section]:
+    """Return the section on many networks at a glance; none for a run of few, or of one method."""
+    if len(results.topologies) < FEWEST or len(results.series) < 2:
+        return []
+    blocks: list[PageBlock] = []
+    for collective in results.collectives:
+        sizes = sorted({row.size_bytes for row in results.rows if row.collective == collective})
+        blocks += block("nearest", nearest(results, collective), collective=collective)
+        for bytes_ in dict.fromkeys([sizes[-1], sizes[0]]):
+            folded, told = bytes_ < sizes[-1], {"collective": collective, "size": size(bytes_)}
+            blocks += block("map", gap_map(results, collective, bytes_), folded=folded, **told)
+    return [Section("At a glance", blocks, id="glance")]
 
 
 def figures_of(shown: Mapping[str, Any]) -> Iterator[Figure]:
     """Yield every chart of a page's contents, in each measure, but for what is drawn on networks."""
-    found = [shown["picture"], *(shown["seeds"].figures if shown["seeds"] else ())]
-    panels = list(shown["frontiers"])
-    for one in shown["sections"]:
-        panels += [*one.algbw, *one.pareto, *one.effort, *one.bottlenecks.panels, *one.traffic, *one.course]
-    for each in (*found, *(panel.chart for panel in panels)):
-        if isinstance(each, Figure):
-            yield from each.measured(shown["measures"])
+    panels = [
+        panel
+        for section in shown["sections"]
+        for each in section.blocks
+        if each.key != "links"
+        for panel in each.panels
+    ]
+    for panel in filter(None, (shown["picture"], *panels)):
+        if isinstance(panel.chart, Figure):
+            yield from panel.chart.measured(shown["measures"])
 
 
-def picture_of(results: Results) -> Figure | None:
+def picture_of(results: Results) -> Panel | None:
     """Return the picture that the page begins with: how near to the bound each method is, and where.
 
     A panel a network and collective; of many the gaps of the first collective at its largest size. None where
@@ -190,14 +310,19 @@ def picture_of(results: Results) -> Figure | None:
     if not timed:
         return None
     if len(results.topologies) < FEWEST and len(timed) <= LIMITS.panels:
-        return Figure("share", "algbw as a part of its limit, against size, a panel a network and collective")
+        told = "algbw as a part of its limit, against size: at 100 % no schedule can be faster"
+        return Panel(
+            told,
+            "",
+            Figure("share", "algbw as a part of its limit, against size, a panel a network and collective"),
+        )
     collective = next(name for name in results.collectives if any(case[1] == name for case in timed))
     bytes_ = max(row.size_bytes for row in results.rows if row.collective == collective)
     told = f"gap to the proven bound of each method on each network, {collective} of {size(bytes_)}"
-    return Figure("heat", told, {"collective": collective, "size_bytes": bytes_})
+    return Panel(told, "", Figure("heat", told, {"collective": collective, "size_bytes": bytes_}))
 
 
-def _shown(results: Results) -> list[str]:
+def shown_topologies(results: Results) -> list[str]:
     """Return the topologies that have a section: the first, and those that all fit."""
     rows = Counter(row.topology for row in results.rows)
     ends = accumulate(rows[topology] for topology in results.topologies)
@@ -236,92 +361,70 @@ def swatch(series: Series) -> Markup:
     return tag("svg", line, mark, class_=f"swatch c{series.colour}", viewBox="0 0 30 14", aria_hidden="true")
 
 
-@dataclass(frozen=True)
-class UtilisationSection:
-    """The link utilisation of one collective: pictures with their captions, and sentences."""
-
-    collective: str
-    number: int
-    pictures: list[tuple[Series, Figure, str]]
-    notes: tuple[str, ...]
-
-    @property
-    def across(self) -> int:
-        """How many pictures a full row has, so that the rows are about equally long."""
-        count = max(1, len(self.pictures))
-        return math.ceil(count / math.ceil(count / LIMITS.across))
+def _bottlenecks(results: Results, name: str, used: Mapping[tuple[str, str], Usages]) -> Bottlenecks:
+    return bottlenecks(_topology(results, name, used), _own(results, name, used), results.collectives.index)
 
 
-@dataclass(frozen=True)
-class TopologySection:
-    """Everything that the page says of one topology."""
+def _own(results: Results, name: str, used: Mapping[tuple[str, str], Usages]) -> dict[str, Usages]:
+    """Return what was replayed of each collective of a topology."""
+    ran = {row.collective for row in results.rows if row.topology == name}
+    return {collective: used[name, collective] for collective in results.collectives if collective in ran}
 
-    name: str
-    facts: list[str]
-    bounds: list[str]
-    table: GapTable
-    algbw: list[Panel]
-    pareto: list[Panel]
-    effort: list[Panel]
-    bottlenecks: Bottlenecks
-    traffic: list[Panel]
-    broadcast: list[Panel]
-    course: list[Panel]
-    usage: list[UtilisationSection]
-    small: bool
 
-    @property
-    def lines(self) -> frozenset[str]:
-        """The lines in its charts of T_L against T_B."""
-        return frozenset().union(*(panel.lines for panel in self.pareto))
-
-    @property
-    def pictures(self) -> int:
-        """How many matrices or histograms it has."""
-        return sum(len(usage.pictures) for usage in self.usage)
+def _topology(results: Results, name: str, used: Mapping[tuple[str, str], Usages]) -> Topology | None:
+    """Return a network, as the files of its schedules have it or else by its name."""
+    networks = (usage.topology for found in _own(results, name, used).values() for usage in found.shown)
+    return next(networks, results.networks[name])
 
 
 def _section(
-    results: Results, name: str, everything: Mapping[tuple[str, str], Usages], least: LeastTB
-) -> TopologySection:
-    rows = [row for row in results.rows if row.topology == name]
-    collectives = [c for c in results.collectives if any(row.collective == c for row in rows)]
-    used = {collective: everything[name, collective] for collective in collectives}
-    networks = [usage.topology for found in used.values() for usage in found.shown]
-    topology = networks[0] if networks else results.networks[name]
-
-    def panels(make: Callable[[Results, str, str], Panel]) -> list[Panel]:
-        return [make(results, name, collective) for collective in collectives]
-
-    return TopologySection(
-        name,
-        _network_facts(topology, rows[0]),
-        list(_bound_facts(results, name, collectives)),
-        gap_table(results, name),
-        panels(algbw_panel),
-        [pareto_panel(results, name, collective, least[name, collective]) for collective in collectives],
-        panels(effort_panel),
-        bottlenecks(topology, used, {c: results.collectives.index(c) for c in collectives}),
-        traffic_panels(results, name, collectives),
-        broadcast_panels(results, name),
-        course_panels(results, name, list(used.items())),
-        [_usage(results, name, collective, found) for collective, found in used.items()],
-        all(map(has_matrix, networks)),
+    results: Results,
+    name: str,
+    everything: Mapping[tuple[str, str], Usages],
+    drawn: Bottlenecks,
+    rows: pd.DataFrame,
+    *,
+    folded: bool,
+) -> Section:
+    """Return everything that the page says of one topology."""
+    used = _own(results, name, everything)
+    facts = network_facts(
+        _topology(results, name, everything), next(r for r in results.rows if r.topology == name)
     )
-
-
-def _usage(results: Results, topology: str, collective: str, found: Usages) -> UtilisationSection:
-    sizes = list(results.of(topology, collective))
-    pictures = [
-        (results.series[usage.series], picture(usage, f"{label}, {collective}"), caption(usage, sizes))
-        for usage in found.shown
-        for label in [results.series[usage.series].label]
+    each = [(results, name, collective) for collective in used]
+    more = "Choose the measure under Filter and legend. " if len(measures(results)) > 1 else ""
+    drawn_rows = rows[rows["topology"] == name] if len(rows) else rows
+    blocks = [
+        *block("algbw", *(algbw_panel(*one) for one in each), measures=more),
+        *block("pareto", *(pareto_panel(*one) for one in each), **_lines(drawn_rows)),
+        *block("effort", *(effort_panel(*one) for one in each)),
+        *block("search", *search_panels(results, name, list(used))),
+        *block("gaps", case_table(results, name)),
+        *block("bottlenecks", *drawn.panels),
+        *block("traffic", *traffic_panels(results, name, list(used))),
+        *block("broadcast", *broadcast_panels(results, name), folded=True),
+        *block("course", *course_panels(results, name, list(used.items()))),
+        *block("links", *usage_panels(results, name, used), looks="maps", folded=True),
     ]
-    notes = found.notes if pictures or found.notes else ("No method has a time.",)
-    return UtilisationSection(collective, results.collectives.index(collective), pictures, notes)
+    place = results.topologies.index(name)
+    bounds = list(_bound_facts(results, name, list(used)))
+    said = [f"{', '.join(facts)}.", *([f"{'; '.join(bounds)}."] if bounds else [])]
+    return Section(name, blocks, said, id=f"t{place}", looks=f"topology t{place}", folded=folded)
 
 
-def _network_facts(topology: Topology | None, row: Row) -> list[str]:
+def _lines(rows: pd.DataFrame) -> dict[str, Any]:
+    """Return what the whole and the dashed line of the charts of T_L against T_B are, if drawn."""
+    joined = rows.groupby("collective")["frontier"].sum().max() > 1 if len(rows) else False
+    least = bool(len(rows)) and rows["least_tb"].notna().any()
+    return {
+        "frontier": " The line joins those that no other equals or betters in both." if joined else "",
+        "least": " Dashed: the bandwidth bound, the least T_B there can be; ✓: T_B equals it, exactly."
+        if least
+        else "",
+    }
+
+
+def network_facts(topology: Topology | None, row: Row) -> list[str]:
     """Return what a topology is, from the network itself or else from a row of the results."""
     if topology is None:
         counts = (("node", row.nodes), ("switch", row.switches), ("link", row.links))

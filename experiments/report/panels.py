@@ -1,25 +1,23 @@
 """The charts of a collective, and the rows of a run that they show: one a case and method that has a time.
 
-They are algbw against size, T_L against T_B, and synthesis time against gap. A collective that ran at one
-size has bars instead, a bar a method. `frontier_panels` has T_L against T_B of all networks that share N and
-degree.
+They are algbw against size, T_L against T_B, synthesis time against gap, and the gap over time of methods
+that search. A collective that ran at one size has bars instead, a bar a method. `frontier_panels` has T_L
+against T_B of all networks that share N and degree, `profile_panels` what all cases say of each method.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import pandas as pd
-from markupsafe import Markup
 
 from tutti.expansions.finder import bandwidth_factor
 from tutti.experiments.report.charts import Figure
-from tutti.experiments.report.overview import near
+from tutti.experiments.report.comparisons import near
 from tutti.experiments.report.results import Results, Row, is_tb_optimal
-from tutti.experiments.report.standings import LeastTB, case_gap
+from tutti.experiments.report.standings import LeastTB
+from tutti.experiments.report.tables import Panel
 from tutti.experiments.report.text import percent, size
 from tutti.schedules.collective import Kind
 from tutti.schedules.cost import moore_optimal_steps
@@ -46,7 +44,9 @@ def run_rows(results: Results, least: LeastTB) -> pd.DataFrame:
         seed, where it has several; `limit_gbps`: M over the largest bound of the case, `share_percent`: algbw
         over it; `near`: up to which gap, for shades; `seconds`: of the synthesis, at least 1e-4, as
         the clock can't tell shorter ones apart; `step_point`: whether it is the first of its method at its
-        T_L and T_B; `frontier`: whether no other of its topology and collective equals or betters both;
+        T_L and T_B; `twins`: how many methods have the same times, but for `COINCIDE`, at all sizes of a
+        network and collective, and `twin`, its place among them; `frontier`: whether no other of its topology
+        and collective equals or betters both;
         `beside`: how far it stands beside its point, in widths of a marker. The markers of a point take at
         most 3 widths, so many of them overlap.
     """
@@ -55,8 +55,11 @@ def run_rows(results: Results, least: LeastTB) -> pd.DataFrame:
         for topology in results.topologies
         for collective in results.collectives
     }
+    twins = {pair: _twins(_times(results, *pair)) for pair in points}
     rows = (
-        _record(results, number, row, cells) | _place(row, number, points[row.case[:2]], least[row.case[:2]])
+        _record(results, number, row)
+        | twins[row.case[:2]][number]
+        | _place(row, number, points[row.case[:2]], least[row.case[:2]])
         for cells in results.cases.values()
         for number, row in cells.items()
         if row.ok
@@ -64,9 +67,40 @@ def run_rows(results: Results, least: LeastTB) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _record(results: Results, number: int, row: Row, cells: Mapping[int, Row]) -> dict[str, Any]:
-    gap = case_gap(row, cells.values())
-    bound = max((other.bound_us or 0.0 for other in cells.values()), default=0.0)
+COINCIDE = 0.005
+"""Relative: curves that differ by less at every size can't be told apart in a chart. With a larger value more
+curves are drawn in stripes."""
+
+
+def _twins(curves: Mapping[int, Mapping[float, float]]) -> dict[int, dict[str, int]]:
+    """Return for each method how many have its curve, and its place among them."""
+    groups: list[list[int]] = []
+    for number, own in curves.items():
+        same = next((group for group in groups if _coincide(curves[group[0]], own)), None)
+        groups.append([number]) if same is None else same.append(number)
+    return {
+        number: {"twin": place, "twins": len(group)} for group in groups for place, number in enumerate(group)
+    }
+
+
+def _times(results: Results, topology: str, collective: str) -> dict[int, dict[float, float]]:
+    """Return the time of each method by size."""
+    curves: dict[int, dict[float, float]] = {}
+    for bytes_, cells in results.of(topology, collective).items():
+        for number, row in cells.items():
+            if row.ok:
+                curves.setdefault(number, {})[bytes_] = row.time_us or 0.0
+    return curves
+
+
+def _coincide(one: Mapping[float, float], other: Mapping[float, float]) -> bool:
+    return one.keys() == other.keys() and all(abs(other[k] - one[k]) <= COINCIDE * one[k] for k in one)
+
+
+def _record(results: Results, number: int, row: Row) -> dict[str, Any]:
+    gap, proof = results.gap(row), results.bounds.get(row.case)
+    bound = 0.0 if proof is None else proof.bound_us or 0.0
+    tries = results.tries.get((row.case, number))
     network = results.short[row.topology]
     return {
         "topology": row.topology,
@@ -77,7 +111,7 @@ def _record(results: Results, number: int, row: Row, cells: Mapping[int, Row]) -
         "size_bytes": row.size_bytes,
         **results.series[number].columns,
         "time_us": row.time_us,
-        "slowest_us": results.slowest.get((row.case, number)),
+        "slowest_us": max(time for _, time in tries) if tries else None,
         "algbw_gbps": row.algbw_gbps or None,
         "busbw_gbps": row.busbw_gbps,
         "speedup": results.speedup(row),
@@ -140,27 +174,6 @@ def frontier(points: Any) -> Iterator[Point]:
             yield point
 
 
-@dataclass(frozen=True)
-class Panel:
-    """A chart, and what is to be said of it or instead of it.
-
-    Parameters
-    ----------
-    collective
-        What it shows.
-    number
-        The place of the collective in the run, which the page's filter goes by.
-    lines
-        Which lines it has that the section explains: ``frontier``, ``least``.
-    """
-
-    collective: str
-    number: int
-    chart: Markup | Figure | None
-    note: str = ""
-    lines: frozenset[str] = frozenset()
-
-
 def _figure(name: str, told: str, topology: str, collective: str, **where: object) -> Figure:
     """Return a chart over the rows of a topology and collective."""
     case = {"topology": topology, "collective": collective}
@@ -169,7 +182,7 @@ def _figure(name: str, told: str, topology: str, collective: str, **where: objec
 
 def panel_of(results: Results, collective: str, chart: Figure | None, note: str = "") -> Panel:
     """Return a collective's panel."""
-    return Panel(collective, results.collectives.index(collective), chart, note)
+    return Panel(collective, f"k{results.collectives.index(collective)}", chart, note)
 
 
 def _timed(results: Results, topology: str, collective: str) -> list[Row]:
@@ -185,17 +198,15 @@ def algbw_panel(results: Results, topology: str, collective: str) -> Panel:
     return panel_of(results, collective, _figure(name, told, topology, collective))
 
 
-def pareto_panel(results: Results, topology: str, collective: str, least: Fraction | None) -> Panel:
+def pareto_panel(results: Results, topology: str, collective: str) -> Panel:
     """Return T_B against T_L of the step schedules, with the frontier and the least T_B there can be."""
     rows = _timed(results, topology, collective)
     points = {(r.tl_steps, r.tb_factor) for r in rows if r.tl_steps is not None and r.tb_factor is not None}
     without = _left_out(results, rows)
     if not points:
         return panel_of(results, collective, None, f"No step schedule with a T_B. {without}".strip())
-    lines = {"frontier": len(list(frontier(points))) > 1, "least": least is not None}
-    drawn = frozenset(name for name, there in lines.items() if there)
     figure = _figure("pareto", "T_B against T_L", topology, collective, step_point=1)
-    return replace(panel_of(results, collective, figure, without), lines=drawn)
+    return panel_of(results, collective, figure, without)
 
 
 def _left_out(results: Results, rows: Sequence[Row]) -> str:
@@ -219,6 +230,76 @@ def effort_panel(results: Results, topology: str, collective: str) -> Panel:
         return panel_of(results, collective, None, "No method has both a synthesis time and a gap.")
     figure = _figure("effort", "gap against synthesis time", topology, collective)
     return panel_of(results, collective, figure)
+
+
+def search_panels(results: Results, topology: str, collectives: Sequence[str]) -> list[Panel]:
+    """Return the gap of the best schedule so far against synthesis time, of methods that tried several seeds.
+
+    A panel a collective, at its largest size; none where no method did.
+    """
+    panels = []
+    for collective in collectives:
+        found = [
+            case for case, _ in results.tries if case[:2] == (topology, collective) and case in results.bounds
+        ]
+        if found:
+            case = max(found, key=lambda one: one[2])
+            data = pd.DataFrame(_course(results, case))
+            told = f"gap over time, {topology}, {collective} of {size(case[2])}"
+            panels.append(panel_of(results, collective, Figure("search", told, data=data)))
+    return panels
+
+
+def _course(results: Results, case: tuple[str, str, float]) -> Iterator[dict[str, Any]]:
+    """Yield each seed of a case: when it was done, and the least gap by then."""
+    bound = results.bounds[case]
+    for (of, number), tries in results.tries.items():
+        spent, least = 0.0, float("inf")
+        for seconds, time in tries if of == case else ():
+            spent, least = spent + seconds, min(least, time)
+            yield {
+                **results.series[number].columns,
+                "seconds": max(spent, 1e-4),
+                "time_us": least,
+                "gap_percent": max(0.0, 100 * (least / (bound.bound_us or least) - 1)),
+                "bound_us": bound.bound_us,
+                "bound_s": max(results.bound_s.get(case, 0.0), 1e-4),
+            }
+
+
+def profile_panels(results: Results) -> list[Panel]:
+    """Return the performance profile of all methods, and how many cases have which gap."""
+    count = len(results.best)
+    ratios, gaps = dict[int, list[float]](), dict[int, list[float]]()
+    for case, cells in results.cases.items():
+        for number, row in cells.items():
+            if row.ok and row.time_us:
+                ratios.setdefault(number, []).append(row.time_us / results.best[case])
+            if (gap := results.gap(row)) is not None:
+                gaps.setdefault(number, []).append(max(0.0, 100 * gap))
+    told = {"profile": "performance profile", "ecdf": "share of the cases by their gap"}
+    return [
+        Panel(text, "", Figure(name, f"{text}, {count:,} cases", data=_shares(results, found, count)))
+        for (name, text), found in zip(told.items(), (ratios, gaps), strict=True)
+        if found
+    ]
+
+
+def _shares(results: Results, found: Mapping[int, Sequence[float]], count: int) -> pd.DataFrame:
+    """Return for each value of a method in what share of all cases it has at most that, up to the largest."""
+    twins = _twins({number: dict(enumerate(sorted(values))) for number, values in found.items()})
+    most = max(map(max, found.values()))
+    rows = []
+    for number, values in sorted(found.items()):
+        places = {value: place for place, value in enumerate(sorted(values), 1)} | {most: len(values)}
+        ends = (min(places), most)
+        rows += [
+            {"value": value, "percent": 100 * place / count, "end": value in ends}
+            | results.series[number].columns
+            | twins[number]
+            for value, place in places.items()
+        ]
+    return pd.DataFrame(rows)
 
 
 SHOWN = (Kind.ALLGATHER.value, Kind.REDUCE_SCATTER.value)
@@ -249,7 +330,7 @@ def frontier_panels(results: Results) -> list[Panel]:
             title = f"{group[2]}, {group[0]:,} nodes of degree {group[1]}"
             data = _rows(results, group, list(places.values()))
             figure = Figure("frontier", f"T_B against T_L, {title}", data=data)
-            panels.append(Panel(title, results.collectives.index(group[2]), figure))
+            panels.append(Panel(title, f"k{results.collectives.index(group[2])}", figure))
     return panels
 
 

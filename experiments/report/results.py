@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
@@ -84,7 +85,10 @@ class Row:
     tb_text: str = ""
     bound_us: float | None = None
     bound_kind: str = ""
+    bound_s: float | None = None
     gap: float | None = None
+    seeds: float | None = None
+    course: str = ""
     sequential_us: float | None = None
     alone_us: str = ""
     verified: bool | None = None
@@ -101,6 +105,12 @@ class Row:
     def told_kind(self) -> str:
         """Its kind, with the sense in which an exact method is optimal."""
         return f"{self.kind} for {self.exact_for}" if self.exact_for else self.kind
+
+    @property
+    def tries(self) -> list[tuple[float, float]]:
+        """Of each seed, in order, the seconds of its synthesis and its time in microseconds."""
+        words = (entry.split() for entry in self.course.split("; ") if entry)
+        return [(float(spent), float(time)) for spent, time in words]
 
     @property
     def ok(self) -> bool:
@@ -183,6 +193,11 @@ class Results:
         return list(dict.fromkeys(row.collective for row in self.rows))
 
     @cached_property
+    def states(self) -> Mapping[str, int]:
+        """How many rows have each status, most first."""
+        return dict(Counter(row.status for row in self.rows).most_common())
+
+    @cached_property
     def cases(self) -> Mapping[Case, Mapping[int, Row]]:
         """For each case, in order, the row of each series: its best seed, or one that says why not."""
         table: dict[Case, dict[int, Row]] = {}
@@ -194,13 +209,46 @@ class Results:
         return table
 
     @cached_property
-    def slowest(self) -> Mapping[tuple[Case, int], float]:
-        """The longest time of each case and series that has several seeds."""
-        times: dict[tuple[Case, int], list[float]] = {}
+    def tries(self) -> Mapping[tuple[Case, int], list[tuple[float, float]]]:
+        """Seconds and microseconds of each seed, of each case and series that has several."""
+        found: dict[tuple[Case, int], list[tuple[float, float]]] = {}
         for row in self.rows:
             if row.ok and row.time_us is not None:
-                times.setdefault((row.case, self.number[row.method, row.options]), []).append(row.time_us)
-        return {key: max(own) for key, own in times.items() if len(own) > 1}
+                tries = row.tries or [(row.synth_s or 0.0, row.time_us)]
+                found.setdefault((row.case, self.number[row.method, row.options]), []).extend(tries)
+        return {key: tries for key, tries in found.items() if len(tries) > 1}
+
+    @cached_property
+    def bounds(self) -> Mapping[Case, Row]:
+        """The row with the largest bound of each case, whoever proved it: it holds for all of the case."""
+        found: dict[Case, Row] = {}
+        for row in self.rows:
+            known = found.get(row.case)
+            if row.ok and row.bound_us and (known is None or row.bound_us > (known.bound_us or 0.0)):
+                found[row.case] = row
+        return found
+
+    @cached_property
+    def bound_s(self) -> Mapping[Case, float]:
+        """The seconds that the bound of each case took, where they are known."""
+        found: dict[Case, float] = {}
+        for row in self.rows:
+            if row.bound_s is not None:
+                found[row.case] = max(row.bound_s, found.get(row.case, 0.0))
+        return found
+
+    @cached_property
+    def best(self) -> Mapping[Case, float]:
+        """The best known time of each case in microseconds: the upper bound that the run found."""
+        found = {case: best_time(cells.values()) for case, cells in self.cases.items()}
+        return {case: time for case, time in found.items() if time}
+
+    def gap(self, row: Row) -> float | None:
+        """Return a row's gap, (UB - LB)/LB, to the largest bound of its case."""
+        bound = self.bounds[row.case].bound_us if row.case in self.bounds else None
+        if not row.ok or row.gap is None or not row.time_us or row.bound_us == bound or not bound:
+            return row.gap if row.ok else None
+        return row.time_us / bound - 1
 
     @cached_property
     def base(self) -> frozenset[int]:

@@ -1,19 +1,21 @@
-"""What the seed does: means over seeds with confidence intervals, and paired differences.
+"""What the seed does: the spread of each seeded method, and whether one differs from another by chance.
 
-For runs that keep each of several seeds (``seeds = [0, 1, ..]``). With gap g(s, i) of seed s on case i (a
-topology, collective and size), the *mean gap of seed s* is the mean of g(s, i) over the cases. Seeds are
-independent, cases are the ones that were asked for, so the mean over n seeds has the interval
+Of a method that tried several seeds (``seeds = 20`` keeps the best, ``seeds = [0, 1, ..]`` each) every seed
+has a time. With gap g(s, i) of seed s on case i (a topology, collective and size) a *seed's gap* is the
+shifted geometric mean of g(s, i) over the cases, from the mean of y(s, i) = log(g(s, i) + `SHIFT`). Seeds are
+independent, cases are the ones that were asked for, so over n seeds the mean has the interval
 
-    mean ± t_{0.975, n-1} · s / √n        (Student's t; s the standard deviation over the seeds).
+    mean ± t_{0.975, n-1} · s / √n        (Student's t; s the standard deviation over the seeds)
 
-Two series are compared on the cases that both have, seed by seed: the interval of the differences. Synthesis
-times are compared by their logarithms, so that means are geometric.
+in these logarithms. Two methods are compared on the cases that both have, seed by seed: the interval of the
+differences of y, which is one of a ratio. Synthesis times are compared by their logarithms too.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,20 +23,24 @@ import pandas as pd
 from scipy.stats import t as student
 
 from tutti.experiments.report.charts import Figure
-from tutti.experiments.report.results import TIE, Case, Results, Row
+from tutti.experiments.report.results import TIE, Case, Results
 from tutti.experiments.report.series import Series
-from tutti.experiments.report.text import seconds, size
+from tutti.experiments.report.standings import SHIFT
+from tutti.experiments.report.tables import Cell, PageTable
+from tutti.experiments.report.text import percent, seconds
 
 LEVEL = 0.95
 """Confidence of the intervals."""
+FEWEST = 3
+"""Seeds below which there is no interval."""
 
-Values = Mapping[Case, Mapping[str, float]]
+Values = Mapping[Case, Sequence[float]]
 """A value for each case and seed."""
 
 
 @dataclass(frozen=True)
 class ConfidenceInterval:
-    """A mean with its confidence interval."""
+    """A mean with its confidence interval, of logarithms."""
 
     mean: float
     half: float
@@ -54,12 +60,15 @@ class ConfidenceInterval:
         return cls(float(np.mean(values)), float(student.ppf((1 + LEVEL) / 2, count - 1)) * spread)
 
     @property
-    def ends(self) -> tuple[float, float]:
-        """The interval's."""
-        return (self.mean - self.half, self.mean + self.half)
+    def ends(self) -> tuple[float, float, float]:
+        """The ends of the interval, and between them the mean."""
+        return (self.mean - self.half, self.mean, self.mean + self.half)
 
-    def __str__(self) -> str:
-        return f"{self.mean:.2f} ± {self.half:.2f}" if self.half > TIE else f"{self.mean:.2f}"
+    @property
+    def powers(self) -> tuple[float, float, float]:
+        """The same of what they are the logarithms of."""
+        low, mean, high = map(math.exp, self.ends)
+        return (low, mean, high)
 
 
 @dataclass(frozen=True)
@@ -68,165 +77,144 @@ class SeedStanding:
 
     Parameters
     ----------
-    cases
-        That have all seeds.
+    count, cases
+        Seeds, and the cases that have all of them.
     gap
-        In percent, of a seed, over the cases.
-    best
-        In percent: the least gap of the seeds, mean over the cases.
+        Log of a seed's gap with the shift.
+    best, worst
+        The gap of the best and of the worst seed of each case: shifted geometric means.
+    spread
+        The worst seed's time over the best one's, minus one: the median of the cases, and the largest.
     synthesis
-        Decimal logarithm of seconds: the geometric mean over the cases.
+        Log of the seconds of one seed.
+    spent
+        Seconds of all seeds of all cases.
     apart
-        By how much its mean gap is above the first series', in percentage points, on `common` cases;
-        None for the first.
+        Log of its gap over the first series', both with the shift, on `common` cases; None for the first.
     """
 
     series: Series
+    count: int
     cases: int
     gap: ConfidenceInterval
     best: float
+    worst: float
+    spread: tuple[float, float]
     synthesis: ConfidenceInterval
+    spent: float
     common: int = 0
     apart: ConfidenceInterval | None = None
-
-    @property
-    def seconds(self) -> str:
-        """The synthesis time, with the ends of its interval."""
-        low, high = (seconds(10**end) for end in self.synthesis.ends)
-        return f"{seconds(10**self.synthesis.mean)} ({low} to {high})"
 
     @property
     def verdict(self) -> str:
         """Whether the difference to the first series is more than chance."""
         if self.apart is None:
             return "compared with"
-        low, high = self.apart.ends
-        return "larger" if low > 0 else "smaller" if high < 0 else "no different"
+        low, _, high = self.apart.ends
+        return "larger" if low > TIE else "smaller" if high < -TIE else "no different"
 
 
-@dataclass(frozen=True)
-class Seeds:
-    """All that is said of seeds.
-
-    Parameters
-    ----------
-    count
-        How many there are.
-    standings
-        Of each series that has them.
-    lines
-        For each case its name and the text and style of each series' mean gap.
-    figures
-        Differences of gaps, and synthesis times.
-    """
-
-    count: int
-    standings: list[SeedStanding]
-    lines: list[tuple[str, list[tuple[str, str]]]]
-    figures: tuple[Figure, Figure]
+def seeds(results: Results) -> list[SeedStanding]:
+    """Return the standing of each series with at least `FEWEST` seeds, compared with the first of them."""
+    found: dict[int, dict[Case, list[tuple[float, float]]]] = {}
+    for (case, number), tries in results.tries.items():
+        if len(tries) >= FEWEST and case in results.bounds:
+            found.setdefault(number, {})[case] = tries
+    gaps: dict[int, Values] = {}
+    standings = []
+    for number, cases in sorted(found.items()):
+        count = max(map(len, cases.values()))
+        whole = {case: tries for case, tries in cases.items() if len(tries) == count}
+        gaps[number] = {case: _gaps(results, case, tries) for case, tries in whole.items()}
+        standings.append(_standing(results.series[number], whole, gaps[number]))
+    return [_compared(one, gaps[one.series.number], next(iter(gaps.values()))) for one in standings]
 
 
-def seeds(results: Results) -> Seeds | None:
-    """Return it, None for a run that keeps fewer than 3 seeds of each series: they give no interval."""
-    gaps = _collected(results, lambda row: None if row.gap is None else 100 * row.gap)
-    times = _collected(results, lambda row: row.synth_s)
-    count = max((len(own) for of_case in gaps.values() for own in of_case.values()), default=0)
-    if count < 3:
-        return None
-    whole = {
-        key: {case: own for case, own in found.items() if len(own) == count} for key, found in gaps.items()
-    }
-    whole = {key: found for key, found in whole.items() if found}
-    standings = [_standing(results.series[key], found, times[key]) for key, found in whole.items()]
-    first = next(iter(whole.values()))
-    compared = [_compared(standing, whole[standing.series.number], first) for standing in standings]
-    return Seeds(count, compared, list(_lines(results, whole)), _figures(compared))
+def _gaps(results: Results, case: Case, tries: Sequence[tuple[float, float]]) -> list[float]:
+    bound = results.bounds[case].bound_us or math.inf
+    return [math.log(max(time / bound - 1, 0.0) + SHIFT) for _, time in tries]
 
 
-def _collected(
-    results: Results, value: Callable[[Row], float | None]
-) -> dict[int, dict[Case, dict[str, float]]]:
-    """Return a value of each row, by series, case and seed."""
-    found: dict[int, dict[Case, dict[str, float]]] = {}
-    for row in results.rows:
-        measured = value(row) if row.ok and row.seed else None
-        if measured is not None:
-            series = results.number[row.method, row.options]
-            found.setdefault(series, {}).setdefault(row.case, {})[row.seed] = measured
-    return dict(sorted(found.items()))
-
-
-def _over_cases(values: Values, cases: Iterable[Case]) -> list[float]:
+def _over_cases(values: Iterable[Sequence[float]]) -> list[float]:
     """Return the mean over the cases, one for each seed."""
-    chosen = [values[case] for case in cases]
-    return [float(np.mean([own[seed] for own in chosen])) for seed in chosen[0]]
+    return [statistics.fmean(of_seed) for of_seed in zip(*values, strict=True)]
 
 
-def _standing(series: Series, gaps: Values, times: Values) -> SeedStanding:
+def _standing(
+    series: Series, tries: Mapping[Case, Sequence[tuple[float, float]]], gaps: Values
+) -> SeedStanding:
     """Return the standing; for its logarithm a synthesis takes at least a microsecond."""
-    logarithms = {
-        case: {seed: math.log10(max(times[case][seed], 1e-6)) for seed in own}
-        for case, own in gaps.items()
-        if case in times
-    }
+    times = [[time for _, time in of] for of in tries.values()]
+    spreads = [max(of) / min(of) - 1 for of in times]
+    logs = [[math.log(max(spent, 1e-6)) for spent, _ in of] for of in tries.values()]
+    best, worst = (math.exp(statistics.fmean(map(end, gaps.values()))) - SHIFT for end in (min, max))
     return SeedStanding(
         series,
-        len(gaps),
-        ConfidenceInterval.of(_over_cases(gaps, gaps)),
-        float(np.mean([min(own.values()) for own in gaps.values()])),
-        ConfidenceInterval.of(_over_cases(logarithms, logarithms)),
+        len(times[0]),
+        len(times),
+        ConfidenceInterval.of(_over_cases(gaps.values())),
+        best,
+        worst,
+        (statistics.median(spreads), max(spreads)),
+        ConfidenceInterval.of(_over_cases(logs)),
+        sum(spent for of in tries.values() for spent, _ in of),
     )
 
 
 def _compared(standing: SeedStanding, own: Values, first: Values) -> SeedStanding:
     """Return the standing with its difference to the first series."""
-    common = [case for case in first if case in own and own[case].keys() == first[case].keys()]
+    common = [case for case in first if case in own and len(own[case]) == len(first[case])]
     if own is first or not common:
         return standing
-    pairs = zip(_over_cases(own, common), _over_cases(first, common), strict=True)
-    apart = ConfidenceInterval.of([a - b for a, b in pairs])
-    return replace(standing, common=len(common), apart=apart)
+    pairs = zip(_over_cases(own[c] for c in common), _over_cases(first[c] for c in common), strict=True)
+    return replace(standing, common=len(common), apart=ConfidenceInterval.of([a - b for a, b in pairs]))
 
 
-def _lines(results: Results, gaps: Mapping[int, Values]) -> Iterable[tuple[str, list[tuple[str, str]]]]:
-    """Yield a row of means for each case; the least, and those that can't be told from it, are bold."""
-    for case in results.cases:
-        means = {
-            key: ConfidenceInterval.of(list(found[case].values()))
-            for key, found in gaps.items()
-            if case in found
-        }
-        if not means:
-            continue
-        least = min(means.values(), key=lambda interval: interval.mean)
-        looks = {key: "best" if mean.ends[0] <= least.ends[1] else "" for key, mean in means.items()}
-        cells = [(str(means.get(key, "")), looks.get(key, "none")) for key in gaps]
-        topology, collective, bytes_ = case
-        yield f"{topology}, {collective}, {size(bytes_)}", cells
+def seed_table(standings: Sequence[SeedStanding]) -> PageTable:
+    """Return the spread of each seeded method."""
+    heads = ["method", "seeds#", "cases#", "gap of a seed#", "best#", "worst#", "spread, median#", "largest#"]
+    heads += ["synthesis, all#", "one seed#", "times the gap of the first#", "cases#", "the gap is"]
+    rows = [(f"s{one.series.number}", _cells(one)) for one in standings]
+    return PageTable.of("seeds", heads, rows)
 
 
-def _figures(standings: Sequence[SeedStanding]) -> tuple[Figure, Figure]:
-    """Return how far the gap of each series is from the first's, and the synthesis times."""
-    rows = pd.DataFrame(_record(standing) for standing in standings)
+def _cells(one: SeedStanding) -> list[Cell | str]:
+    low, mean, high = (percent(power - SHIFT) for power in one.gap.powers)
+    once = [seconds(power) for power in one.synthesis.powers]
+    apart = "" if one.apart is None else "{1:.3f} ({0:.3f} to {2:.3f})".format(*one.apart.powers)
+    return [
+        Cell(one.series.label, series=one.series),
+        str(one.count),
+        str(one.cases),
+        f"{mean} ({low} to {high})",
+        *map(percent, (one.best, one.worst, *one.spread)),
+        seconds(one.spent),
+        f"{once[1]} ({once[0]} to {once[2]})",
+        apart,
+        str(one.common or ""),
+        one.verdict,
+    ]
+
+
+def seed_figures(standings: Sequence[SeedStanding]) -> list[Figure]:
+    """Return how the gap of each series compares with the first's, and the synthesis times."""
+    if len(standings) < 2:
+        return []
+    rows = pd.DataFrame(map(_record, standings))
     first = standings[0].series.label
-    return (
-        Figure("seeds", f"gap of each method less that of {first}, with confidence intervals", data=rows),
+    return [
+        Figure("seeds", f"gap of each method over that of {first}, with confidence intervals", data=rows),
         Figure("seed times", "synthesis time of each method, with confidence intervals", data=rows),
-    )
+    ]
 
 
 def _record(standing: SeedStanding) -> dict[str, object]:
     apart = standing.apart or ConfidenceInterval(0.0, 0.0)
-    low, high = (10**end for end in standing.synthesis.ends)
+    ends = ("low", "mean", "high")
     return {
-        "method": standing.series.label,
-        "series": standing.series.number,
-        "gap_low": apart.ends[0],
-        "gap_mean": apart.mean,
-        "gap_high": apart.ends[1],
-        "time_low": low,
-        "time_mean": 10**standing.synthesis.mean,
-        "time_high": high,
-        "told": f"{standing.gap}%, {standing.cases} cases",
-        "synthesis": standing.seconds,
+        **standing.series.columns,
+        **{f"gap_{end}": power for end, power in zip(ends, apart.powers, strict=True)},
+        **{f"time_{end}": power for end, power in zip(ends, standing.synthesis.powers, strict=True)},
+        "told": f"{percent(standing.gap.powers[1] - SHIFT)} %, {standing.cases} cases",
+        "synthesis": seconds(standing.synthesis.powers[1]),
     }

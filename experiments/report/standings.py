@@ -1,9 +1,10 @@
 """How each method does over a whole run: how near to the bounds, how often the best, at what cost.
 
-A gap here is a time over the largest bound of its case, minus one: a bound that one method proved holds for
-all. Methods are ranked by their mean gap over the same cases (`common_cases`); other numbers are over the
-cases that a method has a time for, which differ from method to method. So beside them stands by what factor
-(geometric mean) it is slower than the best of the same cases.
+A gap here is (UB - LB)/LB with the largest bound of its case: a bound that one method proved holds for all.
+Gaps go from 0 to many times 100 %, so that their arithmetic mean is that of a few large ones: means are
+shifted geometric ones (`shifted_mean`). Methods are ranked by that mean over the same cases (`common_cases`);
+other numbers are over the cases that a method has a time for, which differ from method to method. So beside
+them stands by what factor (geometric mean) it is slower than the best of the same cases.
 
 `sentences` is the answer of a run, made from these numbers: who is the fastest, and how near to the bound.
 """
@@ -21,6 +22,8 @@ from tutti.experiments.report.results import Case, Results, Row, best_time, is_o
 from tutti.experiments.report.series import Series
 from tutti.experiments.report.text import counted, percent, size
 
+SHIFT = 0.01
+"""Shift of the means of gaps, a gap of 1 %. With a larger one small gaps differ less."""
 Cases = Mapping[Case, Mapping[int, Row]]
 LeastTB = Mapping[tuple[str, str], Fraction | None]
 """The bandwidth bound of each (topology, collective) in M/B, None where it is not known."""
@@ -41,7 +44,7 @@ class SeriesStanding:
     optimal, tb_optimal
         In how many cases its time is proven optimal, and its T_B is (None where that is known of none).
     common
-        Its mean gap over the cases that all ranked methods have; None where it is not ranked.
+        Its `shifted_mean` gap over the cases that all ranked methods have; None where it is not ranked.
     ends
         Its gaps at the smallest and at the largest size of each network and collective.
     slower, speedup
@@ -75,7 +78,7 @@ class SeriesStanding:
     @property
     def mean(self) -> float | None:
         """Over its own cases."""
-        return mean(self.known.values())
+        return shifted_mean(self.known.values())
 
     @property
     def median(self) -> float | None:
@@ -93,14 +96,6 @@ class SeriesStanding:
         return statistics.median(self.syntheses) if self.syntheses else None
 
 
-def case_gap(row: Row, rows: Iterable[Row]) -> float | None:
-    """Return a row's gap to the largest bound of its case, whoever proved it."""
-    bound = max((other.bound_us or 0.0 for other in rows if other.ok), default=0.0)
-    if not row.ok or row.gap is None or row.time_us is None or row.bound_us == bound or not bound:
-        return row.gap if row.ok else None
-    return row.time_us / bound - 1
-
-
 def common_cases(results: Results) -> tuple[frozenset[int], list[Case]]:
     """Return the methods that can be ranked, and the cases in which all of them have a gap.
 
@@ -110,7 +105,7 @@ def common_cases(results: Results) -> tuple[frozenset[int], list[Case]]:
     own: dict[int, dict[Case, None]] = {series.number: {} for series in results.series}
     for case, cells in results.cases.items():
         for number, row in cells.items():
-            if case_gap(row, cells.values()) is not None:
+            if results.gap(row) is not None:
                 own[number][case] = None
     ranked: set[int] = set()
     common: list[Case] = []
@@ -156,7 +151,7 @@ def _standing(
 ) -> SeriesStanding:
     rows = {case: cells[series.number] for case, cells in cases.items() if series.number in cells}
     timed = {case: row for case, row in rows.items() if row.ok}
-    gaps = {case: case_gap(row, cases[case].values()) for case, row in timed.items()}
+    gaps = {case: results.gap(row) for case, row in timed.items()}
     first, last = ({case: gap for case in end if (gap := gaps.get(case)) is not None} for end in ends)
     tb = [
         is_tb_optimal(row, bound)
@@ -175,7 +170,7 @@ def _standing(
         won=frozenset(case for case in timed if series.number in winners(cases[case])),
         optimal=sum(map(is_optimal, timed.values())),
         tb_optimal=sum(tb) if tb else None,
-        common=mean(gaps[case] for case in common),
+        common=shifted_mean(gaps[case] for case in common),
         ends=(first, last),
         slower=_geometric(
             row.time_us / best
@@ -192,10 +187,16 @@ def _geometric(ratios: Iterable[float | None]) -> float | None:
     return statistics.geometric_mean(known) if known else None
 
 
-def mean(gaps: Iterable[float | None]) -> float | None:
-    """Return the mean of those that there are."""
-    known = [gap for gap in gaps if gap is not None]
-    return statistics.fmean(known) if known else None
+def shifted_mean(gaps: Iterable[float | None]) -> float | None:
+    """Return exp(mean log(gap + SHIFT)) - SHIFT over the gaps that there are; below the bound counts as 0.
+
+    Examples
+    --------
+    >>> round(shifted_mean([0.0, 0.03, None]), 4)  # 1 and 4 % with the shift: their geometric mean is 2 %
+    0.01
+    """
+    known = [math.log(max(gap, 0.0) + SHIFT) for gap in gaps if gap is not None]
+    return math.exp(statistics.fmean(known)) - SHIFT if known else None
 
 
 def answers(results: Results) -> list[SeriesStanding]:
@@ -215,6 +216,8 @@ def sentences(results: Results) -> list[str]:
     said = [_first(results, first, alike, count)]
     if first.ends[1]:
         said.append(_near(first.ends[1]))
+    proven = sum(any(map(is_optimal, cells.values())) for cells in results.cases.values())
+    said.append(f"Proven optimal: the best time of {proven:,} of {counted(count, 'case')}.")
     one = next((one for one in others if one not in alike), None)
     if one is not None:
         often = f"it is the fastest in {len(one.won):,}" if one.won else "it is never the fastest"

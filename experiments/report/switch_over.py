@@ -15,7 +15,7 @@ and the crossings are computed; elsewhere the change is only known to lie betwee
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from tutti.experiments.report.results import TIE, Results, Row, best_time, winners
 from tutti.experiments.report.series import Series
+from tutti.experiments.report.tables import Cell, PageTable, Said
 from tutti.experiments.report.text import percent, size
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import MICRO, format_size
@@ -127,6 +128,27 @@ def switch_overs(results: Results) -> list[SwitchOver]:
             if len(cells) > 1 and len(methods) > 1:
                 found.append(_switch_over(results, (topology, collective), cells, network if alike else None))
     return found
+
+
+def switch_table(results: Results) -> PageTable | None:
+    """Return the fastest by size, a line a topology and collective; None where there is only one."""
+    rows: list[tuple[str, list[Said]]] = []
+    for one in switch_overs(results):
+        place = results.topologies.index(one.topology)
+        looks = f"t{place} k{results.collectives.index(one.collective)}"
+        name = Cell(results.short[one.topology], tip=one.topology, link=f"t{place}")
+        alone = "" if one.alone is None else one.alone.label
+        rows.append((looks, [name, one.collective, Cell(" ".join(_story(one)), "where"), alone, one.loss]))
+    heads = ["network", "collective", "from the smallest to the largest size", "one for all sizes"]
+    return PageTable.of("switch", [*heads, "at worst, %#"], rows) if rows else None
+
+
+def _story(one: SwitchOver) -> Iterator[str]:
+    yield one.sizes[0]
+    for part in one.stretches:
+        change = f"│ {part.since.text} │ " if part.since else ""
+        yield change + part.series.label + (f" (+ {len(part.also)})" if part.also else "")
+    yield one.sizes[1]
 
 
 def _switch_over(

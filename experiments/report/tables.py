@@ -1,218 +1,258 @@
-"""The tables of the report: gaps of a topology, and the summary of a run."""
+"""What a page is made of: tables, charts and texts, in blocks and sections.
+
+A `PageTable` is one thing in three forms: a page shows it, Markdown has it (`markdown`), and a paper takes it
+as LaTeX (`latex`). What is said beside numbers is in ``templates/texts.toml``.
+"""
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
-from tutti.experiments.report.results import TIE, Results, Row, best_time, is_best, is_optimal
+import pandas as pd
+from markupsafe import Markup
+
 from tutti.experiments.report.series import Series
-from tutti.experiments.report.standings import standings
-from tutti.experiments.report.text import describe, microseconds, number, percent, seconds, size, times
 
-SHORT = {"unsupported": "n/a", "infeasible": "none", "timeout": "timeout", "failed": "failed"}
-"""What a cell says instead of a gap; its note says why."""
+TEMPLATES = Path(__file__).parent / "templates"
+TEXTS: Mapping[str, Any] = tomllib.loads((TEMPLATES / "texts.toml").read_text(encoding="utf-8"))
+
+SIGNS = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
+    sign: f"\\{sign}" for sign in "&%$#_{}"
+}
+GREEK = {"α": r"$\alpha$", "β": r"$\beta$", "–": "--", "−": "$-$", "×": r"$\times$", "≈": r"$\approx$"}
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A gap, or a number or word instead.
+    """A number or words.
 
     Parameters
     ----------
     text
         What it says.
     looks
-        Style classes: ``best``, ``optimal``, ``none``, ``wrong``, shades.
+        Style classes: ``best``, ``optimal``, ``none``, ``wrong``, shades; of a head, of its whole column:
+        ``n`` for numbers, ``s3`` for those of series 3, ``name`` for what a row is of.
     tip
         Its tooltip.
     note
         The number of its footnote.
-    name
-        Whose it is, where the line does not say.
+    more
+        What follows in small letters.
+    link
+        Where on the page it leads.
+    series
+        The method whose mark stands before it.
     """
 
     text: str = ""
     looks: str = ""
     tip: str = ""
     note: int | None = None
-    name: str = ""
+    more: str = ""
+    link: str = ""
+    series: Series | None = None
 
-    def bold(self, form: str, escaped: Callable[[str], str] = str) -> str:
-        """Return the text, escaped; if it is the best, in a form such as ``"**%s**"``."""
-        return (form if "best" in self.looks.split() else "%s") % escaped(self.text)
+    def said(self, bold: str, escaped: Callable[[str], str] = str) -> str:
+        """Return all that it says, escaped; if it is the best, in a form such as ``"**%s**"``."""
+        text = (bold if "best" in self.looks.split() else "%s") % escaped(self.text)
+        return f"{text} {escaped(self.more)}" if self.more else text
+
+
+Said = str | Cell
+
+
+def method_heads(series: Iterable[Series]) -> list[Said]:
+    """Return the head of a column of numbers for each method."""
+    return [Cell(one.label, f"n s{one.number}", series=one) for one in series]
 
 
 @dataclass(frozen=True)
-class GapRow:
-    """One size of one collective: a cell a series."""
-
-    size: str
-    bound: str
-    bound_kind: str
-    cells: list[Cell]
-
-
-@dataclass
-class GapTable:
-    """The gaps on one topology.
+class PageTable:
+    """A table.
 
     Parameters
     ----------
-    series
-        The columns.
-    groups
-        For each collective its name and rows.
+    name
+        What its file and its label are called.
+    caption
+        What its numbers are, in whole sentences.
+    heads
+        One a column.
+    rows
+        Style classes, by which the page filters, and one cell a column.
     notes
         Footnotes, numbered from 1.
     """
 
-    series: list[Series]
-    groups: list[tuple[str, list[GapRow]]] = field(default_factory=list)
-    notes: dict[str, int] = field(default_factory=dict)
+    name: str
+    caption: str
+    heads: Sequence[Cell]
+    rows: Sequence[tuple[str, Sequence[Cell]]]
+    notes: Iterable[str] = ()
 
-    @property
-    def length(self) -> int:
-        """How many rows it has."""
-        return sum(len(rows) for _, rows in self.groups)
+    @classmethod
+    def of(
+        cls,
+        key: str,
+        heads: Sequence[Said],
+        rows: Iterable[tuple[str, Sequence[Said]]],
+        *,
+        name: str = "",
+        notes: Iterable[str] = (),
+        **values: object,
+    ) -> PageTable:
+        """Return it, with texts for cells; a head that ends with ``#`` is of a column of numbers.
 
+        Parameters
+        ----------
+        key
+            Under which `TEXTS` has its caption, and its name unless `name` is another.
+        values
+            What the caption is filled in with.
+        """
+        made = [Cell(h.rstrip("#"), "n" * h.endswith("#")) if isinstance(h, str) else h for h in heads]
+        filled = [(looks, [Cell(c) if isinstance(c, str) else c for c in cells]) for looks, cells in rows]
+        return cls(name or key, TEXTS[key]["caption"].format(**values), made, filled, notes)
 
-def _bandwidth(_: Results, row: Row) -> str:
-    return " / ".join("–" if rate is None else number(rate) for rate in (row.algbw_gbps, row.busbw_gbps))
+    def frame(self, bold: str = "%s", escaped: Callable[[str], str] = str) -> pd.DataFrame:
+        """Return its texts as a frame, a column a head; the best in bold."""
+        texts = [[cell.said(bold, escaped) for cell in cells] for _, cells in self.rows]
+        frame = pd.DataFrame(texts, columns=range(len(self.heads)), dtype=object)
+        return frame.set_axis([escaped(head.text) for head in self.heads], axis=1)
 
-
-CELLS: dict[str, Callable[[Results, Row], str]] = {
-    "gaps": lambda _, row: percent(row.gap) if row.gap is not None else microseconds(row.time_us),
-    "bandwidth": _bandwidth,
-    "speedup": lambda results, row: times(results.speedup(row)),
-}
-"""What a cell may say of a row that has a time."""
-
-
-def gap_table(
-    results: Results, topology: str, text: Callable[[Results, Row], str] = CELLS["gaps"]
-) -> GapTable:
-    """Return the gaps, or what else `text` says, of every series that ran on a topology."""
-    present = {results.number[row.method, row.options] for row in results.rows if row.topology == topology}
-    table = GapTable([series for series in results.series if series.number in present])
-    for collective in results.collectives:
-        cases = results.of(topology, collective)
-        rows = [_gap_row(table, bytes_, cells, partial(text, results)) for bytes_, cells in cases.items()]
-        if rows:
-            table.groups.append((collective, rows))
-    return table
-
-
-def _gap_row(table: GapTable, bytes_: float, rows: Mapping[int, Row], text: Callable[[Row], str]) -> GapRow:
-    best = best_time(rows.values())
-    bound = next((row for row in rows.values() if row.bound_us is not None), None)
-    cells = [_cell(table, series.label, rows.get(series.number), best, text) for series in table.series]
-    least, kind = (microseconds(bound.bound_us), bound.bound_kind) if bound else ("", "")
-    return GapRow(size(bytes_), least, kind, cells)
-
-
-def _cell(
-    table: GapTable, label: str, row: Row | None, best: float | None, text: Callable[[Row], str]
-) -> Cell:
-    if row is None:
-        return Cell()
-    tip = describe(label, row)
-    if not row.ok:
-        reason = f"{row.status}: {row.message}" if row.message else row.status
-        return Cell(SHORT.get(row.status, row.status), "none", tip, _note(table, reason))
-    holds = {"best": is_best(row, best), "optimal": is_optimal(row), "wrong": is_wrong(row)}
-    looks = [name for name, there in holds.items() if there]
-    note = _note(table, "not verified: don't rely on this number") if row.verified is False else None
-    return Cell(text(row), " ".join(looks), tip, note)
-
-
-def is_wrong(row: Row) -> bool:
-    """Whether a row claims the impossible: to be faster than its lower bound."""
-    return row.ok and row.gap is not None and row.gap < 0 and not is_optimal(row)
-
-
-def _note(table: GapTable, reason: str) -> int:
-    return table.notes.setdefault(reason, len(table.notes) + 1)
+    def chosen(self, columns: Iterable[int]) -> PageTable:
+        """Return the table of some columns, by their places."""
+        kept = list(columns)
+        rows = [(looks, [cells[place] for place in kept]) for looks, cells in self.rows]
+        return replace(self, heads=[self.heads[place] for place in kept], rows=rows)
 
 
 @dataclass(frozen=True)
-class Overview:
-    """One topology in the summary.
+class Panel:
+    """A chart, and what is to be said of it or instead of it.
 
     Parameters
     ----------
-    topology, cases
-        Its name, and how many cases it has.
-    lines
-        Statistics of the gaps: name and a cell a series.
-    wins
-        For each series in how many cases it is best.
+    title
+        What it shows.
+    looks
+        Style classes by which the page filters: ``k1`` of the collective of that place, ``s3`` of a series.
+    chart
+        A figure, or a drawing.
+    note
+        What stands below it.
+    series
+        The method whose mark stands before its title.
     """
 
-    topology: str
-    cases: int
-    lines: list[tuple[str, list[Cell]]]
-    wins: list[Cell]
-
-
-def overview(results: Results, topology: str) -> Overview:
-    """Return a topology's part of the summary."""
-    cases = {case: cells for case, cells in results.cases.items() if case[0] == topology}
-    found = standings(results, cases)
-    lines = {
-        "median": [one.median for one in found],
-        "at the largest size": [max(one.ends[1].values(), default=None) for one in found],
-        "worst": [one.worst[1] if one.worst else None for one in found],
-    }
-    tried = [one.tried > 0 for one in found]
-    wins = [Cell(str(len(one.won)) if one.gaps else "–" if one.tried else "") for one in found]
-    named = [(name, _least_in_bold(values, tried)) for name, values in lines.items()]
-    return Overview(topology, len(cases), named, wins)
-
-
-def _least_in_bold(values: Sequence[float | None], tried: Sequence[bool]) -> list[Cell]:
-    """Return gaps as cells; a dash where a series has none."""
-    least = min((value for value in values if value is not None), default=math.inf)
-    return [
-        Cell("–" if ran else "", "none" if ran else "")
-        if value is None
-        else Cell(percent(value), "best" if value <= least + TIE else "")
-        for value, ran in zip(values, tried, strict=True)
-    ]
-
-
-def states(results: Results) -> dict[str, int]:
-    """Return how many rows have each status, most first."""
-    return dict(Counter(row.status for row in results.rows).most_common())
+    title: str
+    looks: str
+    chart: Any
+    note: str = ""
+    series: Series | None = None
 
 
 @dataclass(frozen=True)
-class Solved:
-    """What a series solved for one topology and collective; of several sizes or seeds the longest solve."""
+class PageBlock:
+    """Tables and charts under one heading.
 
-    series: Series
-    row: Row
+    Parameters
+    ----------
+    key
+        Under which `TEXTS` has its texts.
+    title, text
+        Its heading, and what is said of it.
+    tables, panels
+        What it shows.
+    folded
+        Whether one has to open it.
+    looks
+        How its charts lie: ``two`` a row, or as ``maps``, which are small.
+    """
 
-    @property
-    def cells(self) -> list[str]:
-        """Variables, constraints, seconds to build and to solve, and the gap that the solver left, in %."""
-        row = self.row
-        counts = ["" if count is None else f"{count:,.0f}" for count in (row.variables, row.constraints)]
-        build_s = row.build_s if row.variables else None  # of no model: making the schedule
-        left = "" if row.solver_gap is None else percent(row.solver_gap)
-        return [*counts, seconds(build_s), seconds(row.solve_s), left]
+    key: str
+    title: str
+    text: str
+    tables: Sequence[PageTable] = ()
+    panels: Sequence[Panel] = ()
+    folded: bool = False
+    looks: str = ""
 
 
-def solved_programs(results: Results) -> list[Solved]:
-    """Return the programs that solvers were given, in the order of the run."""
-    longest: dict[tuple[str, str, int], Row] = {}
-    for row in results.rows:
-        key = row.topology, row.collective, results.number[row.method, row.options]
-        if not row.program and not row.variables:
-            continue
-        if key not in longest or (row.solve_s or 0) > (longest[key].solve_s or 0):
-            longest[key] = row
-    return [Solved(results.series[number], row) for (_, _, number), row in longest.items()]
+def block(
+    key: str, *shown: PageTable | Panel | None, folded: bool = False, looks: str = "", **values: Any
+) -> list[PageBlock]:
+    """Return the block of some tables and charts in a list, which is empty where there are none.
+
+    Parameters
+    ----------
+    values
+        What its texts are filled in with.
+    """
+    texts = TEXTS.get(key, {})
+    title, text = (Markup(texts.get(name, "")).format(**values) for name in ("title", "text"))
+    tables = [one for one in shown if isinstance(one, PageTable)]
+    panels = [one for one in shown if isinstance(one, Panel)]
+    return [PageBlock(key, title, text, tables, panels, folded, looks)] if tables or panels else []
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a page: its heading, what it says first, its blocks, and words that it explains."""
+
+    title: str
+    blocks: Sequence[PageBlock] = ()
+    lead: Sequence[str] = ()
+    id: str = ""
+    looks: str = ""
+    folded: bool = False
+    words: Mapping[str, str] = field(default_factory=dict)
+
+
+def explained(words: Mapping[str, str], **values: object) -> dict[str, Markup]:
+    """Return words with what they mean, filled in."""
+    return {word: Markup(meaning).format(**values) for word, meaning in words.items()}
+
+
+def markdown(table: PageTable, code: Callable[[str], str] = str) -> str:
+    """Return a table in Markdown; `code` marks the names of methods."""
+    frame = table.frame("**%s**")
+    heads = [code(head.text) if head.series else head.text for head in table.heads]
+    return lines_of([heads, ["---"] * len(heads), *frame.to_numpy().tolist()])
+
+
+def lines_of(lines: Iterable[Sequence[str]]) -> str:
+    """Return lines of cells as Markdown has them."""
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def latex(table: PageTable) -> str:
+    """Return a table in LaTeX, with booktabs."""
+    frame = table.frame(r"\textbf{%s}", escaped)
+    heads: Any = list(frame.columns)
+    styler = frame.set_axis(range(len(heads)), axis=1).style.hide(axis="index")
+    text = styler.format_index(lambda place: heads[place], axis=1).to_latex(
+        hrules=True,
+        caption=escaped(table.caption),
+        label=f"tab:{re.sub(r'[^A-Za-z0-9-]+', '-', table.name)}",
+        column_format="".join("r" if "n" in head.looks.split() else "l" for head in table.heads),
+        position_float="centering",
+    )
+    return "% \\usepackage{booktabs}\n" + text.replace(r"\centering", r"\centering\small", 1)
+
+
+def escaped(text: str) -> str:
+    r"""Return a text as LaTeX prints it.
+
+    Examples
+    --------
+    >>> print(escaped("allreduce_lp 50 % α"))
+    allreduce\_lp 50 \% $\alpha$
+    """
+    return "".join((SIGNS | GREEK).get(letter, letter) for letter in text)

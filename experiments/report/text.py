@@ -49,10 +49,10 @@ def counted(value: int, word: str) -> str:
 
     Examples
     --------
-    >>> counted(1, "switch"), counted(1200, "switch"), counted(0, "link")
-    ('1 switch', '1,200 switches', 'no links')
+    >>> counted(1, "switch"), counted(1200, "switch"), counted(0, "link"), counted(2, "topology")
+    ('1 switch', '1,200 switches', 'no links', '2 topologies')
     """
-    plural = word + ("es" if word.endswith("ch") else "s")
+    plural = f"{word[:-1]}ies" if word.endswith("y") else word + ("es" if word.endswith("ch") else "s")
     return f"{'no' if value == 0 else f'{value:,}'} {word if value == 1 else plural}"
 
 
@@ -61,7 +61,7 @@ def times(ratio: float | None) -> str:
     return "" if ratio is None else f"{ratio:.2f}×"
 
 
-def seconds(value: float | None) -> str:
+def seconds(value: float | None, digits: int = 3) -> str:
     """Return a time given in seconds, in a fitting unit.
 
     Examples
@@ -75,14 +75,14 @@ def seconds(value: float | None) -> str:
         return "0 s"
     for least, long, unit in _LONG:
         if abs(value) >= least:
-            return f"{number(value / long, 3)} {unit}"
+            return f"{number(value / long, digits)} {unit}"
     scale, unit = next((pair for pair in _TIME_UNITS if abs(value) >= 0.9995 * pair[0]), _TIME_UNITS[-1])
-    return f"{number(value / scale, 3)} {unit}"
+    return f"{number(value / scale, digits)} {unit}"
 
 
-def microseconds(value: float | None) -> str:
+def microseconds(value: float | None, digits: int = 3) -> str:
     """Return a time given in microseconds, in a fitting unit."""
-    return "" if value is None else seconds(value / MICRO)
+    return "" if value is None else seconds(value / MICRO, digits)
 
 
 def size(value: float) -> str:

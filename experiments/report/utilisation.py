@@ -7,7 +7,7 @@ aggregate take off ranks and links is drawn in percent of what is without.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -18,9 +18,10 @@ import numpy as np
 import pandas as pd
 
 from tutti.experiments.report.charts import LEVEL_COLOURS, Figure
-from tutti.experiments.report.panels import Panel, panel_of
+from tutti.experiments.report.panels import panel_of
 from tutti.experiments.report.results import Results, Row
 from tutti.experiments.report.series import Series
+from tutti.experiments.report.tables import Panel
 from tutti.experiments.report.text import number, seconds, size
 from tutti.experiments.show.drawing import MOST_LINKS
 from tutti.models.bounds import best_bound
@@ -136,6 +137,21 @@ def picture(usage: LinkUtilisation, label: str) -> Figure:
     return _matrix(usage, label) if has_matrix(usage.topology) else _histogram(usage, label)
 
 
+def usage_panels(results: Results, topology: str, used: Mapping[str, Usages]) -> list[Panel]:
+    """Return a small picture a collective and method, and why there is none of others."""
+    panels = []
+    for collective, found in used.items():
+        looks, sizes = f"k{results.collectives.index(collective)}", list(results.of(topology, collective))
+        for usage in found.shown:
+            one = results.series[usage.series]
+            drawn = picture(usage, f"{one.label}, {collective}")
+            told = f"{one.label}, {collective}"
+            panels.append(Panel(told, f"{looks} s{one.number}", drawn, caption(usage, sizes), one))
+        notes = found.notes if found.shown or found.notes else ("No method has a time.",)
+        panels += [Panel(collective, looks, None, " ".join(notes))] if notes else []
+    return panels
+
+
 def has_matrix(topology: Topology) -> bool:
     """Whether a network is small enough for a matrix."""
     return topology.num_nodes <= DRAWN.nodes and topology.num_links <= DRAWN.links
@@ -177,6 +193,8 @@ def caption(usage: LinkUtilisation, sizes: Sequence[float]) -> str:
     """Return mean and maximum, and the size where it is not the largest of all."""
     share = 100 * usage.share
     text = f"mean {share.mean():.0f}%, max {share.max():.0f}%"
+    if not has_matrix(usage.topology):
+        text += "; the network is too large for a matrix: how many links are how busy"
     return text if usage.size_bytes == max(sizes) else f"{text}, at {size(usage.size_bytes)}"
 
 

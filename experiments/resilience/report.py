@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import altair as alt
 import pandas as pd
 
 from tutti.experiments.report.charts import COLOUR, OPACITY, Drawn, Figure, named_rows, page_charts, specs_of
-from tutti.experiments.report.page import render
+from tutti.experiments.report.page import write_page as write
 from tutti.experiments.report.series import Series
+from tutti.experiments.report.tables import TEXTS, PageBlock, PageTable, Panel, Section, explained
 from tutti.experiments.resilience.losses import BEST, SHOWN, FailureCase, FailureLosses, losses
 from tutti.experiments.runner.results import read_rows
 from tutti.experiments.runner.study import REPORT
-from tutti.topologies.files import written
 
 CHART = "losses"
 
@@ -27,21 +26,35 @@ def write_page(directory: Path, page: Path | None = None) -> Path:
     InputError
         If the rows can't be read or the page not written.
     """
-    sections = [_section(case) for case in losses(read_rows(directory))]
-    charts = page_charts(specs_of({CHART: chart()}), series())
-    shown = {"name": directory.name, "heads": FailureLosses.HEADS[1:], "sections": sections}
-    text = render("resilience.html", charts=charts, **shown)
-    return written(page or directory / REPORT, text.encode(), "report")
+    texts = TEXTS["resilience"]
+    words = Section("What the words are", words=explained(texts["words"]))
+    shown = {
+        "title": f"Failures, {directory.name}: tutti",
+        "heading": f"What failures cost: {directory.name}",
+        "lead": texts["lead"],
+        "sections": [*map(_section, losses(read_rows(directory))), words],
+        "charts": page_charts(specs_of({CHART: chart()}), series()),
+    }
+    return write(shown, page or directory / REPORT)
 
 
-def _section(case: FailureCase) -> dict[str, Any]:
+def _section(case: FailureCase) -> Section:
     """Return what the page says of a case: of the best schedule, then of each method's."""
     groups: dict[str, list[FailureLosses]] = {}
     for line in case.lines:
         groups.setdefault(line.method, []).append(line)
-    best = groups.pop(BEST, [])
-    methods = [(label, figure(case, lines), lines) for label, lines in groups.items()]
-    return {"case": case, "best": figure(case, best) if best else None, "lines": best, "methods": methods}
+    cut = case.disconnected
+    said = [f"{len(cut)} samples cut ranks off, and are not counted: {'; '.join(cut)}."] if cut else []
+    return Section(str(case), [_block(case, label, lines) for label, lines in groups.items()], said)
+
+
+def _block(case: FailureCase, label: str, lines: list[FailureLosses]) -> PageBlock:
+    best = label == BEST
+    heads = [f"{head}{'#' * (place != 1)}" for place, head in enumerate(FailureLosses.HEADS[1:])]
+    table = PageTable.of("losses", heads, [("", line.cells[1:]) for line in lines])
+    title = TEXTS["resilience"]["best"] if best else label
+    panel = Panel("", "", figure(case, lines))
+    return PageBlock("losses", title, "", [table], [panel], folded=not best, looks="two")
 
 
 def series() -> list[Series]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -56,10 +56,19 @@ REFERENCE = (
 
 @dataclass(frozen=True)
 class ProvenBound:
-    """The largest lower bound on the time of one collective at one size."""
+    """The largest lower bound on the time of one collective at one size.
+
+    Parameters
+    ----------
+    seconds, kind
+        The bound, and what proves it.
+    computed_s
+        Seconds that it took to compute all bounds but the methods' own; None where that is not known.
+    """
 
     seconds: Fraction
     kind: str
+    computed_s: float | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, topology: Topology, collective: Collective, size: Fraction) -> ProvenBound:
@@ -69,7 +78,9 @@ class ProvenBound:
 
     def or_better(self, bounds: Iterable[Bound], size: Fraction) -> ProvenBound:
         """Return the largest of this and of other bounds, checked ones, for M = `size` bytes."""
-        others = [ProvenBound(Fraction(bound.time(size)), str(bound.kind)) for bound in bounds]
+        others = [
+            ProvenBound(Fraction(bound.time(size)), str(bound.kind), self.computed_s) for bound in bounds
+        ]
         return max([self, *others], key=lambda bound: bound.seconds)
 
 
@@ -245,9 +256,10 @@ class GapTableBuilder:
 
     Columns: ``topology, collective, size_bytes``; ``bound_us, bound_kind``, the largest proven lower bound;
     ``exact_us, exact_method, exact_for``, the best exact method and the sense in which it is optimal;
-    ``best_us, best_method, best_gap``, the best of all (equal ones: the first of the config); and one column
-    a method, its gap to the bound, empty where it has none. Several seeds of one method share a column, which
-    holds the best.
+    ``best_us, best_method, best_gap``, the best of all (equal ones: the first of the config), of which
+    ``best_gap`` is what bound and schedules leave open; one column a method, its gap to the bound, empty
+    where it has none; ``bound_s``, the seconds that the bound took, and `SAID` of each method. Several seeds
+    of one method share a column, which holds the best.
     """
 
     def __init__(self) -> None:
@@ -266,7 +278,8 @@ class GapTableBuilder:
         """Return the table."""
         import pandas as pd  # slow to import, and few commands need it
 
-        return pd.DataFrame(self._lines, columns=[*INSTANCE, *REFERENCE, *self._labels])
+        more = [f"{label}: {name}" for name in SAID for label in self._labels]
+        return pd.DataFrame(self._lines, columns=[*INSTANCE, *REFERENCE, *self._labels, "bound_s", *more])
 
 
 def _line(instance: tuple[Any, ...], rows: list[Row]) -> dict[str, Any]:
@@ -277,16 +290,43 @@ def _line(instance: tuple[Any, ...], rows: list[Row]) -> dict[str, Any]:
     best, bound = min(done, key=_time), max(done, key=lambda row: float(row["bound_us"] or 0))
     line |= {"bound_us": bound["bound_us"], "bound_kind": bound["bound_kind"]}
     line |= {"best_us": best["time_us"], "best_method": method_label(best), "best_gap": _gap(best, bound)}
+    line["bound_s"] = max((row["bound_s"] for row in done if row.get("bound_s") is not None), default=None)
     exact = min((row for row in done if row["kind"] == "exact"), key=_time, default=None)
     if exact is not None:
         line |= {"exact_us": exact["time_us"], "exact_method": method_label(exact)}
         line["exact_for"] = exact.get("exact_for")
-    gaps: dict[str, list[float | None]] = {}
+    methods: dict[str, list[Row]] = {}
     for row in done:
-        gaps.setdefault(method_label(row), []).append(_gap(row, bound))
-    for label, several in gaps.items():
-        line[label] = min((gap for gap in several if gap is not None), default=None)
+        methods.setdefault(method_label(row), []).append(row)
+    for label, several in methods.items():
+        gaps = (_gap(row, bound) for row in several)
+        line[label] = min((gap for gap in gaps if gap is not None), default=None)
+        told = _said(several, best, exact)
+        line |= {f"{label}: {name}": value for name, value in told.items()}
     return line
+
+
+SAID = ("time_us", "over_best", "over_exact", "worst_seed_us", "synth_s")
+"""What the gap table says of each method after the gaps: its time; (time - best)/best, what its schedule
+loses; its time over that of the best exact method; the time of its worst seed, of several; the seconds of all
+seeds."""
+
+
+def _said(rows: list[Row], best: Row, exact: Row | None) -> dict[str, Any]:
+    """Return `SAID` of the rows of a method, one a seed that was kept."""
+    time = min(map(_time, rows))
+    tries = [
+        float(entry.split()[1]) for row in rows for entry in (row.get("course") or "").split("; ") if entry
+    ]
+    tries = tries or [*map(_time, rows)]
+    spent = [row["synth_s"] for row in rows if row.get("synth_s") is not None]
+    return {
+        "time_us": time,
+        "over_best": time / _time(best) - 1 if _time(best) else None,
+        "over_exact": time / _time(exact) if exact and _time(exact) else None,
+        "worst_seed_us": max(tries) if len(tries) > 1 else None,
+        "synth_s": sum(spent) if spent else None,
+    }
 
 
 def _gap(row: Row, bound: Row) -> float | None:

@@ -370,7 +370,10 @@ def combined(task: Task, outcomes: Sequence[TaskOutcome]) -> TaskOutcome:
     every = {name: sum(row[name] for row in firsts) for name in SUMMED}
     every["peak_rss_mb"] = max(row["peak_rss_mb"] for row in firsts)
     bounds = {key: bound for outcome in outcomes for key, bound in outcome.bounds.items()}
-    return TaskOutcome("ok", [row | every for row in best.rows], bounds)
+    rows, ends = [row | every for row in best.rows], [outcome.rows[largest] for outcome in outcomes]
+    courses = (end.get("course") or f"{end['synth_s']:.6g} {end['time_us']:.9g}" for end in ends)
+    rows[largest]["course"] = "; ".join(courses)
+    return TaskOutcome("ok", rows, bounds)
 
 
 class Parts(Collection[Task]):

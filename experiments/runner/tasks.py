@@ -30,6 +30,7 @@ from tutti.topologies.options import build_options, options_text
 from tutti.topologies.processes import peak_memory, reset_peak_memory
 from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import Topology
+from tutti.topologies.units import MICRO
 
 SYNTHESIZE, JUDGE = "synthesize", "judge"
 """The stages that `notify` is given; a time limit counts the first."""
@@ -78,6 +79,8 @@ class Synthesized:
         How many were tried.
     synth_s, verify_s
         Seconds of synthesis and of verification over all seeds, compilation left out.
+    course
+        Of several seeds: the seconds and the time in microseconds of each, as the column ``course`` has them.
     """
 
     schedule: Schedule
@@ -85,6 +88,7 @@ class Synthesized:
     seeds: int
     synth_s: float
     verify_s: float
+    course: str = ""
 
 
 def _silent(stage: str) -> None:
@@ -116,6 +120,7 @@ def synthesize_best(
     """
     synth_s = verify_s = 0.0
     best, least = None, math.inf
+    course: list[str] = []
     notify(SYNTHESIZE)
     method.supports(problem, options)
     for count, seed in enumerate(seeds, 1):
@@ -127,6 +132,7 @@ def synthesize_best(
                 made = verify_answer(schedule, problem, method.name)
             verify_s += verification.seconds
             time = best_slices(made, size)[1] if len(seeds) > 1 else 0.0
+            course.append(f"{seconds:.6g} {time * MICRO:.9g}")
             if best is None or time < least:
                 best, least = Synthesized(made, seed if method.seeded else None, 0, 0.0, 0.0), time
         if stop is not None:
@@ -136,7 +142,8 @@ def synthesize_best(
             raise Interrupted(replace(best, seeds=tried, synth_s=synth_s, verify_s=verify_s)) from stop
     if best is None:
         raise TuttiError(f"{method.name}: no seed given; at least one is needed")
-    return replace(best, seeds=len(seeds), synth_s=synth_s, verify_s=verify_s)
+    told = "; ".join(course) if len(seeds) > 1 else ""
+    return replace(best, seeds=len(seeds), synth_s=synth_s, verify_s=verify_s, course=told)
 
 
 def _until_stopped(
@@ -399,12 +406,17 @@ def _judge(task: Task, result: Synthesized, bounds: Bounds) -> list[Row]:
     for row in task.rows("ok"):
         size, key = Fraction(row["size_bytes"]), task.bound_key(row["size_bytes"])
         if key not in bounds:
-            bounds[key] = ProvenBound.of(result.schedule.topology, result.schedule.collective, size)
+            with Stopwatch() as watch:
+                found = ProvenBound.of(result.schedule.topology, result.schedule.collective, size)
+            bounds[key] = replace(found, computed_s=watch.seconds)
         bound = bounds[key].or_better(own, size)
         with Stopwatch() as watch:
             measured = time_columns(result.schedule, size, bound)
         note = "; ".join(filter(None, [task.note, notes(result.schedule, size)]))
         measured |= {"global_bytes": cost.global_bytes(size), "simulate_s": watch.seconds}
+        measured |= {"bound_s": bound.computed_s}
+        if result.course and size == max(task.sizes):
+            measured["course"] = result.course
         rows.append({**row, **constant, **measured, "note": note})
     return [{**row, "peak_rss_mb": peak_memory()} for row in rows]
 

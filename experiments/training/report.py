@@ -5,18 +5,27 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import altair as alt
 import pandas as pd
 
 from tutti.experiments.report.charts import COLOUR, OPACITY, Drawn, Figure, named_rows, page_charts, specs_of
-from tutti.experiments.report.page import render
+from tutti.experiments.report.page import write_page as write
 from tutti.experiments.report.series import Series
+from tutti.experiments.report.tables import (
+    TEXTS,
+    PageBlock,
+    PageTable,
+    Panel,
+    Said,
+    Section,
+    block,
+    explained,
+)
 from tutti.experiments.runner.results import read_rows
 from tutti.experiments.runner.study import REPORT
-from tutti.experiments.training.config import StatedTable, claims
-from tutti.topologies.files import written
+from tutti.experiments.training.config import Claim, StatedTable, claims
 from tutti.topologies.units import MICRO, duration
 
 PARTS = {"compute": "compute_s", "bubble": "bubble_s", "activations": "activations_s", "weights": "weights_s"}
@@ -25,17 +34,6 @@ BEST_PARTS = PARTS | {"activations": "optimal_activations_s", "weights": "optima
 """The same with optimal collectives."""
 BARS, GANTT = "iterations", "timeline"
 OPTIMAL = "optimal"
-
-
-class JobSection(NamedTuple):
-    """What the page says of a job."""
-
-    name: str
-    about: str
-    bars: Figure | None
-    rows: list[tuple[str, str, str, str, str]]
-    timelines: list[tuple[str, Figure]]
-    failed: list[tuple[str, str]]
 
 
 def write_page(directory: Path, stated: Sequence[StatedTable] = (), page: Path | None = None) -> Path:
@@ -50,32 +48,47 @@ def write_page(directory: Path, stated: Sequence[StatedTable] = (), page: Path |
     jobs: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         jobs.setdefault(row["job"], []).append(row)
+    texts = TEXTS["training"]
     series = [Series(number, part, "", "", part) for number, part in enumerate(PARTS)]
-    text = render(
-        "training.html",
-        charts=page_charts(specs_of({BARS: _bars(), GANTT: _gantt()}), series),
-        name=directory.name,
-        claims=claims(rows, stated),
-        sections=list(map(_section, jobs.values())),
-    )
-    return written(page or directory / REPORT, text.encode(), "report")
+    shown = {
+        "title": f"Training, {directory.name}: tutti",
+        "heading": f"What collectives are worth in training: {directory.name}",
+        "lead": texts["lead"],
+        "sections": [
+            *_claims(rows, stated),
+            *map(_section, jobs.values()),
+            Section("What the parts are", words=explained(texts["words"])),
+        ],
+        "charts": page_charts(specs_of({BARS: _bars(), GANTT: _gantt()}), series),
+    }
+    return write(shown, page or directory / REPORT)
 
 
-def _section(rows: Sequence[Mapping[str, Any]]) -> JobSection:
-    first = rows[0]
-    ok = [row for row in rows if row["status"] == "ok"]
-    bars = [bar for row in ok for bar in _stack(row["method"], row, PARTS)]
-    if ok:
-        bars += _stack(OPTIMAL, min(ok, key=lambda row: row["optimal_s"]), BEST_PARTS)
+def _claims(rows: Sequence[Mapping[str, Any]], stated: Sequence[StatedTable]) -> list[Section]:
+    lines = [("", [*one.cells, one.stated.note]) for one in claims(rows, stated)]
+    heads = [f"{head}{'#' * (place > 1)}" for place, head in enumerate(Claim.HEADS)]
+    blocks = block("claims", PageTable.of("claims", [*heads, "note"], lines)) if lines else []
+    return [Section("", blocks)] if blocks else []
+
+
+def _section(rows: Sequence[Mapping[str, Any]]) -> Section:
+    """Return what the page says of a job: bars a method, a table, and what runs when."""
+    first, ok = rows[0], [row for row in rows if row["status"] == "ok"]
     about = f"{first['model']}, {first['parallelism']}, {first['ranks']} ranks"
-    return JobSection(
-        first["job"],
-        "; ".join(filter(None, (about, first["networks"], first["note"]))),
-        Figure(BARS, f"iteration time of {first['job']} by method", data=pd.DataFrame(bars)) if ok else None,
-        list(map(_line, ok)),
-        [(row["method"], _timeline(row)) for row in ok],
-        [(row["method"], row["message"]) for row in rows if row["status"] != "ok"],
-    )
+    said = ["; ".join(filter(None, (about, first["networks"], first["note"])))]
+    said += [f"{row['method']}: {row['message']}" for row in rows if row["status"] != "ok"]
+    if not ok:
+        return Section(first["job"], lead=said)
+    bars = [bar for row in ok for bar in _stack(row["method"], row, PARTS)]
+    bars += _stack(OPTIMAL, min(ok, key=lambda row: row["optimal_s"]), BEST_PARTS)
+    figure = Figure(BARS, f"iteration time of {first['job']} by method", data=pd.DataFrame(bars))
+    heads = ["method", "iteration#", "exposed communication#", "with optimal collectives#", "these save#"]
+    table = PageTable.of("jobs", heads, [("", _line(row)) for row in ok])
+    blocks = [*block("job", Panel(TEXTS["training"]["bars"], "", figure), table, looks="two")]
+    for row in ok:
+        title = f"What runs when, {row['method']}"
+        blocks.append(PageBlock("", title, "", (), [Panel("", "", _timeline(row))], folded=True, looks="two"))
+    return Section(first["job"], blocks, said)
 
 
 def _stack(name: str, row: Mapping[str, Any], parts: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -86,9 +99,9 @@ def _stack(name: str, row: Mapping[str, Any], parts: Mapping[str, str]) -> list[
     ]
 
 
-def _line(row: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
+def _line(row: Mapping[str, Any]) -> list[Said]:
     time, optimal = (duration(row[name] * MICRO) for name in ("time_s", "optimal_s"))
-    return row["method"], time, f"{row['exposed_s'] / row['time_s']:.1%}", optimal, f"{row['saving']:.1%}"
+    return [row["method"], time, f"{row['exposed_s'] / row['time_s']:.1%}", optimal, f"{row['saving']:.1%}"]
 
 
 def _timeline(row: Mapping[str, Any]) -> Figure:

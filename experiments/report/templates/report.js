@@ -10,6 +10,16 @@
   const filter = document.getElementById("filter");
   if (filter && matchMedia("(max-width: 700px)").matches) filter.open = false;
 
+  // A section or block that is folded opens when a link leads into it.
+  const unfold = () => {
+    const target = location.hash && document.getElementById(location.hash.slice(1));
+    const folds = [target?.querySelector?.(":scope > details"), target?.closest?.("details")];
+    for (const fold of folds) if (fold) fold.open = true;
+    if (target) target.scrollIntoView();
+  };
+  addEventListener("hashchange", unfold);
+  unfold();
+
   // The whole state of the view is one small style sheet: no element is visited.
   const tell = (redraw) => document.dispatchEvent(new CustomEvent("view", { detail: { hidden, redraw } }));
   const show = () => {

@@ -26,7 +26,7 @@ def test_tables_are_written_beside_it(tutti, tmp_path):
     run = write_run(tmp_path / "run", [row()])
     code, text, _ = tutti("report", run, "--latex", tmp_path / "tex")
     assert code == 0
-    assert "tables: 3 in" in text
+    assert "tables: 5 in" in text
     assert (tmp_path / "tex" / "methods.tex").exists()
 
 

@@ -2,15 +2,17 @@
 
 import json
 import re
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from tests.experiments.report.test_page import failed, row, two_by_two, write_run
-from tutti.experiments.report.figures import MISSING, for_paper, write_figures
-from tutti.experiments.report.latex import by_case, escaped, methods, write_tables
+from tutti.experiments.report.comparisons import case_table, gap_parts, method_table, over_exact, summary
+from tutti.experiments.report.figures import GROUPS, MISSING, choice, for_paper, write_figures, write_tables
 from tutti.experiments.report.page import contents, figures_of
 from tutti.experiments.report.results import read_results
+from tutti.experiments.report.tables import escaped, latex
 from tutti.topologies import InputError
 
 
@@ -21,6 +23,10 @@ def shown(tmp_path):
 
 def chosen(shown, name="algbw"):
     return [next(figure for figure in figures_of(shown) if figure.chart == name)]
+
+
+def by_case(results, topology, kind):
+    return latex(case_table(results, topology, kind))
 
 
 def test_every_chart_of_the_page_is_a_figure(shown):
@@ -89,24 +95,25 @@ def test_the_table_of_gaps_has_the_gaps_and_the_least_in_bold(tmp_path):
     ]
     results = read_results(write_run(tmp_path, rows))
     lines = [line.strip() for line in by_case(results, "ring:3", "gaps").splitlines()]
-    assert r"collective & size & swing\_2 & b\&b & rhd \\" in lines
-    assert r"allgather & 1MB & \textbf{25.0} & 50.0 & n/a \\" in lines
+    assert r"collective & size & LB & swing\_2 & b\&b & rhd \\" in lines
+    assert r"allgather & 1MB & 8 us cut & \textbf{25.0} 10 us & 50.0 12 us & n/a \\" in lines
     assert [line for line in lines if "rule" in line] == [r"\toprule", r"\midrule", r"\bottomrule"]
 
 
 def test_the_table_of_methods_has_a_line_a_method_by_rank(tmp_path):
-    text = methods(read_results(write_run(tmp_path, two_by_two())))
-    body = text[text.index(r"\midrule") : text.index(r"\bottomrule")].splitlines()[1:-1]
-    assert [line.strip() for line in body] == [
-        r"bfb & 0 & 12 & 12 & 1.00$\times$ \\",
-        r"ring & 25.0 & 0 & 12 & 1.25$\times$ \\",
+    found = body(latex(method_table(read_results(write_run(tmp_path, two_by_two())))))
+    told = [line.split(" & ")[:6] for line in found]
+    assert told == [
+        ["1", "bfb", "heuristic", "0", "12 of 12", "12"],
+        ["2", "ring", "heuristic", "25.0", "12 of 12", "0"],
     ]
 
 
 def body(text):
     """Return the lines of a table between its rules."""
+    assert r"\caption{" in text
     rules = text.index(r"\midrule"), text.index(r"\bottomrule")
-    return [line.strip() for line in text[slice(*rules)].splitlines()[1:-1]]
+    return [line.strip() for line in text[slice(*rules)].splitlines()[1:]]
 
 
 def against_ring(tmp_path):
@@ -120,18 +127,18 @@ def against_ring(tmp_path):
 
 def test_bandwidths_and_speed_ups_have_tables(tmp_path):
     results = against_ring(tmp_path / "run")
-    assert [path.name for path in write_tables(results, tmp_path)][1:] == [
+    assert [path.name for path in write_tables(results, tmp_path)][3:] == [
         f"{kind}_0_ring_3.tex" for kind in ("gaps", "bandwidth", "speedup")
     ]
     assert body(by_case(results, "ring:3", "bandwidth")) == [
-        r"allgather & 1MB & 100 / 50 & \textbf{125 / 62.5} \\"
+        r"allgather & 1MB & 125 & 100 / 50 & \textbf{125 / 62.5} \\"
     ]
     assert body(by_case(results, "ring:3", "speedup")) == [
-        r"allgather & 1MB & 1.00$\times$ & \textbf{1.25$\times$} \\"
+        r"allgather & 1MB & 8 us & 1.00$\times$ & \textbf{1.25$\times$} \\"
     ]
-    assert [line.split(" & ")[-1] for line in body(methods(results))] == [
-        r"1.25$\times$ \\",
-        r"1.00$\times$ \\",
+    assert [line.split(" & ")[-2] for line in body(latex(method_table(results)))] == [
+        r"1.25$\times$",
+        r"1.00$\times$",
     ]
     assert "Speed-up over ring, on ring:3" in by_case(results, "ring:3", "speedup")
 
@@ -145,7 +152,8 @@ def test_every_network_has_a_file_of_its_own(tmp_path):
     results = read_results(write_run(tmp_path / "run", two_by_two()))
     names = [path.name for path in write_tables(results, tmp_path / "tex")]
     ends = [f"{kind}_{ring}.tex" for ring in ("0_ring_3", "1_ring_4") for kind in ("gaps", "bandwidth")]
-    assert names == ["methods.tex", *ends]
+    sizes = [f"summary{at}.tex" for at in ("", "_1KB", "_1MB", "_1GB")]
+    assert names == ["methods.tex", *sizes, "parts.tex", *ends]
     assert all("booktabs" in path.read_text() for path in (tmp_path / "tex").iterdir())
 
 
@@ -204,6 +212,44 @@ def test_pages_and_tables_say_in_what_an_exact_method_is_optimal(tmp_path):
     exact = {"method": "mcf", "kind": "exact", "exact_for": "bytes"}
     results = read_results(write_run(tmp_path, [row(), row(**exact)]))
     assert [series.kind for series in results.series] == [row()["kind"], "exact for bytes"]
-    for text in (methods(results), by_case(results, "ring:3", "gaps")):
+    for text in (latex(method_table(results)), by_case(results, "ring:3", "gaps")):
         (caption,) = re.findall(r"\\caption\{(.*)\}", text)
         assert caption.endswith(". mcf is exact for bytes.")
+
+
+def test_a_paper_has_the_ratios_the_parts_and_the_networks_too(tmp_path):
+    """10 us over the exact method's 8 us, which is the bound."""
+    rows = [row(), row(method="mcf", kind="exact", exact_for="bytes", time_us=8.0, gap=0.0)]
+    results = read_results(write_run(tmp_path, rows))
+    assert [line.split(" & ")[3:] for line in body(latex(over_exact(results)))] == [
+        ["mcf", "bytes", "", "", r"1.250 (1) \\"],
+        ["mcf", "bytes", "8 us", "", r"1.250 10 us \\"],
+    ]
+    (parts,) = body(latex(gap_parts(results)))
+    assert parts.split(" & ")[3:] == ["8 us cut", "", "8 us", "mcf", "0", "25.0 10 us", r"\textbf{0} 8 us \\"]
+    assert body(latex(summary(results))) == [r"ring & 25.0 \\", r"mcf & \textbf{0} \\"]
+    for table in (over_exact(results), gap_parts(results), summary(results)):
+        text = latex(table)
+        assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 1
+        columns = re.search(r"\\begin\{tabular\}\{(.*)\}", text)[1]
+        assert {line.count(" & ") + 1 for line in body(text)} == {len(columns)}
+
+
+@pytest.mark.parametrize(
+    ("asked", "folder", "groups"),
+    [
+        ("bandwidth,gaps", "run/figures", ("bandwidth", "gaps")),
+        ("paper/gaps", "paper", ("gaps",)),
+        ("paper", "paper", tuple(GROUPS)),
+        ("gaps,other", "gaps,other", tuple(GROUPS)),
+    ],
+)
+def test_figures_can_be_chosen(asked, folder, groups):
+    found = choice(Path(asked), Path("run/figures"))
+    assert found == (Path(folder), frozenset().union(*(GROUPS[group] for group in groups)))
+
+
+def test_every_chart_is_of_a_group_or_drawn_on_a_network(shown):
+    small = {"matrix", "histogram"}  # of links, which figures leave out
+    specs = {name.removesuffix(" log") for name in shown["charts"]["specs"]}
+    assert specs - small == frozenset().union(*GROUPS.values())

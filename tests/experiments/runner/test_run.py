@@ -607,6 +607,8 @@ MEASURED = (
     "search_s",
     "removal_s",
     "packing_s",
+    "bound_s",
+    "course",
 )
 """The columns that differ from run to run."""
 
