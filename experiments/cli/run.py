@@ -17,7 +17,7 @@ from tutti.experiments.cli.commands import ModelCommand, RunCommand, TuneCommand
 from tutti.experiments.cli.output import SHOWN, console, print_answer, print_json, print_table
 from tutti.experiments.printable import remark, say
 from tutti.experiments.resilience.failures import is_resilience
-from tutti.experiments.runner.judge import INSTANCE, REFERENCE
+from tutti.experiments.runner.judge import INSTANCE, method_columns
 from tutti.experiments.runner.kept_schedules import schedule_path
 from tutti.experiments.runner.run import RunOptions, Summary, run
 from tutti.experiments.solver_study import find_model, is_study, run_study
@@ -89,7 +89,7 @@ def _print_summary(summary: Summary) -> None:
     gaps = summary.gaps
     gaps = gaps[gaps["size_bytes"] == gaps.groupby(["topology", "collective"])["size_bytes"].transform("max")]
     if 0 < len(gaps) <= SHOWN.instances:
-        methods = list(gaps.columns[len(INSTANCE) + len(REFERENCE) :])
+        methods = method_columns(gaps)
         columns = methods if len(methods) <= SHOWN.methods else ["best_method", "best_gap"]
         lines = []
         for line in gaps.to_dict("records"):

@@ -282,6 +282,12 @@ class GapTableBuilder:
         return pd.DataFrame(self._lines, columns=[*INSTANCE, *REFERENCE, *self._labels, "bound_s", *more])
 
 
+def method_columns(gaps: pd.DataFrame) -> list[str]:
+    """Return the columns of a gap table that hold the gaps of methods."""
+    names = list(gaps.columns[len(INSTANCE) + len(REFERENCE) :])
+    return names[: names.index("bound_s")] if "bound_s" in names else names
+
+
 def _line(instance: tuple[Any, ...], rows: list[Row]) -> dict[str, Any]:
     line = dict(zip(INSTANCE, instance, strict=True))
     done = [row for row in rows if row["status"] == "ok"]
