@@ -476,7 +476,7 @@ class ReportCommand(Command, purpose=COMPARE, module="report", positional=("runs
     baseline : METHOD
         Show how many times faster than this one the others are.
     figures : DIR
-        Write every chart there, for papers.
+        Write charts there, for papers: all, or only those of DIR/bandwidth,gaps,costs,links.
     format : F,F,...
         Formats of the figures: svg, pdf, png; default: svg.
     latex : DIR
