@@ -15,7 +15,7 @@ from written import read
 import tutti
 from tutti.experiments.cli.parser import make_parser
 from tutti.experiments.registry import METHODS
-from tutti.experiments.report.markdown import table
+from tutti.experiments.report.tables import lines_of
 from tutti.experiments.result import Result
 from tutti.schedules import Method
 from tutti.schedules.collective import KINDS, Kind
@@ -48,7 +48,7 @@ def _methods_page() -> str:
     for kind, title in KINDS_OF.items():
         names = [name for name, method in METHODS.items() if method.kind == kind]
         rows = [(f"[{name}](methods/{name}.md)", METHODS[name].summary) for name in names]
-        lines += [f"## {title}", "", table(("method", "what it is"), rows)]
+        lines += [f"## {title}", "", lines_of(("method", "what it is"), rows)]
         lines += ["", "```{toctree}", ":hidden:", *(f"methods/{name}" for name in names), "```", ""]
     return "\n".join(lines)
 
@@ -98,7 +98,7 @@ def _costs(name: str) -> list[str]:
     return [
         "Measured (`docs/measure_methods.py`, one seed, after compilation, one busy core):",
         "",
-        table(("network", "collective", "ranks", "transfers", "seconds"), lines),
+        lines_of(("network", "collective", "ranks", "transfers", "seconds"), lines),
     ]
 
 

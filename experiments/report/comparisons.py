@@ -24,6 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 from tutti.experiments.report.charts import SHADES
 from tutti.experiments.report.results import TIE, Case, Results, Row, best_time, is_best, is_optimal
@@ -90,9 +91,6 @@ def _where(results: Results, case: Case) -> tuple[str, list[Said]]:
     place, cell = _network(results, case[0])
     looks = f"{place} k{results.collectives.index(case[1])}"
     return looks, [cell, Cell(case[1]), Cell(size(case[2]))]
-
-
-CASE = ("network", "collective", "size#")
 
 
 def _cell(
@@ -178,8 +176,8 @@ def case_table(results: Results, topology: str, kind: str = "gaps") -> PageTable
             looks, (_, *named) = _where(results, case)
             rows.append((looks, [*named, reference(results, case), *found]))
     told = {"network": results.short[topology], "baseline": results.baseline}
-    heads = [*CASE[1:], head, *method_heads(series)]
-    return _exactly(PageTable.of(kind, heads, rows, name=f"{kind}-{topology}", notes=notes, **told))
+    heads = ["collective", "size#", head, *method_heads(series)]
+    return _exactly(PageTable.of(kind, rows, heads, name=f"{kind}-{topology}", notes=notes, **told))
 
 
 def _exactly(table: PageTable) -> PageTable:
@@ -197,8 +195,7 @@ def gap_parts(results: Results) -> PageTable | None:
         if case in results.bounds:
             looks, named = _where(results, case)
             rows.append((looks, [*named, *_parts(results, case, results.best[case])]))
-    heads = [*CASE, "LB#", "computed in#", "UB#", "by", "open, %#", *method_heads(results.series)]
-    return PageTable.of("parts", heads, rows) if rows else None
+    return PageTable.of("parts", rows, method_heads(results.series)) if rows else None
 
 
 def _parts(results: Results, case: Case, best: float) -> list[Said]:
@@ -249,8 +246,7 @@ def over_exact(results: Results) -> PageTable | None:
             first = next(base for base, _ in found.values())
             said = ["all", "", counted(len(found), "case"), *_exact_cells(one, first), "", ""]
             means.append((f"s{one.number} mean", [*said, *map(_over, known)]))
-    heads = [*CASE, "exact method", Cell("for", "told"), "time#", "open, %#", *method_heads(others)]
-    return PageTable.of("exact", heads, [*means, *rows]) if rows else None
+    return PageTable.of("exact", [*means, *rows], method_heads(others)) if rows else None
 
 
 def _ratio(row: Row | None, base: Row) -> float | None:
@@ -312,13 +308,13 @@ def summary(results: Results, bytes_: float | None = None) -> PageTable:
         for one in results.series
         if any((one.number, name) in means for name in asked)
     ]
-    heads: list[Said] = ["method"]
+    heads: list[Said] = []
     for name in asked:
         place, named = _network(results, name)
         told = f"{named.text}, {counted(asked[name], 'case')}"
         heads.append(Cell(told, f"n {place}", name, link=place))
     at = "all sizes" if bytes_ is None else size(bytes_)
-    return PageTable.of("summary", heads, rows, name=f"summary-{at.replace(' ', '-')}", sizes=at)
+    return PageTable.of("summary", rows, heads, name=f"summary-{at.replace(' ', '-')}", sizes=at)
 
 
 STATUSES = {
@@ -331,20 +327,14 @@ STATUSES = {
 
 def method_table(results: Results, least: LeastTB | None = None) -> PageTable:
     """Return the methods by rank, and how each does over the run."""
-    heads = ["##", "method", "kind", "gap, %#", "has a time#", "best#", "time optimal#", "T_B optimal#"]
-    heads += [
-        "median gap, %#",
-        "worst gap, %#",
-        "where",
-        "slower#",
-        f"speed-up over {results.baseline}#",
-        "synthesis#",
-    ]
     found = ranking(results, least)
     rows = [(f"s{s.series.number}", _standing(place, s)) for place, s in enumerate(found, 1)]
     count = len(common_cases(results)[1])
-    table = _exactly(PageTable.of("ranking", heads, rows, name="methods", common=count, run=results.name))
-    return table if results.base else table.chosen(place for place in range(len(heads)) if place != 12)
+    told: dict[str, Any] = {"run": results.name, "common": count, "speedup": ""}
+    if results.base:
+        told["speedup"] = f" Speed-up: the geometric mean of the time of {results.baseline} over its own."
+    table = _exactly(PageTable.of("ranking", rows, name="methods", **told))
+    return table if results.base else table.without("speed-up")
 
 
 def _standing(place: int, s: SeriesStanding) -> list[Said]:
@@ -376,17 +366,6 @@ def solved_programs(results: Results) -> PageTable | None:
         known = longest.get(key)
         if (row.program or row.variables) and (known is None or (row.solve_s or 0) > (known.solve_s or 0)):
             longest[key] = row
-    heads = [
-        "network",
-        "collective",
-        "method",
-        "program",
-        "solver",
-        "variables#",
-        "constraints#",
-        "built in#",
-    ]
-    heads += ["solved in#", "left to its optimum, %#"]
     rows = [
         (
             f"{_where(results, row.case)[0]} s{key}",
@@ -394,7 +373,7 @@ def solved_programs(results: Results) -> PageTable | None:
         )
         for (_, _, key), row in longest.items()
     ]
-    return PageTable.of("programs", heads, rows) if rows else None
+    return PageTable.of("programs", rows) if rows else None
 
 
 def _solved(series: Series, row: Row) -> list[Said]:
@@ -418,8 +397,8 @@ def nearest(results: Results, collective: str, sizes: Iterable[float] | None = N
         cases = results.of(name, collective)
         looks, cell = _network(results, name)
         rows.append((looks, [cell, *(_least(results, cases.get(bytes_, {})) for bytes_ in chosen)]))
-    heads = ["network", *(f"{size(bytes_)}#" for bytes_ in chosen)]
-    return PageTable.of("nearest", heads, rows, name=f"nearest-{collective}", collective=collective)
+    heads = [f"{size(bytes_)}#" for bytes_ in chosen]
+    return PageTable.of("nearest", rows, heads, name=f"nearest-{collective}", collective=collective)
 
 
 def _least(results: Results, cells: Mapping[int, Row]) -> Cell:
@@ -451,7 +430,7 @@ def gap_map(results: Results, collective: str, bytes_: float) -> PageTable:
     heads = [Cell(cell.text, f"n {place}", cell.tip, link=place) for place, cell in names]
     absent = f" No schedule anywhere: {', '.join(lost)}." if lost else ""
     told = {"collective": collective, "size": size(bytes_), "absent": absent}
-    return PageTable.of("map", ["gap, %", *heads], rows, name=f"map-{collective}-{size(bytes_)}", **told)
+    return PageTable.of("map", rows, heads, name=f"map-{collective}-{size(bytes_)}", **told)
 
 
 def _spot(results: Results, series: Series, cells: Mapping[int, Row]) -> Cell:
@@ -510,8 +489,7 @@ def ideal_table(results: Results) -> PageTable | None:
     if not any(results.series[key].method == OVERLAPPED for key in present):
         return None
     rows = [(looks, [*named, *(cells.get(key, Cell()) for key in present)]) for looks, named, cells in lines]
-    heads = ["network", "size#", "ideal#", "published#", "cap#"]
-    return PageTable.of("ideal", [*heads, *method_heads(results.series[key] for key in present)], rows)
+    return PageTable.of("ideal", rows, method_heads(results.series[key] for key in present))
 
 
 def _ideals(results: Results) -> Iterator[tuple[str, list[Said], dict[int, Cell]]]:

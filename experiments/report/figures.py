@@ -169,7 +169,7 @@ def write_tables(results: Results, folder: Path) -> list[Path]:
     InputError
         If a file can't be written.
     """
-    found: dict[str, PageTable | None] = {"methods": _for_paper(method_table(results))}
+    found: dict[str, PageTable | None] = {"methods": method_table(results).without("T_B optimal", "where")}
     sizes = sorted({case[2] for case in results.best})
     found |= {"summary": summary(results)} if sizes else {}
     found |= {f"summary_{size(bytes_)}": summary(results, bytes_) for bytes_ in sizes if len(sizes) > 1}
@@ -182,9 +182,3 @@ def write_tables(results: Results, folder: Path) -> list[Path]:
         found |= {f"{kind}_{number}_{name}": case_table(results, topology, kind) for kind in kinds}
     texts = {name: latex(table) for name, table in found.items() if table is not None}
     return [written(folder / f"{name}.tex", text.encode(), "table") for name, text in texts.items()]
-
-
-def _for_paper(table: PageTable) -> PageTable:
-    """Return the table of methods without what only a page has room for."""
-    left = {"T_B optimal", "where"}
-    return table.chosen(place for place, head in enumerate(table.heads) if head.text not in left)

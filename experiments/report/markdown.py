@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -83,7 +83,7 @@ def least(results: Results, *sizes: str) -> str:
             head.append(f"{collective} {size(bytes_)}")
             columns.append([cells[1].said("%s") for _, cells in nearest(results, collective, [bytes_]).rows])
     names = map(_code, results.short.values())
-    return lines_of([head, ["---"] * len(head), *zip(names, *columns, strict=True)])
+    return lines_of(head, zip(names, *columns, strict=True))
 
 
 def gaps(results: Results, collective: str) -> str:
@@ -114,7 +114,7 @@ def methods(results: Results) -> str:
         ]
         for one in ranking(results)
     ]
-    return lines_of([head, ["---"] * len(head), *lines])
+    return lines_of(head, lines)
 
 
 def by_case(kind: str, results: Results, topology: str) -> str:
@@ -142,7 +142,7 @@ def traffic(results: Results, collective: str, bytes_: str) -> str:
         for series in results.series
     )
     head = ["method", *map(_code, results.short.values())]
-    return lines_of([head, ["---"] * len(head), *(line for line in lines if any(line[1:]))])
+    return lines_of(head, (line for line in lines if any(line[1:])))
 
 
 def _traffic(row: Row | None) -> str:
@@ -206,11 +206,6 @@ def _coded(table: PageTable) -> str:
 
 def _named(cell: Cell) -> Cell:
     return replace(cell, text=_code(cell.text)) if cell.series or cell.link else cell
-
-
-def table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """Return a table in Markdown."""
-    return lines_of([head, ["---"] * len(head), *lines])
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -158,18 +158,17 @@ def contents(results: Results) -> dict[str, Any]:
     words = Section(
         "Words of this page", words=explained(TEXTS["words"]) | methods, id="glossary", folded=True
     )
-    wrong = sum(is_wrong(row) for row in results.rows)
     return {
         "title": f"{results.name}: tutti report",
         "heading": results.name,
         "answer": [*filter(None, [*sentences(results), exact_sentence(results)])],
-        "alarm": WRONG.format(counted(wrong, "row"), "claims" if wrong == 1 else "claim") if wrong else "",
+        "alarm": alarm(results),
         "picture": picture_of(results),
         "lead": lead(results, len(shown)),
         "series": results.series if results.rows else (),
         "tips": [_tip(one, told) for one in results.series],
         "picks": list(_picks(results)),
-        "key": KEY + ("; shaded: down to the slowest seed" if results.tries else ""),
+        "key": TEXTS["page"]["key"] + TEXTS["page"]["shaded"] * bool(results.tries),
         "sections": [_summary(results, least, shown, drawn), *_glance(results), *topologies, words],
         "manifest": list(manifest_lines(results.manifest)),
         "charts": run_charts(results.series, rows),
@@ -178,11 +177,11 @@ def contents(results: Results) -> dict[str, Any]:
     }
 
 
-WRONG = (
-    "{} {} a time below the proven bound, which is impossible: a mistake in the bound, the simulator or the "
-    "method. The cells are marked."
-)
-KEY = "limit: M over the lower bound on time; straight between the sizes run; stripes: curves that coincide"
+def alarm(results: Results) -> str:
+    """Return what is said where rows are faster than their bounds; empty where none is."""
+    wrong = sum(map(is_wrong, results.rows))
+    said = "claims" if wrong == 1 else "claim"
+    return TEXTS["page"]["wrong"].format(counted(wrong, "row"), said) if wrong else ""
 
 
 def _tip(one: Series, told: Mapping[str, str]) -> str:
@@ -201,28 +200,16 @@ def _picks(results: Results) -> Iterator[tuple[str, str, list[tuple[str, str]]]]
 
 def lead(results: Results, sections: int) -> str:
     """Return how much the run has, and what the page leaves out."""
-    counts = results.manifest.get("rows")
+    counts, texts = results.manifest.get("rows"), TEXTS["page"]
     not_run = counts.get(NOT_RUN) if isinstance(counts, Mapping) else None
-    parts = [
-        (results.topologies, "topology"),
-        (results.collectives, "collective"),
-        (results.series, "method"),
-    ]
-    said = ", ".join(counted(len(every), word) for every, word in parts)
+    whole = {"topology": results.topologies, "collective": results.collectives, "method": results.series}
+    said = ", ".join(counted(len(every), word) for word, every in whole.items())
     states = ", ".join(f"{count} {state}" for state, count in results.states.items())
-    text = (
-        f"{said}; {counted(len(results.rows), 'row')} (a row is one method on one case): {states or 'none'}."
-    )
+    text: str = texts["lead"].format(said, counted(len(results.rows), "row"), states or "none")
     if isinstance(not_run, int):
-        were = "row was" if not_run == 1 else "rows were"
-        text += f" This is a part of the run: {not_run} more {were} not run."
+        text += texts["part"].format(not_run, "row was" if not_run == 1 else "rows were")
     left = len(results.topologies) - sections
-    if left:
-        text += (
-            f" Of {left} topologies, those after the first {LIMITS.rows:,} rows, only the tables over all "
-            "topologies speak: the others would make this page too large."
-        )
-    return text
+    return text + (texts["left"].format(left, LIMITS.rows) if left else "")
 
 
 def _panels_of(figures: Sequence[Figure]) -> list[Panel]:
@@ -262,14 +249,7 @@ def _gains(results: Results, gains: Mapping[str, Any]) -> PageTable | None:
         (f"t{results.topologies.index(name)}", [results.short[name], *gain.cells, gain.proven])
         for name, gain in gains.items()
     ]
-    heads = [
-        "network",
-        "reduce-scatter + allgather, GB/s#",
-        "allreduce, GB/s#",
-        "times as fast#",
-        "the allreduce is",
-    ]
-    return PageTable.of("gain", heads, rows) if rows else None
+    return PageTable.of("gain", rows) if rows else None
 
 
 def _glance(results: Results) -> list[Section]:

@@ -172,10 +172,8 @@ def _compared(standing: SeedStanding, own: Values, first: Values) -> SeedStandin
 
 def seed_table(standings: Sequence[SeedStanding]) -> PageTable:
     """Return the spread of each seeded method."""
-    heads = ["method", "seeds#", "cases#", "gap of a seed#", "best#", "worst#", "spread, median#", "largest#"]
-    heads += ["synthesis, all#", "one seed#", "times the gap of the first#", "cases#", "the gap is"]
     rows = [(f"s{one.series.number}", _cells(one)) for one in standings]
-    return PageTable.of("seeds", heads, rows)
+    return PageTable.of("seeds", rows)
 
 
 def _cells(one: SeedStanding) -> list[Cell | str]:

@@ -139,8 +139,7 @@ def switch_table(results: Results) -> PageTable | None:
         name = Cell(results.short[one.topology], tip=one.topology, link=f"t{place}")
         alone = "" if one.alone is None else one.alone.label
         rows.append((looks, [name, one.collective, Cell(" ".join(_story(one)), "where"), alone, one.loss]))
-    heads = ["network", "collective", "from the smallest to the largest size", "one for all sizes"]
-    return PageTable.of("switch", [*heads, "at worst, %#"], rows) if rows else None
+    return PageTable.of("switch", rows) if rows else None
 
 
 def _story(one: SwitchOver) -> Iterator[str]:

@@ -100,8 +100,8 @@ class PageTable:
     def of(
         cls,
         key: str,
-        heads: Sequence[Said],
         rows: Iterable[tuple[str, Sequence[Said]]],
+        more: Iterable[Said] = (),
         *,
         name: str = "",
         notes: Iterable[str] = (),
@@ -109,14 +109,20 @@ class PageTable:
     ) -> PageTable:
         """Return it, with texts for cells; a head that ends with ``#`` is of a column of numbers.
 
+        A head that ends with ``~`` is of a column of long texts.
+
         Parameters
         ----------
         key
-            Under which `TEXTS` has its caption, and its name unless `name` is another.
+            Under which `TEXTS` has its caption, its first heads, and its name unless `name` is another.
+        more
+            Further heads.
         values
             What the caption is filled in with.
         """
-        made = [Cell(h.rstrip("#"), "n" * h.endswith("#")) if isinstance(h, str) else h for h in heads]
+        heads = [*TEXTS[key].get("heads", ()), *more]
+        marks = {"#": "n", "~": "told"}
+        made = [Cell(h.rstrip("#~"), marks.get(h[-1:], "")) if isinstance(h, str) else h for h in heads]
         filled = [(looks, [Cell(c) if isinstance(c, str) else c for c in cells]) for looks, cells in rows]
         return cls(name or key, TEXTS[key]["caption"].format(**values), made, filled, notes)
 
@@ -126,9 +132,9 @@ class PageTable:
         frame = pd.DataFrame(texts, columns=range(len(self.heads)), dtype=object)
         return frame.set_axis([escaped(head.text) for head in self.heads], axis=1)
 
-    def chosen(self, columns: Iterable[int]) -> PageTable:
-        """Return the table of some columns, by their places."""
-        kept = list(columns)
+    def without(self, *heads: str) -> PageTable:
+        """Return the table without the columns of some heads."""
+        kept = [place for place, head in enumerate(self.heads) if head.text not in heads]
         rows = [(looks, [cells[place] for place in kept]) for looks, cells in self.rows]
         return replace(self, heads=[self.heads[place] for place in kept], rows=rows)
 
@@ -224,12 +230,12 @@ def markdown(table: PageTable, code: Callable[[str], str] = str) -> str:
     """Return a table in Markdown; `code` marks the names of methods."""
     frame = table.frame("**%s**")
     heads = [code(head.text) if head.series else head.text for head in table.heads]
-    return lines_of([heads, ["---"] * len(heads), *frame.to_numpy().tolist()])
+    return lines_of(heads, frame.to_numpy().tolist())
 
 
-def lines_of(lines: Iterable[Sequence[str]]) -> str:
-    """Return lines of cells as Markdown has them."""
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+def lines_of(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """Return lines of cells under a head as Markdown has them."""
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *lines))
 
 
 def latex(table: PageTable) -> str:

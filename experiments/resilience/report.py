@@ -51,7 +51,7 @@ def _section(case: FailureCase) -> Section:
 def _block(case: FailureCase, label: str, lines: list[FailureLosses]) -> PageBlock:
     best = label == BEST
     heads = [f"{head}{'#' * (place != 1)}" for place, head in enumerate(FailureLosses.HEADS[1:])]
-    table = PageTable.of("losses", heads, [("", line.cells[1:]) for line in lines])
+    table = PageTable.of("losses", [("", line.cells[1:]) for line in lines], heads)
     title = TEXTS["resilience"]["best"] if best else label
     panel = Panel("", "", figure(case, lines))
     return PageBlock("losses", title, "", [table], [panel], folded=not best, looks="two")

@@ -67,8 +67,7 @@ def write_page(directory: Path, stated: Sequence[StatedTable] = (), page: Path |
 def _claims(rows: Sequence[Mapping[str, Any]], stated: Sequence[StatedTable]) -> list[Section]:
     lines = [("", [*one.cells, one.stated.note]) for one in claims(rows, stated)]
     heads = [f"{head}{'#' * (place > 1)}" for place, head in enumerate(Claim.HEADS)]
-    blocks = block("claims", PageTable.of("claims", [*heads, "note"], lines)) if lines else []
-    return [Section("", blocks)] if blocks else []
+    return [Section("", block("claims", PageTable.of("claims", lines, [*heads, "note"])))] if lines else []
 
 
 def _section(rows: Sequence[Mapping[str, Any]]) -> Section:
@@ -82,8 +81,7 @@ def _section(rows: Sequence[Mapping[str, Any]]) -> Section:
     bars = [bar for row in ok for bar in _stack(row["method"], row, PARTS)]
     bars += _stack(OPTIMAL, min(ok, key=lambda row: row["optimal_s"]), BEST_PARTS)
     figure = Figure(BARS, f"iteration time of {first['job']} by method", data=pd.DataFrame(bars))
-    heads = ["method", "iteration#", "exposed communication#", "with optimal collectives#", "these save#"]
-    table = PageTable.of("jobs", heads, [("", _line(row)) for row in ok])
+    table = PageTable.of("jobs", [("", _line(row)) for row in ok])
     blocks = [*block("job", Panel(TEXTS["training"]["bars"], "", figure), table, looks="two")]
     for row in ok:
         title = f"What runs when, {row['method']}"

@@ -1,4 +1,4 @@
-"""``gaps.csv``: every number computed again from the rows, in plain Python, and old columns where they were."""
+"""``gaps.csv``: every number computed again from the rows; old columns stay where they were."""
 
 import math
 

@@ -81,6 +81,24 @@ def test_rows_made_in_parts_are_those_made_at_once(where, whole, tmp_path, monke
     assert files[0] == files[1]
 
 
+@pytest.mark.parametrize("most", [25, 2])
+def test_the_course_has_every_seed_in_order_however_they_were_divided(most, tmp_path, monkeypatch):
+    """Of five seeds the third is the best; the seconds of all are the row's."""
+    monkeypatch.setattr(running, "MOST_SEEDS", most)
+    config = write_config(tmp_path, FIVE, 'name = "good"', head=SMALL)
+    summary, _ = go(config, tmp_path / "out", workers=1)
+    lucky = [row for row in summary.rows if row["method"] == "lucky"]
+    largest = max(lucky, key=lambda row: row["size_bytes"])
+    tries = [tuple(map(float, entry.split())) for entry in largest["course"].split("; ")]
+    assert len(tries) == largest["seeds"] == 5
+    times = [time for _, time in tries]
+    assert times.index(min(times)) == largest["seed"] == 2
+    assert min(times) == pytest.approx(largest["time_us"], rel=1e-8)
+    assert sum(spent for spent, _ in tries) == pytest.approx(largest["synth_s"], rel=1e-4)
+    assert [bool(row.get("course")) for row in summary.rows].count(True) == 1
+    assert all(row["bound_s"] >= 0 for row in summary.rows)
+
+
 def test_a_run_that_was_stopped_loses_no_part(tmp_path, monkeypatch):
     monkeypatch.setattr(running, "MOST_SEEDS", 1)
     config = write_config(tmp_path, FIVE, head=SMALL)
