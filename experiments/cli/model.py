@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from tutti.experiments.cli.output import print_answer
-from tutti.experiments.solver_study import find_model
+from tutti.experiments.solver_study.milp_instances import find_model
 from tutti.models.solvers.highs import check_path, write_model
 from tutti.topologies.errors import InputError
 from tutti.topologies.text import parse_topology

@@ -12,7 +12,6 @@ from typing import Any
 from tutti.experiments import tuning
 from tutti.experiments.cli import Exit
 from tutti.experiments.cli.output import console, print_json, print_table
-from tutti.experiments.cli.run import write_report
 from tutti.experiments.printable import remark, say
 from tutti.experiments.runner.kept_schedules import schedule_path
 from tutti.experiments.runner.run import RunOptions, run
@@ -51,7 +50,7 @@ def execute(arguments: argparse.Namespace) -> int:
     config = out / "tuning.toml"
     config.write_text(tuning.config(network, arguments.collective, sizes, methods, arguments.time_limit))
     how = RunOptions(out=out / "runs", workers=arguments.workers)
-    summary = run(config, how, console(sys.stderr), write_report)
+    summary = run(config, how, console(sys.stderr))
     if summary.interrupted:
         remark("stopped; the same command continues")
         return Exit.INTERRUPTED

@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,17 +32,31 @@ from tutti.experiments.runner.judge import (
     bound_columns,
     too_fast,
 )
-from tutti.experiments.runner.kept_schedules import drop_damaged, drop_schedules, keep_file, schedule_path
-from tutti.experiments.runner.manifest import MANIFEST, code_digest, read_manifest
+from tutti.experiments.runner.kept_schedules import (
+    SCHEDULES,
+    drop_damaged,
+    drop_schedules,
+    keep_file,
+    schedule_path,
+)
+from tutti.experiments.runner.manifest import (
+    FORMAT,
+    MANIFEST,
+    NOT_RUN,
+    code_digest,
+    made_with,
+    now,
+    read_manifest,
+)
 from tutti.experiments.runner.results import CSV, current_row, tables, to_table, write_csv
-from tutti.experiments.runner.study import Study
-from tutti.experiments.runner.tasks import Row, Task, TaskOutcome
+from tutti.experiments.runner.study import Row, Study, Task, TaskOutcome, on_disk
+from tutti.experiments.runner.tasks import SynthesisTask
 from tutti.topologies.errors import InputError
 from tutti.topologies.files import drop_drafts, read_text, replacing
 from tutti.topologies.text import parse_topology
 from tutti.topologies.units import MICRO
 
-TABLE, SCHEDULES = "tasks.sqlite", "schedules"
+TABLE = "tasks.sqlite"
 FILES = "tasks"
 """The folder in which earlier versions kept a file a task."""
 SAVED = frozenset({"status", "time_limit", "rows", "bounds", "trace"})
@@ -135,20 +150,114 @@ class Store:
         """Where schedules go."""
         return self.directory / SCHEDULES
 
-    def save(self, task: Task, outcome: TaskOutcome, limit: float | None) -> None:
-        """Write what became of a task, all or nothing, to the disk."""
+    def prepare(self, study: Study, tasks: Sequence[Task], *, fresh: bool, rejudged: bool) -> list[str]:
+        """Make it ready for some tasks of a study; return what was damaged, and removed.
+
+        Parameters
+        ----------
+        study, tasks
+            What is to be done of what.
+        fresh
+            Whether what is known of the tasks is removed.
+        rejudged
+            Whether what other code made of them is taken over (`rejudge`).
+        """
+        for name in study.folders:
+            (self.directory / name).mkdir(exist_ok=True)
+        if fresh:
+            self._forget(with_parts(tasks))
+        if rejudged:
+            rejudge(self, tasks)
+        return self._damaged()
+
+    def settles(self, study: Study, task: Task) -> bool:
+        """Whether a task is done, and its schedule on disk if it is to be kept."""
+        entry, keep = self.entry(task), study.keep_schedules
+        if entry is None or not entry.settles(task):
+            return False
+        if entry.status != "ok":
+            return not task.is_part
+        if keep == "none" or (keep == "best" and entry.schedule and not task.is_part):  # it may be dropped
+            return True
+        return entry.schedule is not None and schedule_path(self.schedules, entry.schedule) is not None
+
+    def bounds(self, study: Study, tasks: Iterable[Task]) -> dict[str, Any]:
+        """Return the bounds of the rows of some tasks, where other rows of the study have them."""
+        wanted = {key for task in tasks for key in task.bound_keys}
+        related = (task for task in study.tasks if not wanted.isdisjoint(task.bound_keys))
+        return {key: bound for _, outcome in self.outcomes(related) for key, bound in outcome.bounds.items()}
+
+    def merge(self, task: Task) -> TaskOutcome:
+        """Return what became of a task that its parts decide, and keep it in their place."""
+        outcome = task.combined([outcome for _, outcome in self.outcomes(task.parts)])
+        if len(task.parts) > 1:
+            self.save(task, outcome)
+            if outcome.status == "ok":
+                self._forget(task.parts)
+        return outcome
+
+    def finish(self, study: Study, ran: Mapping[str, Any], started: str) -> tuple[Counter[str], bool, bool]:
+        """Write tables and manifest.
+
+        Parameters
+        ----------
+        study
+            Whose tasks they are of.
+        ran, started
+            Where it ran, and since when.
+
+        Returns
+        -------
+        statuses, same, others
+            How many rows have each status; whether the tables were of these very outcomes before; and whether
+            there are entries of other tasks.
+        """
+        said = self._arranged(study)
+        counted = self._arrange(study) if said is None else said
+        statuses: Counter[str] = Counter()
+        for task in study.tasks:
+            entry = self.entry(task)
+            statuses[entry.status if entry else NOT_RUN] += task.num_rows
+        before = read_manifest(self.directory).get("sessions")
+        sessions = [*(before if isinstance(before, list) else []), {"started": started, "ended": now()}]
+        config = study.config
+        manifest = {
+            "name": config.name,
+            "format": FORMAT,
+            "config": {"path": config.path, "sha256": _hash(config.text), "text": config.text},
+            "settings": {**ran, **study.settings, **counted},
+            "seeds": sorted(study.seeds),
+            "rows": {status: count for status, count in sorted(statuses.items()) if count},
+            "sessions": sessions,
+            **made_with(),
+        }
+        with replacing(self.directory / MANIFEST) as draft:
+            draft.write_text(json.dumps(manifest, indent=1) + "\n")
+        own = {task.key for task in with_parts(study.tasks)}
+        others = any(key not in own for (key,) in self._table.execute("SELECT key FROM tasks"))
+        return statuses, said is not None, others
+
+    def save(self, task: Task, outcome: TaskOutcome) -> None:
+        """Write what became of a task, all or nothing, to the disk.
+
+        Raises
+        ------
+        DiskError
+            If it can't be written.
+        """
         document = {
             "task": str(task),
             "status": outcome.status,
-            "time_limit": limit,
+            "time_limit": task.time_limit,
             "rows": outcome.rows,
             "bounds": {key: [str(bound.seconds), bound.kind] for key, bound in outcome.bounds.items()},
             "trace": outcome.trace,
         }
-        for name, data in outcome.files.items():
-            keep_file(name, data, self.schedules)
-        with self._said():
-            self._insert(task.key, time.time(), document)
+        with on_disk():
+            for name, data in outcome.files.items():
+                keep_file(name, data, self.schedules)
+            with self._said():
+                self._insert(task.key, time.time(), document)
 
     def load(self, task: Task) -> TaskOutcome | None:
         """Return what became of a task earlier, None if nothing did."""
@@ -180,7 +289,7 @@ class Store:
         found = self._table.execute(query, (task.key,)).fetchone()
         return found and TaskRecord(*found)
 
-    def damaged(self) -> list[str]:
+    def _damaged(self) -> list[str]:
         """Remove what is not as it was written, and return what each was: its task is not done then.
 
         Schedules are read again where the file has changed since; no other would be written over them.
@@ -199,22 +308,12 @@ class Store:
                 self._table.execute("REPLACE INTO schedules VALUES (?, ?, ?)", (digest, *_looks(path)))
         return list(dict.fromkeys(broken))
 
-    def forget(self, tasks: Iterable[Task]) -> None:
+    def _forget(self, tasks: Iterable[Task]) -> None:
         """Remove what is known of these tasks."""
         with self._at_once():
             self._table.executemany("DELETE FROM tasks WHERE key = ?", ((task.key,) for task in tasks))
 
-    def holds_others(self, tasks: Iterable[Task]) -> bool:
-        """Whether there are entries of other tasks than these."""
-        own = {task.key for task in tasks}
-        return any(key not in own for (key,) in self._table.execute("SELECT key FROM tasks"))
-
-    def sessions(self) -> list[Mapping[str, str]]:
-        """Return when this run was begun and continued before."""
-        sessions = read_manifest(self.directory).get("sessions")
-        return sessions if isinstance(sessions, list) else []
-
-    def arranged(self, study: Study) -> dict[str, Any] | None:
+    def _arranged(self, study: Study) -> dict[str, Any] | None:
         """Return what was said of the tables, if they are of these very tasks and outcomes; None if not."""
         found = self._table.execute("SELECT of, said FROM arranged").fetchone()
         if found is None or found[0] != self._state(study) or not (self.directory / CSV).exists():
@@ -222,7 +321,7 @@ class Store:
         said: dict[str, Any] = json.loads(found[1])
         return said
 
-    def arrange(self, study: Study) -> dict[str, Any]:
+    def _arrange(self, study: Study) -> dict[str, Any]:
         """Write the tables and remove the schedules that are not to be kept; return what is counted."""
         kept, gaps = dict[Any, tuple[float, str]](), GapTableBuilder()
         counted = {name: Counter[str]() for name in study.counted}
@@ -244,11 +343,6 @@ class Store:
             self._table.execute("DELETE FROM arranged")
             self._table.execute("INSERT INTO arranged VALUES (?, ?)", (self._state(study), json.dumps(said)))
         return said
-
-    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
-        """Write the manifest."""
-        with replacing(self.directory / MANIFEST) as draft:
-            draft.write_text(json.dumps(manifest, indent=1) + "\n")
 
     def _state(self, study: Study) -> str:
         """Return a hash of the tasks in their order, and of when each was made."""
@@ -317,6 +411,13 @@ class Store:
         return [f"{self.directory / TABLE}: {key}" for key in broken]
 
 
+def with_parts(tasks: Iterable[Task]) -> Iterator[Task]:
+    """Yield tasks, and the parts of those that are divided."""
+    for task in tasks:
+        yield task
+        yield from (part for part in task.parts if part.is_part)
+
+
 def _reason(error: sqlite3.Error, path: Path) -> Exception:
     """Return what a person is told when SQLite can't."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -364,8 +465,8 @@ def _keep(kept: dict[Any, tuple[float, str]], rows: Iterable[Row], *, every: boo
                 kept[key] = row["time_us"], row["schedule"]
 
 
-def rejudge(store: Store, tasks: Sequence[Task]) -> int:
-    """Take over what other code made of these tasks, with the bounds of this code; return how many.
+def rejudge(store: Store, tasks: Iterable[Any]) -> None:
+    """Take over what other code made of these tasks, with the bounds of this code.
 
     A result of another version of the code is normally made anew (`experiments.runner.plan`). Where only the
     bounds have become better, that is a waste: a gap is a time over a bound, and the times are known. So a
@@ -390,7 +491,6 @@ def rejudge(store: Store, tasks: Sequence[Task]) -> int:
     }  # of each task the newest
     common = _common(documents.values())
     bounds: dict[str, ProvenBound] = {}
-    taken = 0
     for task in open_:
         document = documents.get(_name(str(task), task.sizes))
         if document is None or not _alike(document, task):
@@ -398,13 +498,11 @@ def rejudge(store: Store, tasks: Sequence[Task]) -> int:
         found = TaskOutcome(document["status"], document["rows"])
         outcome = judged_again(task, found, bounds, common)
         if outcome is not None:
-            store.save(task, outcome, document["time_limit"])
-            taken += 1
-    return taken
+            store.save(replace(task, time_limit=document["time_limit"]), outcome)
 
 
 def judged_again(
-    task: Task, outcome: TaskOutcome, bounds: dict[str, ProvenBound], common: Mapping[str, Fraction]
+    task: SynthesisTask, outcome: TaskOutcome, bounds: dict[str, ProvenBound], common: Mapping[str, Fraction]
 ) -> TaskOutcome | None:
     """Return an outcome with bounds of this code; None where a time is below its bound.
 
@@ -413,15 +511,14 @@ def judged_again(
     task, outcome
         What was to be done, and what became of it earlier.
     bounds
-        Of this code, by `Task.bound_key`; those computed here are added.
+        Of this code, by `Task.bound_keys`; those computed here are added.
     common
         Of the code that made it: the bounds in seconds that were no method's own.
     """
     if outcome.status != "ok":
         return outcome
     rows, used = [], {}
-    for row in outcome.rows:
-        key = task.bound_key(row["size_bytes"])
+    for row, key in zip(outcome.rows, task.bound_keys, strict=True):
         if key not in bounds:
             size = Fraction(row["size_bytes"])
             bounds[key] = ProvenBound.of(parse_topology(task.topology), task.collective, size)
@@ -475,7 +572,7 @@ def _common(documents: Iterable[Document]) -> dict[str, Fraction]:
     return common
 
 
-def _alike(document: Document, task: Task) -> bool:
+def _alike(document: Document, task: SynthesisTask) -> bool:
     """Whether an entry is of the same network and of as many seeds."""
     alike = all(row.get(name) == getattr(task, name) for row in document["rows"] for name in SAME)
     seeds = {row.get("seeds", len(task.seeds)) for row in document["rows"]}
