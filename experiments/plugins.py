@@ -25,6 +25,7 @@ from dataclasses import dataclass, is_dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
+from pkgutil import resolve_name
 from types import ModuleType
 from typing import Any, get_args, get_type_hints
 
@@ -58,10 +59,10 @@ class Registry:
     ----------
     word
         What messages call one entry.
-    kind
-        Its type, which has a ``name``.
     known
         All entries by name.
+    kind
+        The type of an entry, which has a ``name``.
     add
         Adds one.
     names
@@ -71,8 +72,8 @@ class Registry:
     """
 
     word: str
-    kind: type
     known: Mapping[str, Any]
+    kind: type
     add: Callable[[Any], None]
     names: str
     functions: Mapping[str, int]
@@ -80,31 +81,34 @@ class Registry:
 
 @cache
 def registries() -> dict[PluginGroup, Registry]:
-    """Return the registries by group; imports all methods."""
-    from tutti.experiments import registry
-    from tutti.models.bounds import BoundKind, report
-    from tutti.models.bounds.check import PROOFS
-    from tutti.models.solvers import Backend, solving
-    from tutti.models.solvers.registry import BACKENDS
-    from tutti.schedules.method import Method
-    from tutti.topologies.text import FAMILIES, Family
+    """Return the registries by group; imports what they hold."""
+    methods = _found(
+        "experiments.registry:METHODS", "schedules.method:Method", "experiments.registry:add_method"
+    )
+    families = _found("topologies.text:FAMILIES", "topologies.text:Family")
+    bounds = _found("models.bounds.check:PROOFS", "models.bounds:BoundKind", "models.bounds.report:add_kind")
+    solvers = _found("models.solvers.registry:BACKENDS", "models.solvers:Backend")
+    (end_idle,) = _found("models.solvers.solving:end_idle")
 
-    def add_family(family: Family) -> None:
-        FAMILIES[family.name] = family
+    def add_family(family: Any) -> None:
+        families[0][family.name] = family
 
-    def add_solver(backend: Backend) -> None:
-        BACKENDS[backend.name] = backend
-        solving.end_idle()
+    def add_solver(backend: Any) -> None:
+        solvers[0][backend.name] = backend
+        end_idle()
 
     word, calls = r"[A-Za-z][\w-]*", {"synthesize": 3, "check": 2, "size_dependent": 2}
     return {
-        PluginGroup.METHODS: Registry("method", Method, registry.METHODS, registry.add_method, word, calls),
-        PluginGroup.FAMILIES: Registry("family", Family, FAMILIES, add_family, "[a-z][a-z0-9_]*", {}),
-        PluginGroup.BOUNDS: Registry(
-            "bound", BoundKind, PROOFS, report.add_kind, word, {"find": 3, "prove": 3}
-        ),
-        PluginGroup.SOLVERS: Registry("solver", Backend, BACKENDS, add_solver, word, {"run": 3}),
+        PluginGroup.METHODS: Registry("method", *methods, word, calls),
+        PluginGroup.FAMILIES: Registry("family", *families, add_family, "[a-z][a-z0-9_]*", {}),
+        PluginGroup.BOUNDS: Registry("bound", *bounds, word, {"find": 3, "prove": 3}),
+        PluginGroup.SOLVERS: Registry("solver", *solvers, add_solver, word, {"run": 3}),
     }
+
+
+def _found(*places: str) -> Any:
+    """Return what stands at ``"module:NAME"`` below tutti, imported only now."""
+    return [resolve_name(f"tutti.{place}") for place in places]
 
 
 @dataclass(frozen=True)
@@ -384,8 +388,7 @@ def _check(who: str, thing: Any) -> PluginGroup:
 
 def _faults_of(group: PluginGroup, thing: Any) -> Iterator[str]:
     """Yield what is wrong with an object."""
-    from tutti.schedules.capabilities import Capabilities
-
+    (capabilities,) = _found("schedules.capabilities:Capabilities")
     for name, count in registries()[group].functions.items():
         yield from _refusals(name, getattr(thing, name), count)
     if group is PluginGroup.FAMILIES:
@@ -401,7 +404,7 @@ def _faults_of(group: PluginGroup, thing: Any) -> Iterator[str]:
             yield f"kind is {thing.kind!r}; it must be one of {', '.join(kinds)}"
         if not isinstance(thing.exact_for, str):
             yield from _refusals("exact_for", thing.exact_for, 1)
-        wanted = {"capabilities": Capabilities, "fast": Mapping, "quick": Mapping, "summary": str}
+        wanted = {"capabilities": capabilities, "fast": Mapping, "quick": Mapping, "summary": str}
         for name, kind in wanted.items():
             if not isinstance(value := getattr(thing, name), kind):
                 yield f"{name} is {value!r}; it must be a {kind.__name__}"

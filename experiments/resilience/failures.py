@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from fnmatch import fnmatchcase
 from itertools import combinations
 from math import comb
 
@@ -12,6 +11,7 @@ from pydantic import Field
 
 from tutti.experiments.runner.config import Placed, Table, at
 from tutti.experiments.runner.results import typed
+from tutti.experiments.runner.study import matches
 from tutti.topologies.errors import InputError
 from tutti.topologies.text import with_words
 from tutti.topologies.topology import Topology
@@ -97,7 +97,7 @@ class Failures:
 
     def is_for(self, text: str) -> bool:
         """Whether a pattern of its ``topologies`` matches a network."""
-        return self.topologies is None or any(fnmatchcase(text, one) for one in self.topologies)
+        return matches(text, self.topologies)
 
     def broken(self, topology: Topology, count: int) -> list[tuple[str, str]]:
         """Return what fails in each sample, and the text of what is left.

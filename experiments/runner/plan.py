@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from tutti.experiments.old_names import current_label, current_options, current_pattern
+from tutti.experiments.old_names import current_label, current_options
 from tutti.experiments.registry import find_method
 from tutti.experiments.runner.config import (
     CollectiveTable,
@@ -26,7 +25,7 @@ from tutti.experiments.runner.config import (
 )
 from tutti.experiments.runner.judge import is_named, method_label, with_busbw, with_speedups
 from tutti.experiments.runner.manifest import task_key
-from tutti.experiments.runner.study import Outcomes, Row, Study, Task
+from tutti.experiments.runner.study import Outcomes, Row, Study, matches
 from tutti.experiments.runner.tasks import SynthesisTask, topology_digest
 from tutti.schedules.collective import Collective, Kind, collective, concurrent
 from tutti.schedules.dimensions import grouped
@@ -62,7 +61,7 @@ class Approach:
 
     def sizes_for(self, topology: str, collective: str, sizes: tuple[int, ...]) -> tuple[int, ...]:
         """Return the sizes at which it is for a topology and a collective; none if no pattern matches."""
-        if not (_matches(topology, self.topologies) and _matches(collective, self.collectives)):
+        if not (matches(topology, self.topologies) and matches(collective, self.collectives)):
             return ()
         return tuple(size for size in sizes if not self.sizes or size in self.sizes)
 
@@ -186,22 +185,6 @@ def time_limit(config: Config) -> float | None:
     return positive(parse_time, given, f"{config.path}: [run]: time_limit")
 
 
-def select(tasks: Sequence[Task], pattern: str) -> list[Task]:
-    """Return the tasks of which a name, or the whole text, matches a shell pattern; methods' old names do.
-
-    Raises
-    ------
-    InputError
-        If none does.
-    """
-    patterns = (pattern, current_pattern(pattern))
-    chosen = [task for task in tasks if any(_matches(text, patterns) for text in (*task.names, str(task)))]
-    if not chosen:
-        names = sorted({name for task in tasks for name in task.names})
-        raise InputError(f"--only '{pattern}' matches none of the {len(tasks)} tasks; try one of {names}")
-    return chosen
-
-
 def _approach(placed: Placed[MethodTable], methods: Mapping[str, Method], memory: float | None) -> Approach:
     table = placed.table
     method = at(placed.where, find_method, table.name, methods)
@@ -211,10 +194,6 @@ def _approach(placed: Placed[MethodTable], methods: Mapping[str, Method], memory
     wanted = (table.topologies, table.collectives, _sizes(placed.where, table.sizes))
     most = positive(parse_size, table.memory, f"{placed.where}: memory") or memory
     return Approach(placed.where, method, given, options, seeds, note, *wanted, most)
-
-
-def _matches(text: str, patterns: Sequence[str] | None) -> bool:
-    return patterns is None or any(fnmatchcase(text, pattern) for pattern in patterns)
 
 
 def _refuse_idle(approaches: Iterable[Approach], tasks: Iterable[SynthesisTask]) -> None:

@@ -21,12 +21,11 @@ from tutti.experiments.runner.cluster import DaskCluster, check_address
 from tutti.experiments.runner.config import read_config
 from tutti.experiments.runner.judge import GAPS
 from tutti.experiments.runner.manifest import NOT_RUN, now
-from tutti.experiments.runner.plan import select
 from tutti.experiments.runner.pool import Pool, Setting, load_methods
 from tutti.experiments.runner.progress import Reporter
 from tutti.experiments.runner.results import read_csv, read_rows
 from tutti.experiments.runner.store import Store
-from tutti.experiments.runner.study import REPORT, Row, Study, Task, TaskOutcome, study_of
+from tutti.experiments.runner.study import REPORT, Row, Study, Task, TaskOutcome, select, study_of
 from tutti.topologies.errors import InputError
 
 REGISTRY = Setting.registry

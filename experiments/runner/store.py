@@ -50,7 +50,6 @@ from tutti.experiments.runner.manifest import (
 )
 from tutti.experiments.runner.results import CSV, current_row, tables, to_table, write_csv
 from tutti.experiments.runner.study import Row, Study, Task, TaskOutcome, on_disk
-from tutti.experiments.runner.tasks import SynthesisTask
 from tutti.topologies.errors import InputError
 from tutti.topologies.files import drop_drafts, read_text, replacing
 from tutti.topologies.text import parse_topology
@@ -502,7 +501,7 @@ def rejudge(store: Store, tasks: Iterable[Any]) -> None:
 
 
 def judged_again(
-    task: SynthesisTask, outcome: TaskOutcome, bounds: dict[str, ProvenBound], common: Mapping[str, Fraction]
+    task: Any, outcome: TaskOutcome, bounds: dict[str, ProvenBound], common: Mapping[str, Fraction]
 ) -> TaskOutcome | None:
     """Return an outcome with bounds of this code; None where a time is below its bound.
 
@@ -572,7 +571,7 @@ def _common(documents: Iterable[Document]) -> dict[str, Fraction]:
     return common
 
 
-def _alike(document: Document, task: SynthesisTask) -> bool:
+def _alike(document: Document, task: Any) -> bool:
     """Whether an entry is of the same network and of as many seeds."""
     alike = all(row.get(name) == getattr(task, name) for row in document["rows"] for name in SAME)
     seeds = {row.get("seeds", len(task.seeds)) for row in document["rows"]}

@@ -7,17 +7,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from tutti.experiments import plugins
+from tutti.experiments.old_names import current_pattern
 from tutti.experiments.runner.config import KINDS, Config, MachinesTable
 from tutti.experiments.runner.results import COLUMNS
 from tutti.schedules.method import Method
 from tutti.schedules.schedule import Schedule
 from tutti.schedules.verify import VerificationError
-from tutti.topologies.errors import NoSchedule, TuttiError, Unsupported, raised
+from tutti.topologies.errors import InputError, NoSchedule, TuttiError, Unsupported, raised
 from tutti.topologies.processes import load
 from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import Topology
@@ -277,6 +279,27 @@ class Study:
         """Write the report of a folder of results, and return its path; None if the kind has none."""
         draw = load(self.report) if isinstance(self.report, str) else self.report
         return draw and draw(directory)
+
+
+def select(tasks: Sequence[Task], pattern: str) -> list[Task]:
+    """Return the tasks of which a name, or the whole text, matches a shell pattern; methods' old names do.
+
+    Raises
+    ------
+    InputError
+        If none does.
+    """
+    patterns = (pattern, current_pattern(pattern))
+    chosen = [task for task in tasks if any(matches(text, patterns) for text in (*task.names, str(task)))]
+    if not chosen:
+        names = sorted({name for task in tasks for name in task.names})
+        raise InputError(f"--only '{pattern}' matches none of the {len(tasks)} tasks; try one of {names}")
+    return chosen
+
+
+def matches(text: str, patterns: Sequence[str] | None) -> bool:
+    """Whether one of the shell patterns matches a text; without patterns, whether it does at all: yes."""
+    return patterns is None or any(fnmatchcase(text, pattern) for pattern in patterns)
 
 
 def study_of(config: Config, methods: Mapping[str, Method]) -> Study:

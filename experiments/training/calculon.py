@@ -17,9 +17,16 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field
 
 from tutti.experiments.runner.config import Table, read_table
-from tutti.experiments.training.clock import Formula
 from tutti.experiments.training.iteration import Plan
-from tutti.experiments.training.workload import SEND, Communication, Layer, Parallelism, Pass, Workload
+from tutti.experiments.training.workload import (
+    SEND,
+    Communication,
+    Formula,
+    Layer,
+    Parallelism,
+    Pass,
+    Workload,
+)
 from tutti.schedules.collective import Kind
 from tutti.topologies.errors import InputError
 from tutti.topologies.files import exact_json, read_text

@@ -19,13 +19,13 @@ from tutti.experiments.registry import find_method
 from tutti.experiments.runner.config import Config, Table, TimeText, at, read_tables
 from tutti.experiments.runner.manifest import MANIFEST, config_tables
 from tutti.experiments.runner.results import typed
+from tutti.experiments.runner.study import matches
 from tutti.experiments.training.calculon import read_calculon
-from tutti.experiments.training.clock import BOUND, Formula, Network, Scheduled
-from tutti.experiments.training.device import find_device
+from tutti.experiments.training.clock import BOUND, Network, Scheduled
 from tutti.experiments.training.iteration import Plan, check_length, stage_order
-from tutti.experiments.training.models import TrainingSetup, find_model
+from tutti.experiments.training.models import TrainingSetup, find_device, find_model
 from tutti.experiments.training.simai import read_simai
-from tutti.experiments.training.workload import GROUPS, SEND, Parallelism, Workload, check_groups
+from tutti.experiments.training.workload import GROUPS, SEND, Formula, Parallelism, Workload, check_groups
 from tutti.schedules.collective import KINDS
 from tutti.topologies.errors import InputError, suggestion
 from tutti.topologies.options import build_options
@@ -136,7 +136,7 @@ class Entrant:
 
     def does(self, job: str) -> bool:
         """Whether it takes part in a job."""
-        return any(fnmatchcase(job, pattern) for pattern in self.table.jobs)
+        return matches(job, self.table.jobs)
 
     def on(self, job: Job) -> dict[str, Network]:
         """Return the network of each group; groups with the same text share one.

@@ -17,6 +17,7 @@ from tutti.experiments.training.iteration import BACKWARD, FORWARD, Iteration, i
 from tutti.experiments.training.workload import WEIGHTS, Communication
 from tutti.schedules.method import Method
 from tutti.topologies.options import options_text
+from tutti.topologies.processes import load
 
 TASK_FORMAT = "tutti.training/1"
 MOST_BARS = 400
@@ -156,6 +157,6 @@ def write_report(directory: Path, page: Path | None = None) -> Path:
     InputError
         If the rows can't be read or the page not written.
     """
-    from tutti.experiments.training.report import write_page  # drawing takes a while to import
-
-    return write_page(directory, stated_in(directory), page)
+    write = load("tutti.experiments.training.report:write_page")  # drawing takes a while to import
+    written: Path = write(directory, stated_in(directory), page)
+    return written

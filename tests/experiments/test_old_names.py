@@ -12,8 +12,9 @@ from tutti.experiments.registry import METHODS, find_method
 from tutti.experiments.report.results import read_results
 from tutti.experiments.runner import store
 from tutti.experiments.runner.config import parse_config
-from tutti.experiments.runner.plan import make_plan, select, study_of
+from tutti.experiments.runner.plan import make_plan, study_of
 from tutti.experiments.runner.results import current_row
+from tutti.experiments.runner.study import select
 from tutti.models.bounds.check import OLD_NAMES as OLD_KINDS
 from tutti.models.bounds.check import PROOFS
 from tutti.schedules.method import Method

@@ -12,8 +12,8 @@ import zoo
 from tests.sweep import for_each
 from tutti.experiments.registry import METHODS
 from tutti.experiments.runner.config import TopologyTable, parse_config, read_config
-from tutti.experiments.runner.plan import make_plan, select, time_limit
-from tutti.experiments.runner.study import study_of
+from tutti.experiments.runner.plan import make_plan, time_limit
+from tutti.experiments.runner.study import select, study_of
 from tutti.topologies import InputError
 from tutti.topologies.options import build_options, describe_options
 from tutti.topologies.units import parse_time
