@@ -59,10 +59,10 @@ class Registry:
     ----------
     word
         What messages call one entry.
+    kind
+        Its type, which has a ``name``.
     known
         All entries by name.
-    kind
-        The type of an entry, which has a ``name``.
     add
         Adds one.
     names
@@ -72,8 +72,8 @@ class Registry:
     """
 
     word: str
-    known: Mapping[str, Any]
     kind: type
+    known: Mapping[str, Any]
     add: Callable[[Any], None]
     names: str
     functions: Mapping[str, int]
@@ -82,33 +82,31 @@ class Registry:
 @cache
 def registries() -> dict[PluginGroup, Registry]:
     """Return the registries by group; imports what they hold."""
-    methods = _found(
-        "experiments.registry:METHODS", "schedules.method:Method", "experiments.registry:add_method"
-    )
-    families = _found("topologies.text:FAMILIES", "topologies.text:Family")
-    bounds = _found("models.bounds.check:PROOFS", "models.bounds:BoundKind", "models.bounds.report:add_kind")
-    solvers = _found("models.solvers.registry:BACKENDS", "models.solvers:Backend")
-    (end_idle,) = _found("models.solvers.solving:end_idle")
+    families, backends = _found("topologies.text:FAMILIES"), _found("models.solvers.registry:BACKENDS")
 
     def add_family(family: Any) -> None:
-        families[0][family.name] = family
+        families[family.name] = family
 
     def add_solver(backend: Any) -> None:
-        solvers[0][backend.name] = backend
-        end_idle()
+        backends[backend.name] = backend
+        _found("models.solvers.solving:end_idle")()
 
+    methods, add_method = _found("experiments.registry:METHODS"), _found("experiments.registry:add_method")
+    proofs, add_bound = _found("models.bounds.check:PROOFS"), _found("models.bounds.report:add_kind")
+    method, family = _found("schedules.method:Method"), _found("topologies.text:Family")
+    bound, solver = _found("models.bounds:BoundKind"), _found("models.solvers:Backend")
     word, calls = r"[A-Za-z][\w-]*", {"synthesize": 3, "check": 2, "size_dependent": 2}
     return {
-        PluginGroup.METHODS: Registry("method", *methods, word, calls),
-        PluginGroup.FAMILIES: Registry("family", *families, add_family, "[a-z][a-z0-9_]*", {}),
-        PluginGroup.BOUNDS: Registry("bound", *bounds, word, {"find": 3, "prove": 3}),
-        PluginGroup.SOLVERS: Registry("solver", *solvers, add_solver, word, {"run": 3}),
+        PluginGroup.METHODS: Registry("method", method, methods, add_method, word, calls),
+        PluginGroup.FAMILIES: Registry("family", family, families, add_family, "[a-z][a-z0-9_]*", {}),
+        PluginGroup.BOUNDS: Registry("bound", bound, proofs, add_bound, word, {"find": 3, "prove": 3}),
+        PluginGroup.SOLVERS: Registry("solver", solver, backends, add_solver, word, {"run": 3}),
     }
 
 
-def _found(*places: str) -> Any:
+def _found(place: str) -> Any:
     """Return what stands at ``"module:NAME"`` below tutti, imported only now."""
-    return [resolve_name(f"tutti.{place}") for place in places]
+    return resolve_name(f"tutti.{place}")
 
 
 @dataclass(frozen=True)
@@ -388,7 +386,7 @@ def _check(who: str, thing: Any) -> PluginGroup:
 
 def _faults_of(group: PluginGroup, thing: Any) -> Iterator[str]:
     """Yield what is wrong with an object."""
-    (capabilities,) = _found("schedules.capabilities:Capabilities")
+    capabilities = _found("schedules.capabilities:Capabilities")
     for name, count in registries()[group].functions.items():
         yield from _refusals(name, getattr(thing, name), count)
     if group is PluginGroup.FAMILIES:

@@ -344,6 +344,8 @@ def _tasks(
                 time_limit=limit,
                 memory=approach.memory,
                 network=digest,
+                before=0,
+                after=0,
             )
 
 

@@ -211,8 +211,8 @@ class SynthesisTask(Task):
     note: str = ""
     network: str = ""
     exact_for: str = ""
-    before: int = 0
-    after: int = 0
+    before: int
+    after: int
 
     def __str__(self) -> str:
         options = options_text(self.options)
