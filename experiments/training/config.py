@@ -20,11 +20,10 @@ from tutti.experiments.runner.config import Config, Table, TimeText, at, read_ta
 from tutti.experiments.runner.manifest import MANIFEST, config_tables
 from tutti.experiments.runner.results import typed
 from tutti.experiments.runner.study import matches
-from tutti.experiments.training.calculon import read_calculon
 from tutti.experiments.training.clock import BOUND, Network, Scheduled
 from tutti.experiments.training.iteration import Plan, check_length, stage_order
 from tutti.experiments.training.models import TrainingSetup, find_device, find_model
-from tutti.experiments.training.simai import read_simai
+from tutti.experiments.training.readers import read_calculon, read_simai
 from tutti.experiments.training.workload import GROUPS, SEND, Formula, Parallelism, Workload, check_groups
 from tutti.schedules.collective import KINDS
 from tutti.topologies.errors import InputError, suggestion
