@@ -398,13 +398,7 @@ def expand(table: Mapping[str, Any], keys: Collection[str], where: str) -> Itera
     """
     inner, axes = _inner_axes(table, where), _axes(table.get("sweep", {}), where)
     for inner_values in itertools.product(*inner.values()):
-        flat = {
-            key: {name: of for name, of in value.items() if name != "sweep"}
-            if isinstance(value, dict)
-            else value
-            for key, value in table.items()
-            if key != "sweep"
-        }
+        flat = {key: _without_sweep(value) for key, value in table.items() if key != "sweep"}
         for (key, name), value in zip(inner, inner_values, strict=True):
             flat[key][name] = value
         used = {name for text in _texts(flat) for name in PLACEHOLDER.findall(text)}
@@ -447,6 +441,10 @@ def _inner_axes(table: Mapping[str, Any], where: str) -> dict[tuple[str, str], l
         if key != "sweep"
         for name, values in _axes(table[key]["sweep"], f"{where}, {key}").items()
     }
+
+
+def _without_sweep(value: Any) -> Any:
+    return {key: of for key, of in value.items() if key != "sweep"} if isinstance(value, dict) else value
 
 
 def _axes(sweep: Any, where: str) -> dict[str, list[Any]]:
