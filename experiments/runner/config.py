@@ -270,7 +270,7 @@ def parse_config(text: str, path: str = "config") -> Config:
     _, needed, others, _ = KINDS[kind]
     allowed = ["name", "kind", "plugins", *needed, *others]
     if unknown := next((name for name in given if name not in allowed), None):
-        raise InputError(f"{path}: unknown key '{unknown}'{suggestion(unknown, allowed)}")
+        raise InputError(f"{path}: a study of {kind} has no '{unknown}'; it has {', '.join(allowed)}")
     if missing := next((name for name in needed if name not in given), None):
         raise InputError(f"{path}: {f'[{missing}]' if missing == 'study' else f'[[{missing}]]'} is missing")
     load_plugins(document.plugins, path)

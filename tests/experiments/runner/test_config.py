@@ -146,10 +146,25 @@ def test_the_configs_of_the_repository_are_right(path):
     assert study_of(read_config(path), METHODS).tasks
 
 
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.toml")), ids=lambda path: path.stem)
+def test_a_kind_that_is_said_is_that_which_the_tables_give_away(path):
+    text, kind = path.read_text(), read_config(path).kind
+    assert parse_config(f'kind = "{kind}"\n{text}', str(path)).kind == kind
+    for other in {"schedules", "failures", "solvers", "training"} - {kind}:
+        refused = rf"(is missing|a study of {other} has no '.*'; it has name, kind)"
+        with pytest.raises(InputError, match=refused):
+            parse_config(f'kind = "{other}"\n{text}', str(path))
+
+
 WRONG = {
     # malformed files
     'name = "x\n': r"x\.toml:1: .+ \(column \d+\)",
     'name = "x"\n[[topology]]\nspec = \n': r"x\.toml:3: Invalid value \(column 8\)",
+    # kinds
+    f'kind = "frontier"\n{tables()}': r"x\.toml: 'kind' must be 'schedules', 'failures', 'solvers' or 'trai",
+    tables() + '[[job]]\nname = "x"': r"x\.toml: a study of training has no 'topology'; it has name, kind",
+    'name = "x"\n[study]\ntime_limit = "1s"': r"x\.toml: \[\[instance\]\] is missing",
+    'name = "x"\n[[instance]]\nmodel = "bfb"\n[[solver]]\nname = "highs"': r"x\.toml: \[study\] is missing",
     # keys and tables
     tables() + "\n[runn]": r"x\.toml: unknown key 'runn'; did you mean 'run'\?",
     tables() + "\n[run]\nworker = 2": r"x\.toml: \[run\]: unknown key 'worker'; did you mean 'workers'\?",
