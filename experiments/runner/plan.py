@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from tutti.experiments.old_names import current_label, current_options
 from tutti.experiments.registry import find_method
@@ -23,9 +27,19 @@ from tutti.experiments.runner.config import (
     distinct_seeds,
     positive,
 )
-from tutti.experiments.runner.judge import is_named, method_label, with_busbw, with_speedups
+from tutti.experiments.runner.judge import (
+    GAP_DIGITS,
+    ProvenBound,
+    bound_columns,
+    is_named,
+    method_label,
+    too_fast,
+    with_busbw,
+    with_speedups,
+)
 from tutti.experiments.runner.manifest import task_key
-from tutti.experiments.runner.study import Outcomes, Row, Study, matches
+from tutti.experiments.runner.results import current_row, to_table
+from tutti.experiments.runner.study import Document, Outcomes, Row, Study, TaskOutcome, matches
 from tutti.experiments.runner.tasks import SynthesisTask, topology_digest
 from tutti.schedules.collective import Collective, Kind, collective, concurrent
 from tutti.schedules.dimensions import grouped
@@ -34,7 +48,15 @@ from tutti.topologies.errors import InputError, suggestion
 from tutti.topologies.exact import INT64_MAX
 from tutti.topologies.options import build_options, options_text
 from tutti.topologies.text import parse_topology
-from tutti.topologies.units import exact_number, format_size, parse_size, parse_time
+from tutti.topologies.units import MICRO, exact_number, format_size, parse_size, parse_time
+
+TAKEN = frozenset({"ok", "timeout", "infeasible"})
+SAME = ("nodes", "switches", "links", "kind")
+"""Columns in which the rows must agree with the task, as the text alone is only that of the store's key."""
+NEEDED = ("size_bytes", "time_us", "bound_us", "bound_kind")
+"""Columns that are read from rows with a time. From other rows only the first column is read."""
+NAMED = ("collective", "method", "options")
+"""Columns that stand, in this order, in the text of a task."""
 
 TASK_FORMAT = "tutti.task/1"
 MOST_TASKS = 10**6
@@ -119,6 +141,7 @@ def study_of(config: Config, methods: Mapping[str, Method]) -> Study:
         arrange=partial(by_instance, baseline=baseline),
         keep_schedules=keep,
         gaps=True,
+        rejudge=rejudge,
         seeds=frozenset(seed for task in tasks if task.seeded for seed in task.seeds),
         settings={"time_limit_s": time_limit(config), "keep_schedules": keep, "baseline": baseline},
     )
@@ -358,3 +381,113 @@ def _refuse_duplicates(tasks: Iterable[SynthesisTask], path: str) -> None:
             if row in seen:
                 raise InputError(f"{path}: {task} at {size} B is asked for twice; remove one of the tables")
             seen.add(row)
+
+
+def rejudge(
+    tasks: Iterable[SynthesisTask], entries: Iterable[Document]
+) -> Iterator[tuple[SynthesisTask, TaskOutcome]]:
+    """Yield what is taken over of what other code made of these tasks, with the bounds of this code.
+
+    A result of another version of the code is normally made anew (`experiments.runner.plan`). Where only the
+    bounds have become better, that is a waste: a gap is a time over a bound, and the times are known. So a
+    result is taken over if it is of the same task, with
+
+    - status ok: its times, and for each size the larger of this code's bound and of the one that its own
+      method proved (a certificate that was checked when it was made). A time below the bound is no result:
+      that task is left to be made anew, which says what is wrong;
+    - status timeout or infeasible: as it is. What was unsupported or failed is asked again.
+
+    A topology read from a file is left out, for its content may be another by now.
+    """
+    documents = {
+        _name(document["task"], [row["size_bytes"] for row in document["rows"]]): document
+        for document in map(_current, filter(_is_taken, entries))
+    }  # of each task the newest
+    common = _common(documents.values())
+    bounds: dict[str, ProvenBound] = {}
+    for task in tasks:
+        document = documents.get(_name(str(task), task.sizes))
+        if document is None or not _alike(document, task) or Path(task.topology).exists():
+            continue
+        found = TaskOutcome(document["status"], document["rows"])
+        outcome = judged_again(task, found, bounds, common)
+        if outcome is not None:
+            yield replace(task, time_limit=document["time_limit"]), outcome
+
+
+def judged_again(
+    task: SynthesisTask, outcome: TaskOutcome, bounds: dict[str, ProvenBound], common: Mapping[str, Fraction]
+) -> TaskOutcome | None:
+    """Return an outcome with bounds of this code; None where a time is below its bound.
+
+    Parameters
+    ----------
+    task, outcome
+        What was to be done, and what became of it earlier.
+    bounds
+        Of this code, by `Task.bound_keys`; those computed here are added.
+    common
+        Of the code that made it: the bounds in seconds that were no method's own.
+    """
+    if outcome.status != "ok":
+        return outcome
+    rows, used = [], {}
+    for row, key in zip(outcome.rows, task.bound_keys, strict=True):
+        if key not in bounds:
+            size = Fraction(row["size_bytes"])
+            bounds[key] = ProvenBound.of(parse_topology(task.topology), task.collective, size)
+        used[key] = bounds[key]
+        rows.append(row | bound_columns(row["time_us"], _larger(bounds[key], row, common.get(key))))
+    if any(map(too_fast, rows)):
+        return None
+    return TaskOutcome("ok", rows, used)
+
+
+def _larger(bound: ProvenBound, row: Row, common: Fraction | None) -> ProvenBound:
+    """Return this code's bound, or the one that the row's method proved if that is larger."""
+    old = Fraction(row["bound_us"]) / MICRO
+    own = common is not None and old > common * (1 + Fraction(10) ** -GAP_DIGITS)  # more than rounding
+    return max(bound, ProvenBound(old, row["bound_kind"]), key=lambda b: b.seconds) if own else bound
+
+
+def _current(document: Document) -> Document:
+    """Return an entry with the names of today: of methods, options and bounds."""
+    rows = [current_row(row) for row in document["rows"]]
+    before, after = (
+        " ".join(str(row[name]) for row in few for name in NAMED if row.get(name))
+        for few in (document["rows"][:1], rows[:1])
+    )
+    return {**document, "task": document["task"].replace(before, after, 1), "rows": rows}
+
+
+def _is_taken(document: Document) -> bool:
+    """Whether it is of an outcome that is taken, and its values are what they should be."""
+    if document["status"] not in TAKEN or not isinstance(document.get("task"), str):
+        return False
+    needed = NEEDED if document["status"] == "ok" else NEEDED[:1]
+    try:
+        to_table(document["rows"])  # each value is of its column's type
+        _common([document])
+        return all(row[name] is not None for row in document["rows"] for name in needed)
+    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError, pa.ArrowException):
+        return False
+
+
+def _name(task: str, sizes: Iterable[int]) -> str:
+    return json.dumps([task, list(sizes)])
+
+
+def _common(documents: Iterable[Document]) -> dict[str, Fraction]:
+    """Return the largest bound of each topology, collective and size that was no method's own."""
+    common: dict[str, Fraction] = {}
+    for document in documents:
+        for key, (seconds, _) in document["bounds"].items():
+            common[key] = max(common.get(key, Fraction(0)), Fraction(seconds))
+    return common
+
+
+def _alike(document: Document, task: SynthesisTask) -> bool:
+    """Whether an entry is of the same network and of as many seeds."""
+    alike = all(row.get(name) == getattr(task, name) for row in document["rows"] for name in SAME)
+    seeds = {row.get("seeds", len(task.seeds)) for row in document["rows"]}
+    return alike and seeds == {len(task.seeds)}

@@ -8,10 +8,9 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
-from math import inf
+from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
@@ -24,8 +23,8 @@ from tutti.experiments.runner.manifest import NOT_RUN, now
 from tutti.experiments.runner.pool import Pool, Setting, load_methods
 from tutti.experiments.runner.progress import Reporter
 from tutti.experiments.runner.results import read_csv, read_rows
-from tutti.experiments.runner.store import Store
-from tutti.experiments.runner.study import REPORT, Row, Study, Task, TaskOutcome, select, study_of
+from tutti.experiments.runner.store import Store, Work
+from tutti.experiments.runner.study import REPORT, Row, Study, select, study_of
 from tutti.topologies.errors import InputError
 
 REGISTRY = Setting.registry
@@ -44,7 +43,7 @@ class RunOptions:
     fresh
         Start over.
     rejudge
-        Take over what other code made, with this code's bounds (`experiments.runner.store.rejudge`).
+        Take over what other code made, with this code's bounds (`experiments.runner.plan.rejudge`).
     only
         A shell pattern: run only the tasks it matches.
     quiet
@@ -139,15 +138,15 @@ def carry_out(study: Study, options: RunOptions, console: Console) -> Summary:
     """
     chosen = study.tasks if options.only is None else select(study.tasks, options.only)
     where = _where(options, study)
-    if options.rejudge and not study.gaps:
+    if options.rejudge and study.rejudge is None:
         why = "only the bounds of a plain comparison of methods are computed again"
         raise InputError(f"--rejudge: {study.config.path} is another study; {why}")
     with Store(options.out or Path("results") / study.config.name) as store:
         started = now()
-        for what in store.prepare(study, chosen, fresh=options.fresh, rejudged=options.rejudge):
+        work = store.begin(study, chosen, fresh=options.fresh, rejudge=options.rejudge)
+        for what in work.damaged:
             console.print(f"{what}: damaged; made again", soft_wrap=True, markup=False, highlight=False)
-        todo = [task for task in chosen if not store.settles(study, task)]
-        interrupted = not _perform(store, study, todo, options, where, console)
+        interrupted = not _perform(store, study, work, options, where, console)
         ran = {"workers" if isinstance(where, int) else "scheduler": where}
         statuses, same, others = store.finish(study, ran, started)
         missing = statuses.pop(NOT_RUN, 0)
@@ -182,28 +181,26 @@ def _where(options: RunOptions, study: Study) -> str | int:
 
 
 def _perform(
-    store: Store, study: Study, todo: Sequence[Task], options: RunOptions, where: str | int, console: Console
+    store: Store, study: Study, work: Work, options: RunOptions, where: str | int, console: Console
 ) -> bool:
     """Run tasks, writing each as it ends; return whether all of them ended."""
-    if not todo:
+    if not work.tasks:
         where = 0  # no worker is needed
     place = where if isinstance(where, str) else f"{where} processes of this machine" if where else ""
     kept = study.keep_schedules != "none"
     setting = Setting(options.registry, store.directory.absolute(), kept)  # workers may stand elsewhere
-    parts = Parts(todo, partial(store.settles, study))
-    executor = DaskCluster(where, setting, len(parts)) if isinstance(where, str) else Pool(where, setting)
-    shown = study.tasks if options.only is None else todo
+    most = len(work.parts)
+    executor = DaskCluster(where, setting, most) if isinstance(where, str) else Pool(where, setting)
+    shown = study.tasks if options.only is None else work.tasks
     with (
         contextlib.suppress(KeyboardInterrupt),
-        Reporter(console, shown, todo, place, quiet=options.quiet) as reporter,
+        Reporter(console, shown, work.tasks, place, quiet=options.quiet) as reporter,
         executor,
     ):
         reporter.running, reporter.lacks = executor.running, executor.lacks
-        for part, outcome in executor.run(parts, store.bounds(study, todo)):
-            store.save(part, outcome)
-            task = parts.ended(part, outcome)
-            if task is not None:
-                reporter.finished(task, outcome if task is part else store.merge(task))
+        for part, outcome in executor.run(work.parts, work.bounds):
+            for task, whole in store.take(part, outcome):
+                reporter.finished(task, whole)
         return True
     return False
 
@@ -217,59 +214,3 @@ def _report(study: Study, directory: Path, console: Console, *, fresh: bool) -> 
     except Exception as error:  # noqa: BLE001 (a report is made of results that are complete without it)
         console.print(f"the report was not written: {type(error).__name__}: {error}", highlight=False)
         return None
-
-
-class Parts(Collection[Task]):
-    """What is left to do of some tasks, one part after the other, and how far each task is.
-
-    Whoever takes one after the other gets none of a task after one that has no schedule.
-
-    Parameters
-    ----------
-    tasks
-        Those to do.
-    settled
-        Whether a part is done already.
-    """
-
-    def __init__(self, tasks: Iterable[Task], settled: Callable[[Task], bool]) -> None:
-        self._whole: dict[str, Task] = {}  # of parts
-        self._left: dict[str, set[int]] = {}
-        self._lost: dict[str, int] = {}
-        self._todo: list[Task] = []
-        for task in tasks:
-            # A task that was stopped between its last part and itself has its last part done again.
-            left = [part for part in task.parts if not settled(part)] or task.parts[-1:]
-            self._todo += left
-            if left[0].is_part:
-                self._whole |= {part.key: task for part in left}
-                self._left[task.key] = {part.place for part in left}
-
-    def __len__(self) -> int:
-        return len(self._todo)
-
-    def __contains__(self, part: object) -> bool:
-        return part in self._todo
-
-    def __iter__(self) -> Iterator[Task]:
-        return (part for part in self._todo if part.place < self._lost.get(self._task(part).key, inf))
-
-    def ended(self, part: Task, outcome: TaskOutcome) -> Task | None:
-        """Note that a part has ended; return its task if that is decided by it."""
-        task = self._task(part)
-        if task is part:
-            return task
-        left = self._left.get(task.key)
-        if left is None:
-            return None
-        left.discard(part.place)
-        if outcome.status != "ok":
-            self._lost[task.key] = min(part.place, self._lost.get(task.key, part.place))
-        if any(first < self._lost.get(task.key, inf) for first in left):
-            return None
-        del self._left[task.key]
-        return task
-
-    def _task(self, part: Task) -> Task:
-        """Return what it is a part of; itself, if it is whole."""
-        return self._whole.get(part.key, part)

@@ -14,23 +14,19 @@ import os
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from fractions import Fraction
+from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-
 from tutti.experiments.runner.judge import (
-    GAP_DIGITS,
     GAPS,
     INSTANCE,
     GapTableBuilder,
     ProvenBound,
-    bound_columns,
-    too_fast,
 )
 from tutti.experiments.runner.kept_schedules import (
     SCHEDULES,
@@ -48,12 +44,10 @@ from tutti.experiments.runner.manifest import (
     now,
     read_manifest,
 )
-from tutti.experiments.runner.results import CSV, current_row, tables, to_table, write_csv
-from tutti.experiments.runner.study import Row, Study, Task, TaskOutcome, on_disk
+from tutti.experiments.runner.results import CSV, tables, write_csv
+from tutti.experiments.runner.study import Document, Row, Study, Task, TaskOutcome, on_disk
 from tutti.topologies.errors import InputError
 from tutti.topologies.files import drop_drafts, read_text, replacing
-from tutti.topologies.text import parse_topology
-from tutti.topologies.units import MICRO
 
 TABLE = "tasks.sqlite"
 FILES = "tasks"
@@ -87,17 +81,6 @@ were last read. One process alone has it, so that no memory is shared and a netw
 written is on the disk."""
 
 
-TAKEN = frozenset({"ok", "timeout", "infeasible"})
-SAME = ("nodes", "switches", "links", "kind")
-"""Columns in which the rows must agree with the task, as the text alone is only that of the store's key."""
-NEEDED = ("size_bytes", "time_us", "bound_us", "bound_kind")
-"""Columns that are read from rows with a time. From other rows only the first column is read."""
-NAMED = ("collective", "method", "options")
-"""Columns that stand, in this order, in the text of a task."""
-
-Document = dict[str, Any]
-
-
 class TaskRecord(NamedTuple):
     """What became of a task: when, how, under which limit in seconds, and its schedule's content hash."""
 
@@ -109,6 +92,81 @@ class TaskRecord(NamedTuple):
     def settles(self, task: Task) -> bool:
         """Whether the task needs no other try: it did not fail, and ran out of no other time."""
         return self.status not in AGAIN and (self.status != "timeout" or self.time_limit == task.time_limit)
+
+
+class Parts(Collection[Task]):
+    """What is left to do of some tasks, one part after the other, and how far each task is.
+
+    Whoever takes one after the other gets none of a task after one that has no schedule.
+
+    Parameters
+    ----------
+    tasks
+        Those to do.
+    settled
+        Whether a part is done already.
+    """
+
+    def __init__(self, tasks: Iterable[Task], settled: Callable[[Task], bool]) -> None:
+        self._whole: dict[str, Task] = {}  # of parts
+        self._left: dict[str, set[int]] = {}
+        self._lost: dict[str, int] = {}
+        self._todo: list[Task] = []
+        for task in tasks:
+            # A task that was stopped between its last part and itself has its last part done again.
+            left = [part for part in task.parts if not settled(part)] or task.parts[-1:]
+            self._todo += left
+            if left[0].is_part:
+                self._whole |= {part.key: task for part in left}
+                self._left[task.key] = {part.place for part in left}
+
+    def __len__(self) -> int:
+        return len(self._todo)
+
+    def __contains__(self, part: object) -> bool:
+        return part in self._todo
+
+    def __iter__(self) -> Iterator[Task]:
+        return (part for part in self._todo if part.place < self._lost.get(self._task(part).key, inf))
+
+    def ended(self, part: Task, outcome: TaskOutcome) -> Task | None:
+        """Note that a part has ended; return its task if that is decided by it."""
+        task = self._task(part)
+        if task is part:
+            return task
+        left = self._left.get(task.key)
+        if left is None:
+            return None
+        left.discard(part.place)
+        if outcome.status != "ok":
+            self._lost[task.key] = min(part.place, self._lost.get(task.key, part.place))
+        if any(first < self._lost.get(task.key, inf) for first in left):
+            return None
+        del self._left[task.key]
+        return task
+
+    def _task(self, part: Task) -> Task:
+        """Return what it is a part of; itself, if it is whole."""
+        return self._whole.get(part.key, part)
+
+
+class Work(NamedTuple):
+    """What a store has for a run.
+
+    Parameters
+    ----------
+    damaged
+        What was not as it was written, and is removed.
+    tasks, parts
+        Those to do, and what is left of them.
+    bounds
+        Of their rows, where other rows of the study have them.
+    """
+
+    damaged: list[str]
+    tasks: list[Task]
+    parts: Parts
+    bounds: dict[str, Any]
 
 
 class Store:
@@ -149,29 +207,45 @@ class Store:
         """Where schedules go."""
         return self.directory / SCHEDULES
 
-    def prepare(self, study: Study, tasks: Sequence[Task], *, fresh: bool, rejudged: bool) -> list[str]:
-        """Make it ready for some tasks of a study; return what was damaged, and removed.
+    def begin(self, study: Study, chosen: Sequence[Task], *, fresh: bool, rejudge: bool) -> Work:
+        """Return what is left to do of some tasks of a study.
 
         Parameters
         ----------
-        study, tasks
-            What is to be done of what.
+        study, chosen
+            What to do of what.
         fresh
             Whether what is known of the tasks is removed.
-        rejudged
-            Whether what other code made of them is taken over (`rejudge`).
+        rejudge
+            Whether what other code made of them is taken over.
+
+        Raises
+        ------
+        OSError
+            If it can't be written.
         """
         for name in study.folders:
             (self.directory / name).mkdir(exist_ok=True)
         if fresh:
-            self._forget(with_parts(tasks))
-        if rejudged:
-            rejudge(self, tasks)
-        return self._damaged()
+            self._forget(_with_parts(chosen))
+        if rejudge and study.rejudge is not None:
+            open_ = [task for task in chosen if self.load(task) is None]
+            for task, outcome in study.rejudge(open_, self._entries()):
+                self.save(task, outcome)
+        damaged = self._damaged()
+        settled = partial(self._settles, study)
+        tasks = [task for task in chosen if not settled(task)]
+        wanted = {key for task in tasks for key in task.bound_keys}
+        related = (task for task in study.tasks if not wanted.isdisjoint(task.bound_keys))
+        bounds = {
+            key: bound for _, outcome in self._outcomes(related) for key, bound in outcome.bounds.items()
+        }
+        self._parts = Parts(tasks, settled)
+        return Work(damaged, tasks, self._parts, bounds)
 
-    def settles(self, study: Study, task: Task) -> bool:
+    def _settles(self, study: Study, task: Task) -> bool:
         """Whether a task is done, and its schedule on disk if it is to be kept."""
-        entry, keep = self.entry(task), study.keep_schedules
+        entry, keep = self._entry(task), study.keep_schedules
         if entry is None or not entry.settles(task):
             return False
         if entry.status != "ok":
@@ -180,20 +254,24 @@ class Store:
             return True
         return entry.schedule is not None and schedule_path(self.schedules, entry.schedule) is not None
 
-    def bounds(self, study: Study, tasks: Iterable[Task]) -> dict[str, Any]:
-        """Return the bounds of the rows of some tasks, where other rows of the study have them."""
-        wanted = {key for task in tasks for key in task.bound_keys}
-        related = (task for task in study.tasks if not wanted.isdisjoint(task.bound_keys))
-        return {key: bound for _, outcome in self.outcomes(related) for key, bound in outcome.bounds.items()}
+    def take(self, part: Task, outcome: TaskOutcome) -> Iterator[tuple[Task, TaskOutcome]]:
+        """Keep what became of a part; yield its task and what became of that, if it is decided now.
 
-    def merge(self, task: Task) -> TaskOutcome:
-        """Return what became of a task that its parts decide, and keep it in their place."""
-        outcome = task.combined([outcome for _, outcome in self.outcomes(task.parts)])
-        if len(task.parts) > 1:
-            self.save(task, outcome)
-            if outcome.status == "ok":
+        Raises
+        ------
+        DiskError
+            If it can't be written.
+        """
+        self.save(part, outcome)
+        task = self._parts.ended(part, outcome)
+        if task is part:
+            yield task, outcome
+        elif task is not None:
+            whole = task.combined([outcome for _, outcome in self._outcomes(task.parts)])
+            self.save(task, whole)
+            if whole.status == "ok":
                 self._forget(task.parts)
-        return outcome
+            yield task, whole
 
     def finish(self, study: Study, ran: Mapping[str, Any], started: str) -> tuple[Counter[str], bool, bool]:
         """Write tables and manifest.
@@ -215,7 +293,7 @@ class Store:
         counted = self._arrange(study) if said is None else said
         statuses: Counter[str] = Counter()
         for task in study.tasks:
-            entry = self.entry(task)
+            entry = self._entry(task)
             statuses[entry.status if entry else NOT_RUN] += task.num_rows
         before = read_manifest(self.directory).get("sessions")
         sessions = [*(before if isinstance(before, list) else []), {"started": started, "ended": now()}]
@@ -232,7 +310,7 @@ class Store:
         }
         with replacing(self.directory / MANIFEST) as draft:
             draft.write_text(json.dumps(manifest, indent=1) + "\n")
-        own = {task.key for task in with_parts(study.tasks)}
+        own = {task.key for task in _with_parts(study.tasks)}
         others = any(key not in own for (key,) in self._table.execute("SELECT key FROM tasks"))
         return statuses, said is not None, others
 
@@ -267,14 +345,14 @@ class Store:
         bounds = {key: ProvenBound(Fraction(s), kind) for key, (s, kind) in document["bounds"].items()}
         return TaskOutcome(document["status"], document["rows"], bounds, document["trace"])
 
-    def outcomes(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, TaskOutcome]]:
+    def _outcomes(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, TaskOutcome]]:
         """Yield the tasks that ended, with what became of them."""
         for task in tasks:
             outcome = self.load(task)
             if outcome is not None:
                 yield task, outcome
 
-    def entries(self) -> Iterator[Document]:
+    def _entries(self) -> Iterator[Document]:
         """Yield the content of every entry, of this code or of other, in the order in which they were made.
 
         One that earlier code wrote had no checksum: who reads it must expect anything in its values.
@@ -282,7 +360,7 @@ class Store:
         for (document,) in self._table.execute("SELECT document FROM tasks ORDER BY made, rowid"):
             yield json.loads(document)
 
-    def entry(self, task: Task) -> TaskRecord | None:
+    def _entry(self, task: Task) -> TaskRecord | None:
         """Return what is known of a task without its rows, None if nothing is."""
         query = "SELECT made, status, time_limit, schedule FROM tasks WHERE key = ?"
         found = self._table.execute(query, (task.key,)).fetchone()
@@ -325,7 +403,7 @@ class Store:
         kept, gaps = dict[Any, tuple[float, str]](), GapTableBuilder()
         counted = {name: Counter[str]() for name in study.counted}
         with tables(self.directory, study.columns) as write:
-            for rows in study.arrange(study.tasks, self.outcomes):
+            for rows in study.arrange(study.tasks, self._outcomes):
                 write(rows)
                 if study.keep_schedules != "none":
                     _keep(kept, rows, every=study.keep_schedules == "all")
@@ -335,7 +413,7 @@ class Store:
                     gaps.add(rows)
         if study.gaps:
             write_csv(gaps.frame(), self.directory / GAPS)
-        if all(self.entry(task) for task in study.tasks):
+        if all(self._entry(task) for task in study.tasks):
             drop_schedules(self.schedules, {digest for _, digest in kept.values()})
         said = {name: dict(values) for name, values in counted.items()}
         with self._at_once():
@@ -347,7 +425,7 @@ class Store:
         """Return a hash of the tasks in their order, and of when each was made."""
         digest = hashlib.sha256(repr((code_digest(("experiments",)), study.settings)).encode())
         for task in study.tasks:
-            entry = self.entry(task)
+            entry = self._entry(task)
             digest.update(f"{task.key} {entry and entry.made}\n".encode())
         return digest.hexdigest()
 
@@ -410,7 +488,7 @@ class Store:
         return [f"{self.directory / TABLE}: {key}" for key in broken]
 
 
-def with_parts(tasks: Iterable[Task]) -> Iterator[Task]:
+def _with_parts(tasks: Iterable[Task]) -> Iterator[Task]:
     """Yield tasks, and the parts of those that are divided."""
     for task in tasks:
         yield task
@@ -462,117 +540,3 @@ def _keep(kept: dict[Any, tuple[float, str]], rows: Iterable[Row], *, every: boo
             key = row["schedule"] if every else tuple(row[name] for name in INSTANCE)
             if key not in kept or row["time_us"] < kept[key][0]:
                 kept[key] = row["time_us"], row["schedule"]
-
-
-def rejudge(store: Store, tasks: Iterable[Any]) -> None:
-    """Take over what other code made of these tasks, with the bounds of this code.
-
-    A result of another version of the code is normally made anew (`experiments.runner.plan`). Where only the
-    bounds have become better, that is a waste: a gap is a time over a bound, and the times are known. So a
-    result is taken over if it is of the same task, with
-
-    - status ok: its times, and for each size the larger of this code's bound and of the one that its own
-      method proved (a certificate that was checked when it was made). A time below the bound is no result:
-      that task is left to be made anew, which says what is wrong;
-    - status timeout or infeasible: as it is. What was unsupported or failed is asked again.
-
-    A topology read from a file is left out, for its content may be another by now.
-
-    Raises
-    ------
-    OSError
-        If the results can't be written.
-    """
-    open_ = [task for task in tasks if store.load(task) is None and not Path(task.topology).exists()]
-    documents = {
-        _name(document["task"], [row["size_bytes"] for row in document["rows"]]): document
-        for document in map(_current, filter(_is_taken, store.entries()))
-    }  # of each task the newest
-    common = _common(documents.values())
-    bounds: dict[str, ProvenBound] = {}
-    for task in open_:
-        document = documents.get(_name(str(task), task.sizes))
-        if document is None or not _alike(document, task):
-            continue
-        found = TaskOutcome(document["status"], document["rows"])
-        outcome = judged_again(task, found, bounds, common)
-        if outcome is not None:
-            store.save(replace(task, time_limit=document["time_limit"]), outcome)
-
-
-def judged_again(
-    task: Any, outcome: TaskOutcome, bounds: dict[str, ProvenBound], common: Mapping[str, Fraction]
-) -> TaskOutcome | None:
-    """Return an outcome with bounds of this code; None where a time is below its bound.
-
-    Parameters
-    ----------
-    task, outcome
-        What was to be done, and what became of it earlier.
-    bounds
-        Of this code, by `Task.bound_keys`; those computed here are added.
-    common
-        Of the code that made it: the bounds in seconds that were no method's own.
-    """
-    if outcome.status != "ok":
-        return outcome
-    rows, used = [], {}
-    for row, key in zip(outcome.rows, task.bound_keys, strict=True):
-        if key not in bounds:
-            size = Fraction(row["size_bytes"])
-            bounds[key] = ProvenBound.of(parse_topology(task.topology), task.collective, size)
-        used[key] = bounds[key]
-        rows.append(row | bound_columns(row["time_us"], _larger(bounds[key], row, common.get(key))))
-    if any(map(too_fast, rows)):
-        return None
-    return TaskOutcome("ok", rows, used)
-
-
-def _larger(bound: ProvenBound, row: Row, common: Fraction | None) -> ProvenBound:
-    """Return this code's bound, or the one that the row's method proved if that is larger."""
-    old = Fraction(row["bound_us"]) / MICRO
-    own = common is not None and old > common * (1 + Fraction(10) ** -GAP_DIGITS)  # more than rounding
-    return max(bound, ProvenBound(old, row["bound_kind"]), key=lambda b: b.seconds) if own else bound
-
-
-def _current(document: Document) -> Document:
-    """Return an entry with the names of today: of methods, options and bounds."""
-    rows = [current_row(row) for row in document["rows"]]
-    before, after = (
-        " ".join(str(row[name]) for row in few for name in NAMED if row.get(name))
-        for few in (document["rows"][:1], rows[:1])
-    )
-    return {**document, "task": document["task"].replace(before, after, 1), "rows": rows}
-
-
-def _is_taken(document: Document) -> bool:
-    """Whether it is of an outcome that is taken, and its values are what they should be."""
-    if document["status"] not in TAKEN or not isinstance(document.get("task"), str):
-        return False
-    needed = NEEDED if document["status"] == "ok" else NEEDED[:1]
-    try:
-        to_table(document["rows"])  # each value is of its column's type
-        _common([document])
-        return all(row[name] is not None for row in document["rows"] for name in needed)
-    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError, pa.ArrowException):
-        return False
-
-
-def _name(task: str, sizes: Iterable[int]) -> str:
-    return json.dumps([task, list(sizes)])
-
-
-def _common(documents: Iterable[Document]) -> dict[str, Fraction]:
-    """Return the largest bound of each topology, collective and size that was no method's own."""
-    common: dict[str, Fraction] = {}
-    for document in documents:
-        for key, (seconds, _) in document["bounds"].items():
-            common[key] = max(common.get(key, Fraction(0)), Fraction(seconds))
-    return common
-
-
-def _alike(document: Document, task: Any) -> bool:
-    """Whether an entry is of the same network and of as many seeds."""
-    alike = all(row.get(name) == getattr(task, name) for row in document["rows"] for name in SAME)
-    seeds = {row.get("seeds", len(task.seeds)) for row in document["rows"]}
-    return alike and seeds == {len(task.seeds)}

@@ -27,6 +27,8 @@ from tutti.topologies.topology import Topology
 REPORT = "report.html"
 """What every kind's report is called."""
 Row = dict[str, Any]
+Document = dict[str, Any]
+"""What a store keeps of a task, as it stands there."""
 SYNTHESIZE, JUDGE = "synthesize", "judge"
 """The stages that `Workplace.notify` is given; a time limit counts the first."""
 STATUS_OF = {Unsupported: "unsupported", NoSchedule: "infeasible"}
@@ -255,7 +257,10 @@ class Study:
     folders
         Of files beside the results, which tasks write.
     gaps
-        Whether rows have gaps to bounds, and are judged again when the bounds are better.
+        Whether rows have gaps to bounds.
+    rejudge
+        Yields what of the store's entries, made by other code, is taken over as the outcome of tasks; None:
+        nothing ever is.
     seeds, settings
         For the manifest.
     counted
@@ -271,6 +276,7 @@ class Study:
     keep_schedules: str = "none"
     folders: tuple[str, ...] = ()
     gaps: bool = False
+    rejudge: Callable[[Any, Iterable[Document]], Iterator[tuple[Any, TaskOutcome]]] | None = None
     seeds: frozenset[int] = frozenset()
     settings: Mapping[str, Any] = field(default_factory=dict)
     counted: Mapping[str, str] = field(default_factory=dict)

@@ -8,11 +8,10 @@ import pytest
 from tests.experiments import zoo
 from tests.experiments.runner.test_cluster import SMALL, certified, tasks_of
 from tests.experiments.runner.test_run import comparable, entries, go, write_config
-from tutti.experiments.runner import run as running
 from tutti.experiments.runner import tasks
 from tutti.experiments.runner.cluster import DaskCluster
 from tutti.experiments.runner.pool import Setting
-from tutti.experiments.runner.store import Store
+from tutti.experiments.runner.store import Parts, Store
 from tutti.experiments.runner.study import TaskOutcome
 from tutti.experiments.runner.tasks import synthesize_best
 from tutti.schedules.collective import collective
@@ -169,7 +168,7 @@ def test_parts_after_one_without_a_schedule_are_left_out(where, tmp_path, monkey
 def test_the_first_part_without_a_schedule_decides_whenever_it_ends(tmp_path):
     task = the_task(tmp_path, 'name = "lucky"\nseeds = 75')
     one, two, three = task.parts
-    left = running.Parts([task], lambda part: False)
+    left = Parts([task], lambda part: False)
     lost, made = TaskOutcome("infeasible", []), TaskOutcome("ok", [])
     assert list(left) == [one, two, three]
     assert left.ended(two, lost) is None, "the first may be lost too"
