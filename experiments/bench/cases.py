@@ -270,22 +270,18 @@ def bench_verify() -> Iterator[Measurement]:
 
 
 USUAL = "bandwidth=50GiB/s&alpha=0.5us"
-TACOS_CASES = {
-    "mesh:3x3 1 chunk 1024 MiB 50 GiB/s 0.5 us allgather": (f"mesh:3x3?{USUAL}", 1),
-    "mesh:5x5 same": (f"mesh:5x5?{USUAL}", 1),
-    "mesh:10x10 same": (f"mesh:10x10?{USUAL}", 1),
-    "mesh:16x16 same": (f"mesh:16x16?{USUAL}", 1),
-    "torus:8x8 same": (f"torus:8x8?{USUAL}", 1),
-    "torus:5x5 same": (f"torus:5x5?{USUAL}", 1),
-    "torus:6x6x6 same": (f"torus:6x6x6?{USUAL}", 1),
-    "mesh:5x5?bandwidth=50GiB/s,75GiB/s 0.5 us 1 chunk 1024 MiB": (
+_SAME = ("mesh:5x5", "mesh:10x10", "mesh:16x16", "torus:8x8", "torus:5x5", "torus:6x6x6")
+_UNEQUAL = {
+    "mesh:5x5?bandwidth=50GiB/s,75GiB/s 0.5 us 1 chunk": (
         "mesh:5x5?bandwidth=50GiB/s,75GiB/s&alpha=0.5us",
         1,
     ),
-    "mesh:8x5?bandwidth=80GiB/s,35GiB/s 1 us 2 chunks 1024 MiB": (
-        "mesh:8x5?bandwidth=80GiB/s,35GiB/s&alpha=1us",
-        2,
-    ),
+    "mesh:8x5?bandwidth=80GiB/s,35GiB/s 1 us 2 chunks": ("mesh:8x5?bandwidth=80GiB/s,35GiB/s&alpha=1us", 2),
+}
+TACOS_CASES = {
+    "mesh:3x3 1 chunk 1024 MiB 50 GiB/s 0.5 us allgather": (f"mesh:3x3?{USUAL}", 1),
+    **{f"{text} same": (f"{text}?{USUAL}", 1) for text in _SAME},
+    **{f"{case} 1024 MiB": asked for case, asked in _UNEQUAL.items()},
     "mesh:10x10 100 GiB/s 1 us 2 chunks 1024 MiB": ("mesh:10x10?bandwidth=100GiB/s&alpha=1us", 2),
     "torus:3x3x3 50 GiB/s 0.5 us 1 chunk 1024 MiB": (f"torus:3x3x3?{USUAL}", 1),
     "grid 3x3x3 (mesh) same": (f"mesh:3x3x3?{USUAL}", 1),

@@ -141,37 +141,20 @@ class StudyKind(NamedTuple):
     """What a config of a kind has: the tables that it needs, and others."""
 
     plan: str
-    """``"module:NAME"`` of what makes a study of a config and the methods; it is imported when it is asked
-    for, as it brings solvers or models along."""
+    """The module below `tutti.experiments` whose ``study_of`` makes a study of a config and the methods. It
+    is imported when it is asked for, as it brings solvers or models along."""
     needed: tuple[str, ...]
     others: tuple[str, ...]
     marks: frozenset[str]
     """Tables any of which gives the kind away where the config does not say it."""
 
 
-METHODS_ON_NETWORKS = ("topology", "collective", "method")
+_SOLVED, _COMPARED, _RUN = ("study", "instance"), ("topology", "collective", "method"), ("run", "report")
 KINDS = {
-    "solvers": StudyKind(
-        "tutti.experiments.solver_study.tasks:study_of",
-        ("study", "instance", "solver"),
-        (),
-        frozenset({"study", "instance"}),
-    ),
-    "training": StudyKind(
-        "tutti.experiments.training.study:study_of",
-        ("job", "method"),
-        ("stated", "run"),
-        frozenset({"job"}),
-    ),
-    "failures": StudyKind(
-        "tutti.experiments.resilience.study:study_of",
-        (*METHODS_ON_NETWORKS, "failures"),
-        ("run", "report"),
-        frozenset({"failures"}),
-    ),
-    "schedules": StudyKind(
-        "tutti.experiments.runner.plan:study_of", METHODS_ON_NETWORKS, ("run", "report"), frozenset()
-    ),
+    "solvers": StudyKind("solver_study.tasks", (*_SOLVED, "solver"), (), frozenset(_SOLVED)),
+    "training": StudyKind("training.study", ("job", "method"), ("stated", "run"), frozenset({"job"})),
+    "failures": StudyKind("resilience.study", (*_COMPARED, "failures"), _RUN, frozenset({"failures"})),
+    "schedules": StudyKind("runner.plan", _COMPARED, _RUN, frozenset()),
 }
 """The kinds of studies that a config can be. One that does not say it is of the first kind that is given
 away, or of the last."""
@@ -272,7 +255,7 @@ def parse_config(text: str, path: str = "config") -> Config:
     if unknown := next((name for name in given if name not in allowed), None):
         raise InputError(f"{path}: a study of {kind} has no '{unknown}'; it has {', '.join(allowed)}")
     if missing := next((name for name in needed if name not in given), None):
-        raise InputError(f"{path}: {f'[{missing}]' if missing == 'study' else f'[[{missing}]]'} is missing")
+        raise InputError(f"{path}: {'[study]' if missing == 'study' else f'[[{missing}]]'} is missing")
     load_plugins(document.plugins, path)
     if not re.fullmatch(r"\w[\w.-]*", document.name):
         raise InputError(f"{path}: name '{document.name}' must be letters, digits, '_', '.' and '-'")

@@ -10,7 +10,7 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import pandas as pd
@@ -23,7 +23,7 @@ from tutti.experiments.runner.manifest import NOT_RUN, now
 from tutti.experiments.runner.pool import Pool, Setting, load_methods
 from tutti.experiments.runner.progress import Reporter
 from tutti.experiments.runner.results import read_csv, read_rows
-from tutti.experiments.runner.store import Store, Work
+from tutti.experiments.runner.store import Parts, Store
 from tutti.experiments.runner.study import REPORT, Row, Study, select, study_of
 from tutti.topologies.errors import InputError
 
@@ -143,10 +143,9 @@ def carry_out(study: Study, options: RunOptions, console: Console) -> Summary:
         raise InputError(f"--rejudge: {study.config.path} is another study; {why}")
     with Store(options.out or Path("results") / study.config.name) as store:
         started = now()
-        work = store.begin(study, chosen, fresh=options.fresh, rejudge=options.rejudge)
-        for what in work.damaged:
-            console.print(f"{what}: damaged; made again", soft_wrap=True, markup=False, highlight=False)
-        interrupted = not _perform(store, study, work, options, where, console)
+        tell = partial(console.print, soft_wrap=True, markup=False, highlight=False)
+        parts = store.begin(study, chosen, tell, fresh=options.fresh, rejudge=options.rejudge)
+        interrupted = not _perform(store, study, parts, options, where, console)
         ran = {"workers" if isinstance(where, int) else "scheduler": where}
         statuses, same, others = store.finish(study, ran, started)
         missing = statuses.pop(NOT_RUN, 0)
@@ -181,24 +180,23 @@ def _where(options: RunOptions, study: Study) -> str | int:
 
 
 def _perform(
-    store: Store, study: Study, work: Work, options: RunOptions, where: str | int, console: Console
+    store: Store, study: Study, parts: Parts, options: RunOptions, where: str | int, console: Console
 ) -> bool:
     """Run tasks, writing each as it ends; return whether all of them ended."""
-    if not work.tasks:
+    if not parts.tasks:
         where = 0  # no worker is needed
     place = where if isinstance(where, str) else f"{where} processes of this machine" if where else ""
     kept = study.keep_schedules != "none"
     setting = Setting(options.registry, store.directory.absolute(), kept)  # workers may stand elsewhere
-    most = len(work.parts)
-    executor = DaskCluster(where, setting, most) if isinstance(where, str) else Pool(where, setting)
-    shown = study.tasks if options.only is None else work.tasks
+    executor = DaskCluster(where, setting, len(parts)) if isinstance(where, str) else Pool(where, setting)
+    shown = study.tasks if options.only is None else parts.tasks
     with (
         contextlib.suppress(KeyboardInterrupt),
-        Reporter(console, shown, work.tasks, place, quiet=options.quiet) as reporter,
+        Reporter(console, shown, parts.tasks, place, quiet=options.quiet) as reporter,
         executor,
     ):
         reporter.running, reporter.lacks = executor.running, executor.lacks
-        for part, outcome in executor.run(work.parts, work.bounds):
+        for part, outcome in executor.run(parts, parts.bounds):
             for task, whole in store.take(part, outcome):
                 reporter.finished(task, whole)
         return True

@@ -105,9 +105,17 @@ class Parts(Collection[Task]):
         Those to do.
     settled
         Whether a part is done already.
+    bounds
+        Of the rows of the tasks, where other rows of the study have them.
     """
 
-    def __init__(self, tasks: Iterable[Task], settled: Callable[[Task], bool]) -> None:
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        settled: Callable[[Task], bool],
+        bounds: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.tasks, self.bounds = tasks, dict(bounds or {})
         self._whole: dict[str, Task] = {}  # of parts
         self._left: dict[str, set[int]] = {}
         self._lost: dict[str, int] = {}
@@ -150,25 +158,6 @@ class Parts(Collection[Task]):
         return self._whole.get(part.key, part)
 
 
-class Work(NamedTuple):
-    """What a store has for a run.
-
-    Parameters
-    ----------
-    damaged
-        What was not as it was written, and is removed.
-    tasks, parts
-        Those to do, and what is left of them.
-    bounds
-        Of their rows, where other rows of the study have them.
-    """
-
-    damaged: list[str]
-    tasks: list[Task]
-    parts: Parts
-    bounds: dict[str, Any]
-
-
 class Store:
     """A run's directory, held by one run at a time; use it in a ``with`` block.
 
@@ -207,13 +196,17 @@ class Store:
         """Where schedules go."""
         return self.directory / SCHEDULES
 
-    def begin(self, study: Study, chosen: Sequence[Task], *, fresh: bool, rejudge: bool) -> Work:
+    def begin(
+        self, study: Study, chosen: Sequence[Task], tell: Callable[[str], None], *, fresh: bool, rejudge: bool
+    ) -> Parts:
         """Return what is left to do of some tasks of a study.
 
         Parameters
         ----------
         study, chosen
             What to do of what.
+        tell
+            Is told what was not as it was written, and is removed.
         fresh
             Whether what is known of the tasks is removed.
         rejudge
@@ -232,7 +225,8 @@ class Store:
             open_ = [task for task in chosen if self.load(task) is None]
             for task, outcome in study.rejudge(open_, self._entries()):
                 self.save(task, outcome)
-        damaged = self._damaged()
+        for what in self._damaged():
+            tell(f"{what}: damaged; made again")
         settled = partial(self._settles, study)
         tasks = [task for task in chosen if not settled(task)]
         wanted = {key for task in tasks for key in task.bound_keys}
@@ -240,8 +234,8 @@ class Store:
         bounds = {
             key: bound for _, outcome in self._outcomes(related) for key, bound in outcome.bounds.items()
         }
-        self._parts = Parts(tasks, settled)
-        return Work(damaged, tasks, self._parts, bounds)
+        self._parts = Parts(tasks, settled, bounds)
+        return self._parts
 
     def _settles(self, study: Study, task: Task) -> bool:
         """Whether a task is done, and its schedule on disk if it is to be kept."""

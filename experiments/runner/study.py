@@ -316,5 +316,5 @@ def study_of(config: Config, methods: Mapping[str, Method]) -> Study:
     InputError
         If anything in the config is wrong.
     """
-    study: Study = load(KINDS[config.kind].plan)(config, methods)
+    study: Study = load(f"tutti.experiments.{KINDS[config.kind].plan}:study_of")(config, methods)
     return study

@@ -23,8 +23,9 @@ from tutti.experiments.cli import main
 from tutti.experiments.registry import METHODS
 from tutti.experiments.runner.config import read_config
 from tutti.experiments.runner.plan import make_plan
-from tutti.experiments.runner.pool import DiskError, Pool, Setting
+from tutti.experiments.runner.pool import Pool, Setting
 from tutti.experiments.runner.run import RunOptions, run
+from tutti.experiments.runner.study import DiskError
 from tutti.experiments.solver_study.config import read_study
 from tutti.models.bounds import BoundError, lower_bounds
 from tutti.models.solvers import CompiledModel, Termination, solve
