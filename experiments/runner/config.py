@@ -138,15 +138,23 @@ class Document(Table):
 
 
 class StudyKind(NamedTuple):
-    """What a config of a kind has: the tables that it needs, and others."""
+    """What a kind of study is.
+
+    Parameters
+    ----------
+    plan
+        The module below `tutti.experiments` whose ``study_of`` makes a study of a config and the methods. It
+        is imported when it is asked for, as it brings solvers or models along.
+    needed, others
+        The tables that a config must have, and those that it may have besides.
+    marks
+        Tables any of which gives the kind away where the config does not say it.
+    """
 
     plan: str
-    """The module below `tutti.experiments` whose ``study_of`` makes a study of a config and the methods. It
-    is imported when it is asked for, as it brings solvers or models along."""
     needed: tuple[str, ...]
     others: tuple[str, ...]
     marks: frozenset[str]
-    """Tables any of which gives the kind away where the config does not say it."""
 
 
 _SOLVED, _COMPARED, _RUN = ("study", "instance"), ("topology", "collective", "method"), ("run", "report")
@@ -247,28 +255,19 @@ def parse_config(text: str, path: str = "config") -> Config:
     InputError
         As `read_config`.
     """
-    document = read_table(Document, parse_toml(text, path), path)
-    given = document.model_dump(exclude_unset=True)
-    kind = kind_of(given)
+    given = parse_toml(text, path)
+    document, kind = read_table(Document, given, path), kind_of(given)
     _, needed, others, _ = KINDS[kind]
     allowed = ["name", "kind", "plugins", *needed, *others]
     if unknown := next((name for name in given if name not in allowed), None):
         raise InputError(f"{path}: a study of {kind} has no '{unknown}'; it has {', '.join(allowed)}")
     if missing := next((name for name in needed if name not in given), None):
         raise InputError(f"{path}: {'[study]' if missing == 'study' else f'[[{missing}]]'} is missing")
-    load_plugins(document.plugins, path)
+    for file in document.plugins:
+        at(path, plugins.load, Path(path).parent / file)
     if not re.fullmatch(r"\w[\w.-]*", document.name):
         raise InputError(f"{path}: name '{document.name}' must be letters, digits, '_', '.' and '-'")
     return Config(path, text, document.name, kind, document)
-
-
-def load_plugins(files: Sequence[str], path: str) -> None:
-    """Load the plug-ins that a config names, from its folder."""
-    for file in files:
-        try:
-            plugins.load(Path(path).parent / file)
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from error
 
 
 def parse_toml(text: str, path: str) -> dict[str, Any]:

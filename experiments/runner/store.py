@@ -110,12 +110,9 @@ class Parts(Collection[Task]):
     """
 
     def __init__(
-        self,
-        tasks: Sequence[Task],
-        settled: Callable[[Task], bool],
-        bounds: Mapping[str, Any] | None = None,
+        self, tasks: Sequence[Task], settled: Callable[[Task], bool], bounds: dict[str, Any]
     ) -> None:
-        self.tasks, self.bounds = tasks, dict(bounds or {})
+        self.tasks, self.bounds = tasks, bounds
         self._whole: dict[str, Task] = {}  # of parts
         self._left: dict[str, set[int]] = {}
         self._lost: dict[str, int] = {}

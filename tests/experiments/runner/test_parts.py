@@ -168,7 +168,7 @@ def test_parts_after_one_without_a_schedule_are_left_out(where, tmp_path, monkey
 def test_the_first_part_without_a_schedule_decides_whenever_it_ends(tmp_path):
     task = the_task(tmp_path, 'name = "lucky"\nseeds = 75')
     one, two, three = task.parts
-    left = Parts([task], lambda part: False)
+    left = Parts([task], lambda part: False, {})
     lost, made = TaskOutcome("infeasible", []), TaskOutcome("ok", [])
     assert list(left) == [one, two, three]
     assert left.ended(two, lost) is None, "the first may be lost too"
