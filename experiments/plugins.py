@@ -24,6 +24,7 @@ from dataclasses import dataclass, is_dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
+from pkgutil import resolve_name
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
@@ -82,31 +83,32 @@ class Registry:
 
 @cache
 def registries() -> dict[PluginGroup, Registry]:
-    """Return the registries by group; imports all methods."""
-    from tutti.experiments import registry
-    from tutti.models.bounds import BoundKind, report
-    from tutti.models.bounds.check import PROOFS
-    from tutti.models.solvers import Backend, solving
-    from tutti.models.solvers.registry import BACKENDS
-    from tutti.schedules.method import Method
-    from tutti.topologies.text import FAMILIES, Family
+    """Return the registries by group; imports what they hold."""
+    families, backends = _found("topologies.text:FAMILIES"), _found("models.solvers.registry:BACKENDS")
 
-    def add_family(family: Family) -> None:
-        FAMILIES[family.name] = family
+    def add_family(family: Any) -> None:
+        families[family.name] = family
 
-    def add_solver(backend: Backend) -> None:
-        BACKENDS[backend.name] = backend
-        solving.end_idle()
+    def add_solver(backend: Any) -> None:
+        backends[backend.name] = backend
+        _found("models.solvers.solving:end_idle")()
 
+    methods, add_method = _found("experiments.registry:METHODS"), _found("experiments.registry:add_method")
+    proofs, add_bound = _found("models.bounds.check:PROOFS"), _found("models.bounds.report:add_kind")
+    method, family = _found("schedules.method:Method"), _found("topologies.text:Family")
+    bound, solver = _found("models.bounds:BoundKind"), _found("models.solvers:Backend")
     word, calls = r"[A-Za-z][\w-]*", {"synthesize": 3, "check": 2, "size_dependent": 2}
     return {
-        PluginGroup.METHODS: Registry("method", Method, registry.METHODS, registry.add_method, word, calls),
-        PluginGroup.FAMILIES: Registry("family", Family, FAMILIES, add_family, "[a-z][a-z0-9_]*", {}),
-        PluginGroup.BOUNDS: Registry(
-            "bound", BoundKind, PROOFS, report.add_kind, word, {"find": 3, "prove": 3}
-        ),
-        PluginGroup.SOLVERS: Registry("solver", Backend, BACKENDS, add_solver, word, {"run": 3}),
+        PluginGroup.METHODS: Registry("method", method, methods, add_method, word, calls),
+        PluginGroup.FAMILIES: Registry("family", family, families, add_family, "[a-z][a-z0-9_]*", {}),
+        PluginGroup.BOUNDS: Registry("bound", bound, proofs, add_bound, word, {"find": 3, "prove": 3}),
+        PluginGroup.SOLVERS: Registry("solver", solver, backends, add_solver, word, {"run": 3}),
     }
+
+
+def _found(place: str) -> Any:
+    """Return what stands at ``"module:NAME"`` below tutti, imported only now."""
+    return resolve_name(f"tutti.{place}")
 
 
 @dataclass(frozen=True)
@@ -388,8 +390,7 @@ def _check(who: str, thing: Any) -> PluginGroup:
 
 def _faults_of(group: PluginGroup, thing: Any) -> Iterator[str]:
     """Yield what is wrong with an object."""
-    from tutti.schedules.capabilities import Capabilities
-
+    capabilities = _found("schedules.capabilities:Capabilities")
     for name, count in registries()[group].functions.items():
         yield from _refusals(name, getattr(thing, name), count)
     if group is PluginGroup.FAMILIES:
@@ -405,7 +406,7 @@ def _faults_of(group: PluginGroup, thing: Any) -> Iterator[str]:
             yield f"kind is {thing.kind!r}; it must be one of {', '.join(kinds)}"
         if not isinstance(thing.exact_for, str):
             yield from _refusals("exact_for", thing.exact_for, 1)
-        wanted = {"capabilities": Capabilities, "fast": Mapping, "quick": Mapping, "summary": str}
+        wanted = {"capabilities": capabilities, "fast": Mapping, "quick": Mapping, "summary": str}
         for name, kind in wanted.items():
             if not isinstance(value := getattr(thing, name), kind):
                 yield f"{name} is {value!r}; it must be a {kind.__name__}"

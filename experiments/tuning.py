@@ -29,17 +29,8 @@ from tutti.topologies.units import MICRO
 
 METHODS = (
     *("ring", "direct", "rhd", "recursive_doubling", "bruck", "shortest_path_all_to_all", "dbt", "nccl_like"),
-    *(
-        "torus_rings",
-        "blueconnect",
-        "multitree",
-        "min_latency",
-        "recursive_hybrid",
-        "rails",
-        "bfb",
-        "forestcoll",
-    ),
-    *("mcf", "allreduce_trees", "tacos", "swing", "one_shot_allreduce", "de_bruijn_allreduce"),
+    *("torus_rings", "blueconnect", "multitree", "min_latency", "recursive_hybrid", "rails", "bfb"),
+    *("forestcoll", "mcf", "allreduce_trees", "tacos", "swing", "one_shot_allreduce", "de_bruijn_allreduce"),
 )
 """Those that make a schedule within seconds, whatever the network."""
 

@@ -22,7 +22,8 @@ from tutti.experiments.old_names import current_options
 from tutti.experiments.registry import METHODS, find_method
 from tutti.experiments.result import LowerBound, Result
 from tutti.experiments.runner.plan import tasks_of
-from tutti.experiments.runner.tasks import Workplace, perform, synthesize_best
+from tutti.experiments.runner.study import Workplace, perform
+from tutti.experiments.runner.tasks import synthesize_best
 from tutti.models.bounds import lower_bounds
 from tutti.schedules.collective import Collective
 from tutti.schedules.collective import collective as make_collective
@@ -339,7 +340,7 @@ def compare(
         tasks += tasks_of(
             problem, method, {**method.quick, **current_options(method.name, given)}, counts, seeds
         )
-    workplace = Workplace(METHODS, None, {}, topology=known.__getitem__)
+    workplace = Workplace(METHODS, topology=known.__getitem__)
     from tutti.experiments.runner.results import to_table  # slow to import
 
     rows = [row for task in tasks for row in perform(task, workplace).rows]

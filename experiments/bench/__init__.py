@@ -1,11 +1,10 @@
 """Benchmarks: ``python -m tutti.experiments.bench [--only NAME] [--large]``, the numbers of docs/overview.md.
 
-Each benchmark is a function that yields measurements (`measurement`): of exact methods in `models`, of
-verifier and simulator in `schedules`, of TACOS in `tacos`; `circulants` is a study of its own. Times leave
-compilation out, and short ones are the best of three: they run one after the other, alone, and not as tasks
-of the runner, whose workers share a machine. The table is printed and written to ``results/bench.json``, with
-versions and machine. Targets that every machine must reach set the exit status; limits on time and memory are
-counted.
+Each benchmark is a function that yields measurements (`cases`); `circulants` is a study of its own. Times
+leave compilation out, and short ones are the best of three: they run one after the other, alone, and not as
+tasks of the runner, whose workers share a machine. The table is printed and written to
+``results/bench.json``, with versions and machine. Targets that every machine must reach set the exit status;
+limits on time and memory are counted.
 """
 
 from __future__ import annotations
@@ -17,8 +16,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from tutti.experiments.bench.measurement import Measurement, at_most, exactly
-from tutti.experiments.bench.models import (
+from tutti.experiments.bench.cases import (
+    Measurement,
+    at_most,
     bench_all_to_all,
     bench_allreduce,
     bench_bfb,
@@ -26,9 +26,11 @@ from tutti.experiments.bench.models import (
     bench_finder,
     bench_forestcoll,
     bench_simulate,
+    bench_tacos,
+    bench_tacos_large,
     bench_verify,
+    exactly,
 )
-from tutti.experiments.bench.tacos import bench_tacos, bench_tacos_large
 from tutti.experiments.cli.output import print_table
 from tutti.experiments.runner.manifest import machine, now, versions
 from tutti.topologies.errors import suggestion
@@ -36,6 +38,8 @@ from tutti.topologies.errors import suggestion
 __all__ = ["BENCHMARKS", "LARGE", "Measurement", "at_most", "exactly", "main", "run", "summary"]
 
 OUTPUT = Path("results") / "bench.json"
+WORDS = {None: "", True: "yes", False: "NO"}
+"""Whether a target is reached."""
 
 BENCHMARKS: dict[str, Callable[[], Iterator[Measurement]]] = {
     "bfb": bench_bfb,
@@ -58,7 +62,7 @@ def run(names: Sequence[str]) -> list[Measurement]:
     done = []
     for name in names:
         found = list({**BENCHMARKS, **LARGE}[name]())
-        rows = [(m.case, m.quantity, _shown(m), m.target, _word(m.reached), m.published) for m in found]
+        rows = [(m.case, m.quantity, _shown(m), m.target, WORDS[m.reached], m.published) for m in found]
         print_table(name, ["case", "quantity", "value", "target", "reached", "published"], rows)
         done += found
     return done
@@ -66,10 +70,6 @@ def run(names: Sequence[str]) -> list[Measurement]:
 
 def _shown(m: Measurement) -> float | str:
     return m.value if m.decimals is None or isinstance(m.value, str) else f"{m.value:.{m.decimals}f}"
-
-
-def _word(reached: bool | None) -> str:
-    return "" if reached is None else "yes" if reached else "NO"
 
 
 def summary(done: Sequence[Measurement]) -> str:

@@ -12,15 +12,12 @@ from tutti.experiments.printable import say
 from tutti.experiments.report.figures import check_formats, choice, write_figures, write_tables
 from tutti.experiments.report.page import contents, figures_of, write_page
 from tutti.experiments.report.results import read_results
-from tutti.experiments.resilience.failures import FAILURES
 from tutti.experiments.resilience.report import write_page as write_resilience_page
-from tutti.experiments.runner.config import read_tables
-from tutti.experiments.runner.manifest import MANIFEST, config_tables
+from tutti.experiments.runner.config import kind_of
+from tutti.experiments.runner.manifest import config_tables
 from tutti.experiments.runner.study import REPORT
-from tutti.experiments.solver_study.config import STUDY_TABLES
 from tutti.experiments.solver_study.report import write_study_report
-from tutti.experiments.training.config import StatedTable
-from tutti.experiments.training.report import write_page as write_training_page
+from tutti.experiments.training.study import write_report as write_training_page
 from tutti.topologies.errors import InputError
 from tutti.topologies.files import check_folder
 
@@ -76,18 +73,21 @@ def _own_page(arguments: ReportCommand) -> Callable[..., Path] | None:
     for directory in arguments.runs:
         if (find := command_of(directory)) is not None:
             raise InputError(f"{directory}: frontiers of networks, no runs; {find} -o {directory} draws them")
-        tables = config_tables(directory)
-        if not {"job", FAILURES, *STUDY_TABLES} & tables.keys():
+        kind = kind_of(config_tables(directory))
+        if kind == "schedules":
             continue
         asked = ("figures", "latex", "baseline")
         more = [f"--{name}" for name in asked if getattr(arguments, name) is not None]
         more += ["several folders"] * (len(arguments.runs) > 1)
         if more:
             raise InputError(f"{directory}: {more[0]}: for studies of methods only")
-        if FAILURES in tables:
-            return partial(write_resilience_page, directory)
-        if "job" not in tables:
-            return partial(write_study_report, directory)
-        stated = read_tables(StatedTable, tables.get("stated", []), str(directory / MANIFEST), "stated")
-        return partial(write_training_page, directory, [one.table for one in stated])
+        return partial(_PAGES[kind], directory)
     return None
+
+
+_PAGES = {
+    "failures": write_resilience_page,
+    "solvers": write_study_report,
+    "training": write_training_page,
+}
+"""What draws the page of a study of another kind."""

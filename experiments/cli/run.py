@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
 
 from tutti.experiments import tuning
 from tutti.experiments.cli import Exit
 from tutti.experiments.cli.commands import ModelCommand, RunCommand, TuneCommand
 from tutti.experiments.cli.output import SHOWN, console, print_answer, print_json, print_table
 from tutti.experiments.printable import remark, say
-from tutti.experiments.resilience.failures import is_resilience
+from tutti.experiments.runner.config import read_config
 from tutti.experiments.runner.judge import INSTANCE, method_columns
 from tutti.experiments.runner.kept_schedules import schedule_path
-from tutti.experiments.runner.run import RunOptions, Summary, run
-from tutti.experiments.solver_study import find_model, is_study, run_study
+from tutti.experiments.runner.pool import load_methods
+from tutti.experiments.runner.run import RunOptions, Summary, carry_out, run
+from tutti.experiments.runner.study import study_of
+from tutti.experiments.solver_study.milp_instances import find_model
 from tutti.experiments.solver_study.statistics import shift_of, standings
-from tutti.experiments.training.config import claims, is_training, read_training
 from tutti.experiments.tuner_files import TUNERS
 from tutti.models.solvers.highs import check_path, write_model
 from tutti.schedules.collective import collective
@@ -44,39 +42,16 @@ def do_run(arguments: RunCommand) -> int:
     """Run it, say what came out, and return the exit code."""
     given = ("out", "workers", "fresh", "rejudge", "only", "quiet", "scheduler")
     options = RunOptions(**{name: getattr(arguments, name) for name in given})
-    carry_out, show = _kind(arguments.config)
-    summary = carry_out(arguments.config, options, console(sys.stderr))
+    config = read_config(arguments.config)
+    study = study_of(config, load_methods(options.registry))
+    summary = carry_out(study, options, console(sys.stderr))
     if summary.interrupted:
         remark(stopped(summary))
         return Exit.INTERRUPTED
     if not options.quiet:
-        show(summary)
+        _SHOWN[config.kind](summary)
         _print_counts(summary)
     return Exit.NO if summary.failed else Exit.OK
-
-
-def _kind(
-    config: Path,
-) -> tuple[Callable[[Path, RunOptions, Console], Summary], Callable[[Summary], None]]:
-    """Return what runs a config of its kind, and what prints the rows."""
-    if is_study(config):
-        return run_study, _print_study
-    if is_training(config):
-        from tutti.experiments.training.study import run_training
-
-        return run_training, partial(_print_training, config)
-    if is_resilience(config):
-        from tutti.experiments.resilience.study import run_resilience
-
-        return run_resilience, _print_resilience
-    return partial(run, write_report=write_report), _print_summary
-
-
-def write_report(directory: Path) -> Path:
-    """Write the report of a folder of results, and return its path."""
-    from tutti.experiments.report import write_report as write  # drawing takes a while to import
-
-    return write(directory)
 
 
 def stopped(summary: Summary) -> str:
@@ -111,7 +86,9 @@ def _print_study(summary: Summary) -> None:
     print_table(title, ["solver", "right", "time-outs", "wrong", "failed", "mean (s)"], lines)
 
 
-def _print_training(config: Path, summary: Summary) -> None:
+def _print_training(summary: Summary) -> None:
+    from tutti.experiments.training.config import claims, stated_in
+
     rows = [row for row in summary.rows if row["status"] == "ok"]
     lines = [
         [
@@ -124,7 +101,7 @@ def _print_training(config: Path, summary: Summary) -> None:
     ]
     heads = ["job", "method", *(name.removesuffix("_s") for name in TRAINING_TIMES), "saving"]
     print_table("an iteration, and what optimal collectives would save", heads, lines)
-    stated = claims(summary.rows, read_training(config).stated)
+    stated = claims(summary.rows, stated_in(summary.directory))
     if stated:
         print_table("what papers state", stated[0].HEADS, [one.cells for one in stated])
 
@@ -135,6 +112,15 @@ def _print_resilience(summary: Summary) -> None:
     for case in losses(summary.rows):
         lines = [line.cells for line in case.lines if line.method == BEST]
         print_table(str(case), case.lines[0].HEADS[1:] if lines else [], [cells[1:] for cells in lines])
+
+
+_SHOWN = {
+    "schedules": _print_summary,
+    "solvers": _print_study,
+    "training": _print_training,
+    "failures": _print_resilience,
+}
+"""What prints the rows of a study, by its kind."""
 
 
 def _print_counts(summary: Summary) -> None:
@@ -176,7 +162,7 @@ def do_tune(arguments: TuneCommand) -> int:
     config = out / "tuning.toml"
     config.write_text(tuning.config(network, arguments.collective, sizes, methods, arguments.time_limit))
     how = RunOptions(out=out / "runs", workers=arguments.workers)
-    summary = run(config, how, console(sys.stderr), write_report)
+    summary = run(config, how, console(sys.stderr))
     if summary.interrupted:
         remark("stopped; the same command continues")
         return Exit.INTERRUPTED

@@ -8,11 +8,9 @@ from pathlib import Path
 
 from tutti.expansions.finder import MOST_DEGREE, MOST_NODES
 from tutti.experiments.growth.frontiers import ANY, BOTH_WAYS, COLUMNS, frontier_of, kautz_graphs
-from tutti.experiments.runner.manifest import read_manifest
-from tutti.experiments.runner.plan import task_key
-from tutti.experiments.runner.study import Study, in_order
-from tutti.experiments.runner.tasks import Row, Task, TaskOutcome, Workplace, guarded
-from tutti.schedules.collective import Kind, collective
+from tutti.experiments.runner.config import Config
+from tutti.experiments.runner.manifest import read_manifest, task_key
+from tutti.experiments.runner.study import Row, Study, Task, TaskOutcome, Workplace
 from tutti.topologies.errors import InputError
 
 TASK_FORMAT = "tutti.growth/1"
@@ -67,24 +65,29 @@ class GrowthSearch:
         return [row.document for row in rows]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GrowthTask(Task):
-    """The networks of one N, its `nodes`; of what any task has besides only the key means anything."""
+    """The networks of one N."""
 
+    nodes: int
     growth: GrowthSearch
 
     def __str__(self) -> str:
         return f"{self.nodes} nodes of degree {self.growth.degree}"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What it is picked by, besides the whole text."""
+        return (self.growth.search,)
 
     def rows(self, status: str, message: str = "") -> list[Row]:
         """Return a row that says what became of it."""
         known = {"search": self.growth.search, "degree": self.growth.degree, "nodes": self.nodes}
         return [known | {"status": status, "message": message}]
 
-
-def perform(task: GrowthTask, place: Workplace) -> TaskOutcome:
-    """Run a task; whatever goes wrong becomes its row."""
-    return guarded(task, lambda: TaskOutcome("ok", task.growth.rows(task.nodes)), ())
+    def run(self, place: Workplace) -> TaskOutcome:
+        """Search."""
+        return TaskOutcome("ok", self.growth.rows(self.nodes))
 
 
 def study_of(growth: GrowthSearch, report: Callable[[Path], Path] | None = None) -> Study:
@@ -92,16 +95,17 @@ def study_of(growth: GrowthSearch, report: Callable[[Path], Path] | None = None)
     limits = f"{' --bidirectional' * growth.bidirectional}" + (
         f" --max-diameter {growth.most_hops}" if growth.most_hops else ""
     )
-    return Study(
-        name=f"degree{growth.degree}",
-        path=COMMAND,
-        text=f"{COMMAND} --up-to {growth.up_to} --degree {growth.degree}{limits}",
-        tasks=[_task(nodes, growth) for nodes in range(FIRST_NODES, growth.up_to + 1)],
-        arrange=in_order,
-        report=report,
-        perform="tutti.experiments.growth.study:perform",
-        columns=COLUMNS,
-    )
+    text = f"{COMMAND} --up-to {growth.up_to} --degree {growth.degree}{limits}"
+    tasks = [
+        GrowthTask(
+            key=task_key(TASK_FORMAT, nodes, growth.degree, growth.search, growth.most_hops),
+            nodes=nodes,
+            growth=growth,
+        )
+        for nodes in range(FIRST_NODES, growth.up_to + 1)
+    ]
+    config = Config(COMMAND, text, f"degree{growth.degree}", "frontiers")
+    return Study(config, tasks, report=report, columns=COLUMNS)
 
 
 def command_of(directory: Path) -> str | None:
@@ -110,22 +114,3 @@ def command_of(directory: Path) -> str | None:
     if isinstance(config, dict) and config.get("path") == COMMAND and "text" in config:
         return str(config["text"])
     return None
-
-
-def _task(nodes: int, growth: GrowthSearch) -> GrowthTask:
-    return GrowthTask(
-        topology="",
-        nodes=nodes,
-        switches=0,
-        links=nodes * growth.degree,
-        collective=collective(Kind.ALLGATHER, nodes),
-        method=growth.search,
-        kind="exact",
-        options={},
-        seeded=False,
-        seeds=(0,),
-        sizes=(0,),
-        size_dependent=False,
-        key=task_key(TASK_FORMAT, nodes, growth.degree, growth.search, growth.most_hops),
-        growth=growth,
-    )

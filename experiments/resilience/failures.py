@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
+from decimal import Decimal
 from itertools import combinations
 from math import comb
-from pathlib import Path
 
 import numpy as np
+from pydantic import Field
 
-from tutti.experiments.runner.config import FailuresTable, Placed, parse_toml
+from tutti.experiments.runner.config import Placed, Table, at
 from tutti.experiments.runner.results import typed
+from tutti.experiments.runner.study import matches
 from tutti.topologies.errors import InputError
-from tutti.topologies.files import read_text
 from tutti.topologies.text import with_words
 from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import adapters, linked_pairs
 from tutti.topologies.units import exact_number
 
-FAILURES = "failures"
-"""The table that makes a config a study of them."""
 ALL = "all"
 MOST_SAMPLES = 10**5
 """Most samples of one number of failures on one network."""
@@ -42,9 +40,18 @@ links or adapters (``kind``) fail, which ``failed`` lists, and ``left`` is the r
 whole network have another route. ``synth_s`` is the time that making the schedule took."""
 
 
-def is_resilience(path: Path | str) -> bool:
-    """Whether a config is a study of failures: it has ``[failures]``."""
-    return FAILURES in parse_toml(read_text(path), str(path))
+class FailuresTable(Table):
+    """``[failures]``: so many links or network adapters (``nics``) at once, sampled; or several such tables.
+
+    Without `degrade` they are gone; with it their bandwidth is times that. `topologies` are shell patterns.
+    """
+
+    links: int | list[int] | None = None
+    nics: int | list[int] | None = None
+    samples: int | str = 100
+    seed: int = 0
+    degrade: Decimal | int | str | None = None
+    topologies: list[str] | None = Field(default=None, min_length=1)
 
 
 class Failures:
@@ -78,10 +85,8 @@ class Failures:
             )
         if self.seed < 0:
             raise InputError(f"{self.where}: seed = {self.seed}; it must not be negative")
-        try:
-            self.factor = None if table.degrade is None else exact_number(str(table.degrade))
-        except InputError as error:
-            raise InputError(f"{self.where}: degrade: {error}") from error
+        asked = table.degrade
+        self.factor = None if asked is None else at(f"{self.where}: degrade", exact_number, str(asked))
         if self.factor is not None and not 0 < self.factor < 1:
             raise InputError(f"{self.where}: degrade = {table.degrade}; it must be above 0 and below 1")
 
@@ -92,7 +97,7 @@ class Failures:
 
     def is_for(self, text: str) -> bool:
         """Whether a pattern of its ``topologies`` matches a network."""
-        return self.topologies is None or any(fnmatchcase(text, one) for one in self.topologies)
+        return matches(text, self.topologies)
 
     def broken(self, topology: Topology, count: int) -> list[tuple[str, str]]:
         """Return what fails in each sample, and the text of what is left.
@@ -102,10 +107,7 @@ class Failures:
         InputError
             If not so many can fail, or all combinations are too many.
         """
-        try:
-            pairs = linked_pairs(topology) if self.what == "links" else adapters(topology)
-        except InputError as error:
-            raise InputError(f"{self.where}: {error}") from error
+        pairs = at(self.where, linked_pairs if self.what == "links" else adapters, topology)
         if count > len(pairs):
             raise InputError(
                 f"{self.where}: {self.what} = {count}; {topology.name} has {len(pairs)} that can fail"

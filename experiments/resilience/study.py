@@ -6,41 +6,34 @@ Of each method there are three rows: its schedule of the whole network *rerouted
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 
-from rich.console import Console
-
-from tutti.experiments.registry import METHODS, find_method
-from tutti.experiments.resilience.failures import ANEW, COLUMNS, DISCONNECTED, MADE, REROUTED, Failures
-from tutti.experiments.runner.config import Config, read_config
-from tutti.experiments.runner.judge import ProvenBound, bound_columns, too_fast
-from tutti.experiments.runner.plan import make_plan, task_key, time_limit
-from tutti.experiments.runner.run import RunOptions, Summary, carry_out
-from tutti.experiments.runner.study import Study, in_order
-from tutti.experiments.runner.tasks import (
-    JUDGE,
-    Row,
-    Stopwatch,
-    Synthesized,
-    Task,
-    TaskOutcome,
-    Workplace,
-    guarded,
-    status_of,
-    synthesize_best,
+from tutti.experiments.resilience.failures import (
+    ANEW,
+    COLUMNS,
+    DISCONNECTED,
+    MADE,
+    REROUTED,
+    Failures,
+    FailuresTable,
 )
+from tutti.experiments.runner.config import Config, RunTable
+from tutti.experiments.runner.judge import ProvenBound, bound_columns, too_fast
+from tutti.experiments.runner.manifest import task_key
+from tutti.experiments.runner.plan import make_plan, time_limit
+from tutti.experiments.runner.study import JUDGE, Row, Study, Task, TaskOutcome, Workplace, status_of
+from tutti.experiments.runner.tasks import Stopwatch, SynthesisTask
 from tutti.models.bounds import own_bounds
-from tutti.schedules.method import Problem
+from tutti.schedules.method import Method
 from tutti.schedules.repair import fastest_repair, rerouted
 from tutti.schedules.schedule import Schedule
 from tutti.schedules.simulation.pipelining import best_slices
 from tutti.schedules.simulation.simulate import SimulationOptions, simulate
 from tutti.schedules.verify import verify
 from tutti.topologies.errors import Disconnected, InputError, NoSchedule, TuttiError, Unsupported
-from tutti.topologies.options import build_options, options_text
+from tutti.topologies.options import options_text
 from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import MICRO
@@ -48,48 +41,41 @@ from tutti.topologies.units import MICRO
 TASK_FORMAT = "tutti.resilience/1"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FailureTask(Task):
-    """A sample: what fails, and the tasks of the methods on the whole network, for one size.
-
-    Of what any task has besides, method, kind and options mean nothing.
-    """
+    """A sample: what fails, and the tasks of the methods on the whole network, for one size."""
 
     what: str
     count: int
     failed: str
     left: str
-    whole: tuple[Task, ...]
+    size: int
+    whole: tuple[SynthesisTask, ...]
 
     def __str__(self) -> str:
-        return f"{self.left} {self.collective}"
+        return f"{self.left} {self.whole[0].collective}"
 
     @property
     def names(self) -> tuple[str, ...]:
         """What it is picked by, besides the whole text."""
-        return self.topology, self.left, str(self.collective)
+        return self.whole[0].topology, self.left, str(self.whole[0].collective)
 
     def rows(self, status: str, message: str = "") -> list[Row]:
         """Return one row with what is known without running it."""
-        known = {
-            name: getattr(self, name) for name in ("topology", "nodes", "switches", "links", "failed", "left")
-        }
-        known |= {"collective": str(self.collective), "size_bytes": self.sizes[0], "kind": self.what}
-        return [known | {"failures": self.count, "status": status, "message": message}]
+        first = self.whole[0]
+        known = {name: getattr(first, name) for name in ("topology", "nodes", "switches", "links")}
+        known |= {"failed": self.failed, "left": self.left, "collective": str(first.collective)}
+        known |= {"size_bytes": self.size, "kind": self.what, "failures": self.count}
+        return [known | {"status": status, "message": message}]
 
-
-def perform(task: FailureTask, place: Workplace) -> TaskOutcome:
-    """Run a task; whatever goes wrong becomes its row."""
-    try:
-        left = place.topology(task.left)
-    except Disconnected as error:
-        return TaskOutcome(DISCONNECTED, task.rows(DISCONNECTED, str(error)))
-
-    def work() -> TaskOutcome:
-        rows = [row for one in task.whole for row in _rows(task, one, left, place)]
-        return TaskOutcome("ok", _judged(task, left, rows))
-
-    return guarded(task, work, ())
+    def run(self, place: Workplace) -> TaskOutcome:
+        """Time what is made of each method's schedule; ranks that are cut off are a row too."""
+        try:
+            left = place.topology(self.left)
+        except Disconnected as error:
+            return TaskOutcome(DISCONNECTED, self.rows(DISCONNECTED, str(error)))
+        rows = [row for one in self.whole for row in _rows(self, one, left, place)]
+        return TaskOutcome("ok", _judged(self, left, rows))
 
 
 _whole: dict[tuple[str, int], tuple[Schedule, int, float]] = {}
@@ -97,32 +83,24 @@ _whole: dict[tuple[str, int], tuple[Schedule, int, float]] = {}
 MOST_WHOLE = 16
 
 
-def _on_whole(task: Task, size: int, place: Workplace) -> tuple[Schedule, int, float]:
+def _on_whole(task: SynthesisTask, size: int, place: Workplace) -> tuple[Schedule, int, float]:
     key = (task.key, size)
     if key not in _whole:
         if len(_whole) >= MOST_WHOLE:
             _whole.clear()
-        made = _made(task, place.topology(task.topology), size, place).schedule
+        made = task.best_on(place.topology(task.topology), size, place).schedule
         _whole[key] = made, *best_slices(made, Fraction(size))
     return _whole[key]
 
 
-def _made(task: Task, topology: Topology, size: int, place: Workplace) -> Synthesized:
-    """Return the method's schedule on a network, verified."""
-    method = find_method(task.method, place.methods)
-    problem = Problem(topology, task.collective, Fraction(size) if task.size_dependent else None)
-    options = build_options(method, task.options)
-    return synthesize_best(method, problem, options, task.seeds, Fraction(size), place.notify)
-
-
-def _rows(task: FailureTask, one: Task, left: Topology, place: Workplace) -> Iterator[Row]:
+def _rows(task: FailureTask, one: SynthesisTask, left: Topology, place: Workplace) -> Iterator[Row]:
     """Yield the rows of a method with its schedules, timed, which are not set against a bound yet.
 
     What is changed stays in the slices that it was in.
     """
-    size, known = Fraction(task.sizes[0]), {"method": one.method, "options": options_text(one.options)}
+    size, known = Fraction(task.size), {"method": one.method, "options": options_text(one.options)}
     try:
-        whole, slices, seconds = _on_whole(one, task.sizes[0], place)
+        whole, slices, seconds = _on_whole(one, task.size, place)
     except (Unsupported, NoSchedule) as error:
         yield task.rows(status_of(error), str(error))[0] | known
         return
@@ -131,7 +109,7 @@ def _rows(task: FailureTask, one: Task, left: Topology, place: Workplace) -> Ite
         row = task.rows("ok")[0] | known | {"made": made, "whole_us": seconds * MICRO}
         try:
             if made == ANEW:
-                found = _made(one, left, task.sizes[0], place)
+                found = one.best_on(left, task.size, place)
                 schedule, took = found.schedule, found.synth_s
                 time = best_slices(schedule, size)[1]
             else:
@@ -153,8 +131,8 @@ def _rows(task: FailureTask, one: Task, left: Topology, place: Workplace) -> Ite
 
 def _judged(task: FailureTask, left: Topology, rows: Sequence[Row]) -> list[Row]:
     """Return rows with gaps to the best bound that is known of what is left."""
-    size, made = Fraction(task.sizes[0]), [row for row in rows if row["status"] == "ok"]
-    bound = ProvenBound.of(left, task.collective, size)
+    size, made = Fraction(task.size), [row for row in rows if row["status"] == "ok"]
+    bound = ProvenBound.of(left, task.whole[0].collective, size)
     for row in made:
         bound = bound.or_better(own_bounds(row.pop("schedule")), size)
     for row in made:
@@ -164,12 +142,7 @@ def _judged(task: FailureTask, left: Topology, rows: Sequence[Row]) -> list[Row]
     return list(rows)
 
 
-def run_resilience(path: Path | str, options: RunOptions, console: Console) -> Summary:
-    """Run a study of failures, or the rest of it, and write its results and page; as `carry_out`."""
-    return carry_out(study_of(read_config(path)), options, console)
-
-
-def study_of(config: Config) -> Study:
+def study_of(config: Config, methods: Mapping[str, Method]) -> Study:
     """Return the study of a config.
 
     Raises
@@ -178,24 +151,19 @@ def study_of(config: Config) -> Study:
         As `make_plan`, and for failures that make no sense or are for none of the networks.
     """
     return Study(
-        name=config.name,
-        path=config.path,
-        text=config.text,
-        tasks=list(_tasks(config)),
-        arrange=in_order,
-        report=_write_report,
-        perform="tutti.experiments.resilience.study:perform",
-        workers=config.run.workers,
-        scheduler=config.run.scheduler,
+        config,
+        list(_tasks(config, methods)),
+        config.table(RunTable, "run"),
+        report="tutti.experiments.resilience.report:write_page",
         columns=COLUMNS,
         settings={"time_limit_s": time_limit(config)},
     )
 
 
-def _tasks(config: Config) -> Iterator[FailureTask]:
-    tables = [Failures(placed) for placed in config.failures]
-    groups: dict[tuple[str, str, int], list[Task]] = {}
-    for task in make_plan(config, METHODS):
+def _tasks(config: Config, methods: Mapping[str, Method]) -> Iterator[FailureTask]:
+    tables = [Failures(placed) for placed in config.tables(FailuresTable, "failures")]
+    groups: dict[tuple[str, str, int], list[SynthesisTask]] = {}
+    for task in make_plan(config, methods):
         for size in task.sizes:
             groups.setdefault((task.topology, str(task.collective), size), []).append(task)
     networks = {text: parse_topology(text) for text, _, _ in groups}
@@ -203,42 +171,18 @@ def _tasks(config: Config) -> Iterator[FailureTask]:
     if idle is not None:
         raise InputError(f"{idle.where}: topologies = {idle.topologies} match none of the networks")
     for (text, _, size), whole in groups.items():
-        for table in tables if whole else []:
-            if table.is_for(text):
-                for count in table.counts:
-                    for failed, left in table.broken(networks[text], count):
-                        yield _task(table, count, failed, left, size, whole)
-
-
-def _task(
-    table: Failures, count: int, failed: str, left: str, size: int, whole: Sequence[Task]
-) -> FailureTask:
-    first = whole[0]
-    return FailureTask(
-        topology=first.topology,
-        nodes=first.nodes,
-        switches=first.switches,
-        links=first.links,
-        collective=first.collective,
-        method="",
-        kind="resilience",
-        options={},
-        seeded=False,
-        seeds=(0,),
-        sizes=(size,),
-        size_dependent=True,
-        key=task_key(TASK_FORMAT, left, size, *(task.key for task in whole)),
-        time_limit=first.time_limit,
-        memory=max((task.memory for task in whole if task.memory is not None), default=None),
-        what=table.kind,
-        count=count,
-        failed=failed,
-        left=left,
-        whole=tuple(whole),
-    )
-
-
-def _write_report(directory: Path) -> Path:
-    from tutti.experiments.resilience.report import write_page  # drawing takes a while to import
-
-    return write_page(directory)
+        limits = [task.memory for task in whole if task.memory is not None]
+        for table in tables:
+            for count in table.counts if table.is_for(text) else ():
+                for failed, left in table.broken(networks[text], count):
+                    yield FailureTask(
+                        key=task_key(TASK_FORMAT, left, size, *(task.key for task in whole)),
+                        time_limit=whole[0].time_limit,
+                        memory=max(limits, default=None),
+                        what=table.kind,
+                        count=count,
+                        failed=failed,
+                        left=left,
+                        size=size,
+                        whole=tuple(whole),
+                    )

@@ -25,12 +25,13 @@ from dataclasses import replace
 from importlib import import_module
 from itertools import chain
 from multiprocessing.connection import wait
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from tutti.experiments.plugins import Loaded
 from tutti.experiments.runner.manifest import versions
-from tutti.experiments.runner.pool import KEPT, Call, Running, Setting, cause, known_bounds, outcome_of
-from tutti.experiments.runner.tasks import Task, TaskOutcome, failure
+from tutti.experiments.runner.pool import Call, Running, Setting, cause, known_bounds, outcome_of
+from tutti.experiments.runner.study import KEPT, Task, TaskOutcome, failure
 from tutti.topologies.errors import InputError, TuttiError, installing
 from tutti.topologies.processes import WAITS, CallEnd, Caller, Worker
 from tutti.topologies.units import format_size
@@ -163,7 +164,7 @@ class DaskCluster:
 
     def _key(self, task: Task) -> str:
         """Return a hash of all that determines what comes of a task, what it may take included."""
-        setting = replace(self._setting, schedules=None), self._setting.schedules is None
+        setting = replace(self._setting, directory=Path())
         determined = repr((task.key, task.time_limit, task.memory, setting)).encode()
         return f"{RUNS}-{hashlib.sha256(determined).hexdigest()}"  # alike to Dask, by the word before
 

@@ -10,16 +10,17 @@ import itertools
 import math
 import re
 import tomllib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from tutti.experiments import plugins
-from tutti.topologies.errors import InputError, suggestion
+from tutti.topologies.errors import InputError, TuttiError, suggestion
 from tutti.topologies.files import read_text
 from tutti.topologies.options import time_text
 
@@ -27,6 +28,7 @@ KeepSchedules = Literal["all", "best", "none"]
 SIZE_EXAMPLE = '"1MB"'
 Values = dict[str, Any]
 """A table as TOML has it, not yet checked."""
+Several = Annotated[list[Values], Field(min_length=1)]
 MOST_TABLES = 10**5
 """Most networks, collectives or methods of a config. Larger numbers are taken for typing errors."""
 PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
@@ -88,60 +90,85 @@ class MethodTable(Table):
     options: dict[str, Any] = {}
 
 
-class RunTable(Table):
-    """``[run]``: how to run it; nothing here changes a result.
-
-    Configs of earlier versions may have `shared`, a folder, which has no effect any more.
-    """
-
-    workers: int | None = None
-    scheduler: str | None = None
-    shared: str | None = None
-    time_limit: TimeText | None = None
-    memory: str | None = None
-    keep_schedules: KeepSchedules = "all"
-
-
 class ReportTable(Table):
     """``[report]``: what the results are compared with: a method, by its name or with its options."""
 
     baseline: str | None = None
 
 
-class FailuresTable(Table):
-    """``[failures]``: so many links or network adapters (``nics``) at once, sampled; or several such tables.
+class MachinesTable(Table):
+    """``[run]`` of a study of training, and what the tables of other studies say besides: where it runs."""
 
-    Without `degrade` they are gone; with it their bandwidth is times that. `topologies` are shell patterns.
+    PLACE: ClassVar[str] = "[run]"
+    """What messages call it."""
+
+    workers: int | None = None
+    scheduler: str | None = None
+
+
+class RunTable(MachinesTable):
+    """``[run]``: how to run it; nothing here changes a result.
+
+    Configs of earlier versions may have `shared`, a folder, which has no effect any more.
     """
 
-    links: int | list[int] | None = None
-    nics: int | list[int] | None = None
-    samples: int | str = 100
-    seed: int = 0
-    degrade: Decimal | int | str | None = None
-    topologies: list[str] | None = Field(default=None, min_length=1)
+    shared: str | None = None
+    time_limit: TimeText | None = None
+    memory: str | None = None
+    keep_schedules: KeepSchedules = "all"
 
 
-class Named(Table):
-    """A whole file, of any kind."""
+class Document(Table):
+    """The whole file, whatever its kind; its tables are not yet read."""
 
     name: str
-    plugins: list[str] = Field(default_factory=list)
+    kind: Literal["schedules", "failures", "solvers", "training"] | None = None
+    plugins: list[str] = []
+    topology: Several = []
+    collective: Several = []
+    method: Several = []
+    failures: list[Values] | Values = []
+    report: Values = {}
+    job: Several = []
+    stated: Several = []
+    study: Values = {}
+    instance: Several = []
+    solver: Several = []
+    run: Values = {}
 
 
-class ExperimentDocument(Named):
-    """The whole file, its tables not yet read."""
+class StudyKind(NamedTuple):
+    """What a kind of study is.
 
-    topology: list[dict[str, Any]] = Field(min_length=1)
-    collective: list[dict[str, Any]] = Field(min_length=1)
-    method: list[dict[str, Any]] = Field(min_length=1)
-    failures: list[dict[str, Any]] | dict[str, Any] = []
-    run: dict[str, Any] = {}
-    report: dict[str, Any] = {}
+    Parameters
+    ----------
+    plan
+        The module below `tutti.experiments` whose ``study_of`` makes a study of a config and the methods. It
+        is imported when it is asked for, as it brings solvers or models along.
+    needed, others
+        The tables that a config must have, and those that it may have besides.
+    marks
+        Tables any of which gives the kind away where the config does not say it.
+    """
 
+    plan: str
+    needed: tuple[str, ...]
+    others: tuple[str, ...]
+    marks: frozenset[str]
+
+
+_SOLVED, _COMPARED, _RUN = ("study", "instance"), ("topology", "collective", "method"), ("run", "report")
+KINDS = {
+    "solvers": StudyKind("solver_study.tasks", (*_SOLVED, "solver"), (), frozenset(_SOLVED)),
+    "training": StudyKind("training.study", ("job", "method"), ("stated", "run"), frozenset({"job"})),
+    "failures": StudyKind("resilience.study", (*_COMPARED, "failures"), _RUN, frozenset({"failures"})),
+    "schedules": StudyKind("runner.plan", _COMPARED, _RUN, frozenset()),
+}
+"""The kinds of studies that a config can be. One that does not say it is of the first kind that is given
+away, or of the last."""
 
 T = TypeVar("T", bound=Table)
-D = TypeVar("D", bound=Named)
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -154,31 +181,52 @@ class Placed(Generic[T]):
 
 @dataclass(frozen=True)
 class Config:
-    """A config, read; sweeps expanded.
+    """A config of any kind.
 
     Parameters
     ----------
     path, text
         The file and what stands in it.
     name
-        Of the experiment; its results go to ``results/<name>``.
-    topologies, collectives, methods, failures
-        The tables, in order.
-    run
-        How to run it.
-    report
-        What to compare with.
+        Of the study; its results go to ``results/<name>``.
+    kind
+        One of `KINDS`.
+    document
+        Its tables; `tables` and `table` read them.
     """
 
     path: str
     text: str
     name: str
-    topologies: tuple[Placed[TopologyTable], ...]
-    collectives: tuple[Placed[CollectiveTable], ...]
-    methods: tuple[Placed[MethodTable], ...]
-    failures: tuple[Placed[FailuresTable], ...]
-    run: RunTable
-    report: ReportTable
+    kind: str
+    document: Document | None = None
+
+    def tables(self, kind: type[T], name: str) -> tuple[Placed[T], ...]:
+        """Return the tables of one name, swept, each with its place.
+
+        Raises
+        ------
+        InputError
+            If one is wrong.
+        """
+        given = getattr(self.document, name)
+        return read_tables(kind, given if isinstance(given, list) else [given], self.path, name)
+
+    def table(self, kind: type[T], name: str) -> T:
+        """Return the one table of a name.
+
+        Raises
+        ------
+        InputError
+            If it is wrong.
+        """
+        return read_table(kind, getattr(self.document, name), f"{self.path}: [{name}]")
+
+
+def kind_of(tables: Mapping[str, Any]) -> str:
+    """Return the kind of study that a config's tables are of."""
+    marked = (kind for kind, about in KINDS.items() if about.marks & tables.keys())
+    return tables.get("kind") or next(marked, "schedules")
 
 
 def read_config(path: Path | str) -> Config:
@@ -207,37 +255,19 @@ def parse_config(text: str, path: str = "config") -> Config:
     InputError
         As `read_config`.
     """
-    document = read_document(ExperimentDocument, text, path)
-    failures = document.failures if isinstance(document.failures, list) else [document.failures]
-    return Config(
-        path=path,
-        text=text,
-        name=document.name,
-        topologies=read_tables(TopologyTable, document.topology, path, "topology"),
-        collectives=read_tables(CollectiveTable, document.collective, path, "collective"),
-        methods=read_tables(MethodTable, document.method, path, "method"),
-        failures=read_tables(FailuresTable, failures, path, "failures"),
-        run=read_table(RunTable, document.run, f"{path}: [run]"),
-        report=read_table(ReportTable, document.report, f"{path}: [report]"),
-    )
-
-
-def read_document(kind: type[D], text: str, path: str) -> D:
-    """Return a config's tables as they stand, its plug-ins loaded; an error names what is wrong."""
-    document = read_table(kind, parse_toml(text, path), path)
-    load_plugins(document.plugins, path)
+    given = parse_toml(text, path)
+    document, kind = read_table(Document, given, path), kind_of(given)
+    _, needed, others, _ = KINDS[kind]
+    allowed = ["name", "kind", "plugins", *needed, *others]
+    if unknown := next((name for name in given if name not in allowed), None):
+        raise InputError(f"{path}: a study of {kind} has no '{unknown}'; it has {', '.join(allowed)}")
+    if missing := next((name for name in needed if name not in given), None):
+        raise InputError(f"{path}: {'[study]' if missing == 'study' else f'[[{missing}]]'} is missing")
+    for file in document.plugins:
+        at(path, plugins.load, Path(path).parent / file)
     if not re.fullmatch(r"\w[\w.-]*", document.name):
         raise InputError(f"{path}: name '{document.name}' must be letters, digits, '_', '.' and '-'")
-    return document
-
-
-def load_plugins(files: Sequence[str], path: str) -> None:
-    """Load the plug-ins that a config names, from its folder."""
-    for file in files:
-        try:
-            plugins.load(Path(path).parent / file)
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from error
+    return Config(path, text, document.name, kind, document)
 
 
 def parse_toml(text: str, path: str) -> dict[str, Any]:
@@ -288,12 +318,8 @@ def _reason(kind: type[Table], error: str, place: tuple[int | str, ...], details
     if error == "extra_forbidden":
         return f"unknown key '{key}'{suggestion(key, [*kind.model_fields, 'sweep'])}"
     if error == "missing":
-        return (
-            f"[[{key}]] is missing"
-            if kind is ExperimentDocument and key != "name"
-            else f"key '{key}' is missing"
-        )
-    if kind is ExperimentDocument and error == "list_type":
+        return f"key '{key}' is missing"
+    if kind is Document and error == "list_type" and key != "plugins":
         return f"write [[{key}]] with double brackets: it may occur more than once"
     if error == "too_short":
         return f"'{key}' is empty; give at least one"
@@ -308,6 +334,31 @@ def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if isinstance(value, Decimal) else repr(value)
+
+
+def at(where: str, function: Callable[..., R], *arguments: Any) -> R:
+    """Call a function; an error of the user's gets its place."""
+    try:
+        return function(*arguments)
+    except TuttiError as error:
+        raise InputError(f"{where}: {error}") from error
+
+
+def positive(parse: Callable[[str], Fraction], text: str | None, where: str) -> float | None:
+    """Return what a text says, which must be positive; None for None."""
+    if text is None:
+        return None
+    value = at(where, parse, text)
+    if value <= 0:
+        raise InputError(f"{where} is '{text}'; it must be positive")
+    return float(value)
+
+
+def distinct_seeds(seeds: Sequence[int]) -> tuple[int, ...]:
+    """Return the seeds of a list, which must be different and not negative."""
+    if not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
+        raise InputError(f"seeds = {seeds}; a list holds different seeds, none negative")
+    return tuple(seeds)
 
 
 def expand(table: Mapping[str, Any], keys: Collection[str], where: str) -> Iterator[tuple[Values, str]]:

@@ -16,6 +16,8 @@ from tutti.schedules.files.schedule_file import (
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import InputError
 
+SCHEDULES = "schedules"
+"""The folder of a run in which they are."""
 MANY_TRANSFERS = 10**6
 """Most transfers of a schedule that is kept as readable JSON. A larger one is kept as arrays (.npz)."""
 NAME = re.compile(r"([0-9a-f]{16,128})\.(json\.gz|npz)")

@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from tutti.experiments import DISTRIBUTION, installed_version
+from tutti.experiments import DISTRIBUTION, installed_version, plugins
 from tutti.topologies.errors import InputError
 from tutti.topologies.files import read_text
 
@@ -38,6 +38,13 @@ def code_digest(folders: tuple[str, ...] = CODE) -> str:
             digest.update(f"{path.relative_to(root)}\0".encode())
             digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+def task_key(kind: str, *parts: Any) -> str:
+    """Return a hash of everything that determines a result, the code that makes it included."""
+    code = [code_digest(), *plugins.digests(*parts)]
+    text = json.dumps([kind, *code, *parts], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 @cache
@@ -96,6 +103,11 @@ def config_tables(directory: Path) -> dict[str, Any]:
         return tomllib.loads(config["text"]) if isinstance(config, dict) else {}
     except (KeyError, TypeError, ValueError, RecursionError):
         return {}
+
+
+def made_with() -> dict[str, Any]:
+    """Return what results depend on besides their config: versions, plug-ins and the machine."""
+    return {"versions": versions(), "plugins": plugins.manifest(), "machine": machine()}
 
 
 def now() -> str:

@@ -2,32 +2,61 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tutti.experiments import plugins
-from tutti.experiments.old_names import current_label, current_options, current_pattern
+import pyarrow as pa
+
+from tutti.experiments.old_names import current_label, current_options
 from tutti.experiments.registry import find_method
-from tutti.experiments.runner.config import CollectiveTable, Config, MethodTable, PartTable, Placed
-from tutti.experiments.runner.judge import is_named, method_label, with_busbw, with_speedups
-from tutti.experiments.runner.manifest import code_digest
-from tutti.experiments.runner.study import Outcomes, Study
-from tutti.experiments.runner.tasks import Row, Task, topology_digest
+from tutti.experiments.runner.config import (
+    CollectiveTable,
+    Config,
+    MethodTable,
+    PartTable,
+    Placed,
+    ReportTable,
+    RunTable,
+    TopologyTable,
+    at,
+    distinct_seeds,
+    positive,
+)
+from tutti.experiments.runner.judge import (
+    GAP_DIGITS,
+    ProvenBound,
+    bound_columns,
+    is_named,
+    method_label,
+    too_fast,
+    with_busbw,
+    with_speedups,
+)
+from tutti.experiments.runner.manifest import task_key
+from tutti.experiments.runner.results import current_row, to_table
+from tutti.experiments.runner.study import Document, Outcomes, Row, Study, TaskOutcome, matches
+from tutti.experiments.runner.tasks import SynthesisTask, topology_digest
 from tutti.schedules.collective import Collective, Kind, collective, concurrent
 from tutti.schedules.dimensions import grouped
 from tutti.schedules.method import Method, Problem, first_seeds
-from tutti.topologies.errors import InputError, TuttiError, suggestion
+from tutti.topologies.errors import InputError, suggestion
 from tutti.topologies.exact import INT64_MAX
 from tutti.topologies.options import build_options, options_text
 from tutti.topologies.text import parse_topology
-from tutti.topologies.units import exact_number, format_size, parse_size, parse_time
+from tutti.topologies.units import MICRO, exact_number, format_size, parse_size, parse_time
+
+TAKEN = frozenset({"ok", "timeout", "infeasible"})
+SAME = ("nodes", "switches", "links", "kind")
+"""Columns in which the rows must agree with the task, as the text alone is only that of the store's key."""
+NEEDED = ("size_bytes", "time_us", "bound_us", "bound_kind")
+"""Columns that are read from rows with a time. From other rows only the first column is read."""
+NAMED = ("collective", "method", "options")
+"""Columns that stand, in this order, in the text of a task."""
 
 TASK_FORMAT = "tutti.task/1"
 MOST_TASKS = 10**6
@@ -54,12 +83,12 @@ class Approach:
 
     def sizes_for(self, topology: str, collective: str, sizes: tuple[int, ...]) -> tuple[int, ...]:
         """Return the sizes at which it is for a topology and a collective; none if no pattern matches."""
-        if not (_matches(topology, self.topologies) and _matches(collective, self.collectives)):
+        if not (matches(topology, self.topologies) and matches(collective, self.collectives)):
             return ()
         return tuple(size for size in sizes if not self.sizes or size in self.sizes)
 
 
-def make_plan(config: Config, methods: Mapping[str, Method]) -> list[Task]:
+def make_plan(config: Config, methods: Mapping[str, Method]) -> list[SynthesisTask]:
     """Return the tasks of a config, in its order: by topology, collective and method.
 
     Raises
@@ -67,18 +96,21 @@ def make_plan(config: Config, methods: Mapping[str, Method]) -> list[Task]:
     InputError
         If anything in the config is wrong, or asks for the same row twice.
     """
-    memory = _positive(parse_size, config.run.memory, f"{config.path}: [run]: memory")
-    approaches = [_approach(placed, methods, memory) for placed in config.methods]
+    run = config.table(RunTable, "run")
+    memory = positive(parse_size, run.memory, f"{config.path}: [run]: memory")
+    networks = config.tables(TopologyTable, "topology")
+    collectives = config.tables(CollectiveTable, "collective")
+    approaches = [_approach(placed, methods, memory) for placed in config.tables(MethodTable, "method")]
     _refuse_merging(approaches)
-    given = {placed.where: _sizes(placed.where, placed.table.sizes) for placed in config.collectives}
+    given = {placed.where: _sizes(placed.where, placed.table.sizes) for placed in collectives}
     limit = time_limit(config)
-    tasks: list[Task] = []
-    for placed in config.topologies:
+    tasks: list[SynthesisTask] = []
+    for placed in networks:
         text = placed.table.spec.strip()
-        topology = _at(placed.where, parse_topology, text)
+        topology = at(placed.where, parse_topology, text)
         digest = topology_digest(topology)
-        for asked in config.collectives:
-            what, own = _at(f"{asked.where} on {text}", _collective, asked.table, topology.num_ranks)
+        for asked in collectives:
+            what, own = at(f"{asked.where} on {text}", _collective, asked.table, topology.num_ranks)
             problem, sizes = Problem(topology, what), given[asked.where] or _own_size(own, asked.where)
             for approach in approaches:
                 if mine := approach.sizes_for(text, str(what), sizes):
@@ -90,39 +122,37 @@ def make_plan(config: Config, methods: Mapping[str, Method]) -> list[Task]:
     return tasks
 
 
-def study_of(
-    config: Config, methods: Mapping[str, Method], report: Callable[[Path], Path] | None = None
-) -> Study:
-    """Return the study of a config of methods; `report` writes its report.
+def study_of(config: Config, methods: Mapping[str, Method]) -> Study:
+    """Return the study of a config of methods.
 
     Raises
     ------
     InputError
         As `make_plan`.
     """
-    tasks = make_plan(config, methods)
+    run, tasks = config.table(RunTable, "run"), make_plan(config, methods)
     baseline = _baseline(config, tasks)
-    keep = config.run.keep_schedules
+    keep = run.keep_schedules
     return Study(
-        name=config.name,
-        path=config.path,
-        text=config.text,
-        tasks=tasks,
+        config,
+        tasks,
+        run,
+        report="tutti.experiments.report:write_report",
         arrange=partial(by_instance, baseline=baseline),
-        report=report,
-        workers=config.run.workers,
-        scheduler=config.run.scheduler,
         keep_schedules=keep,
         gaps=True,
+        rejudge=rejudge,
+        seeds=frozenset(seed for task in tasks if task.seeded for seed in task.seeds),
         settings={"time_limit_s": time_limit(config), "keep_schedules": keep, "baseline": baseline},
     )
 
 
-def _baseline(config: Config, tasks: Sequence[Task]) -> str | None:
+def _baseline(config: Config, tasks: Sequence[SynthesisTask]) -> str | None:
     """Return the method that the others are compared with, by its name, or by that and its options."""
-    if config.report.baseline is None:
+    asked = config.table(ReportTable, "report").baseline
+    if asked is None:
         return None
-    wanted = current_label(config.report.baseline)
+    wanted = current_label(asked)
     rows = [{"method": task.method, "options": options_text(task.options)} for task in tasks]
     if not any(is_named(wanted, row) for row in rows):
         known = dict.fromkeys(name for row in rows for name in (row["method"], method_label(row)))
@@ -132,10 +162,10 @@ def _baseline(config: Config, tasks: Sequence[Task]) -> str | None:
 
 
 def by_instance(
-    tasks: Sequence[Task], outcomes: Outcomes, baseline: str | None = None
+    tasks: Sequence[SynthesisTask], outcomes: Outcomes, baseline: str | None = None
 ) -> Iterator[list[Row]]:
     """Yield the rows of each topology and collective, by size and then method, all as in the config."""
-    groups: dict[tuple[str, str], list[Task]] = {}
+    groups: dict[tuple[str, str], list[SynthesisTask]] = {}
     for task in tasks:
         groups.setdefault((task.topology, str(task.collective)), []).append(task)
     for group in groups.values():
@@ -147,7 +177,7 @@ def by_instance(
 
 def tasks_of(
     problem: Problem, method: Method, given: Mapping[str, Any], sizes: tuple[int, ...], seeds: int = 1
-) -> list[Task]:
+) -> list[SynthesisTask]:
     """Return the tasks of one method, without a config, on a network known by its name.
 
     Parameters
@@ -174,58 +204,22 @@ def tasks_of(
 
 def time_limit(config: Config) -> float | None:
     """Return the time limit of a synthesis in seconds, None where there is none."""
-    return _positive(parse_time, config.run.time_limit, f"{config.path}: [run]: time_limit")
-
-
-def _positive(parse: Callable[[str], Fraction], text: str | None, where: str) -> float | None:
-    if text is None:
-        return None
-    value = _at(where, parse, text)
-    if value <= 0:
-        raise InputError(f"{where} is '{text}'; it must be positive")
-    return float(value)
-
-
-def select(tasks: Sequence[Task], pattern: str) -> list[Task]:
-    """Return the tasks of which a name, or the whole text, matches a shell pattern; methods' old names do.
-
-    Raises
-    ------
-    InputError
-        If none does.
-    """
-    patterns = (pattern, current_pattern(pattern))
-    chosen = [task for task in tasks if any(_matches(text, patterns) for text in (*task.names, str(task)))]
-    if not chosen:
-        names = sorted({name for task in tasks for name in task.names})
-        raise InputError(f"--only '{pattern}' matches none of the {len(tasks)} tasks; try one of {names}")
-    return chosen
-
-
-def _at(where: str, function: Any, *arguments: Any) -> Any:
-    """Call a function; an error of the user's gets its place."""
-    try:
-        return function(*arguments)
-    except TuttiError as error:
-        raise InputError(f"{where}: {error}") from error
+    given = config.table(RunTable, "run").time_limit
+    return positive(parse_time, given, f"{config.path}: [run]: time_limit")
 
 
 def _approach(placed: Placed[MethodTable], methods: Mapping[str, Method], memory: float | None) -> Approach:
     table = placed.table
-    method = _at(placed.where, find_method, table.name, methods)
-    given = _at(placed.where, current_options, method.name, table.options)
-    options = _at(placed.where, build_options, method, given)
-    seeds, note = _at(placed.where, _seeds, method, table), _seeds_note(method, table.seeds)
+    method = at(placed.where, find_method, table.name, methods)
+    given = at(placed.where, current_options, method.name, table.options)
+    options = at(placed.where, build_options, method, given)
+    seeds, note = at(placed.where, _seeds, method, table), _seeds_note(method, table.seeds)
     wanted = (table.topologies, table.collectives, _sizes(placed.where, table.sizes))
-    most = _positive(parse_size, table.memory, f"{placed.where}: memory") or memory
+    most = positive(parse_size, table.memory, f"{placed.where}: memory") or memory
     return Approach(placed.where, method, given, options, seeds, note, *wanted, most)
 
 
-def _matches(text: str, patterns: Sequence[str] | None) -> bool:
-    return patterns is None or any(fnmatchcase(text, pattern) for pattern in patterns)
-
-
-def _refuse_idle(approaches: Iterable[Approach], tasks: Iterable[Task]) -> None:
+def _refuse_idle(approaches: Iterable[Approach], tasks: Iterable[SynthesisTask]) -> None:
     """Refuse patterns that leave a method nothing to do: a slip of the hand."""
     cases = {(task.topology, str(task.collective), task.sizes) for task in tasks}
     idle = next((a for a in approaches if not any(a.sizes_for(*case) for case in cases)), None)
@@ -259,11 +253,10 @@ def _seeds(method: Method, table: MethodTable) -> tuple[tuple[int, ...], ...]:
         return ((0,),)
     if isinstance(table.seeds, int):
         return (tuple(first_seeds(method, table.seeds)),)
-    if not table.seeds or min(table.seeds) < 0 or len(set(table.seeds)) < len(table.seeds):
-        raise InputError(f"seeds = {table.seeds}; a list holds different seeds, none negative")
-    if max(table.seeds) > INT64_MAX:
+    seeds = distinct_seeds(table.seeds)
+    if max(seeds) > INT64_MAX:
         raise InputError(f"seeds = {table.seeds}; a seed must be below 2^63")
-    return tuple((seed,) for seed in table.seeds) if method.seeded else ((0,),)
+    return tuple((seed,) for seed in seeds) if method.seeded else ((0,),)
 
 
 def _seeds_note(method: Method, seeds: int | Sequence[int] | None) -> str:
@@ -300,7 +293,7 @@ def whole_size(text: str, where: str) -> int:
     InputError
         If it is not.
     """
-    size: Fraction = _at(where, parse_size, text)
+    size: Fraction = at(where, parse_size, text)
     if size <= 0 or size.denominator != 1 or size > INT64_MAX:
         raise InputError(f"{where}: size '{text}' must be a positive whole number of bytes below 2^63")
     return int(size)
@@ -347,7 +340,7 @@ def _tasks(
     approach: Approach,
     sizes: tuple[int, ...],
     limit: float | None = None,
-) -> Iterator[Task]:
+) -> Iterator[SynthesisTask]:
     """Yield a task for each entry of the seeds; and for each size, where the schedule depends on it."""
     method, topology = approach.method, problem.topology
     dependent = method.size_dependent(problem, approach.options)
@@ -355,7 +348,7 @@ def _tasks(
         for seeds in approach.seeds:
             what = (digest, text, str(problem.collective))
             parts = [*what, method.name, approach.given, seeds, group, approach.note]
-            yield Task(
+            yield SynthesisTask(
                 topology=text,
                 nodes=topology.num_nodes,
                 switches=topology.num_switches,
@@ -374,17 +367,12 @@ def _tasks(
                 time_limit=limit,
                 memory=approach.memory,
                 network=digest,
+                before=0,
+                after=0,
             )
 
 
-def task_key(kind: str, *parts: Any) -> str:
-    """Return a hash of everything that determines a result, the code that makes it included."""
-    code = [code_digest(), *plugins.digests(*parts)]
-    text = json.dumps([kind, *code, *parts], sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _refuse_duplicates(tasks: Iterable[Task], path: str) -> None:
+def _refuse_duplicates(tasks: Iterable[SynthesisTask], path: str) -> None:
     seen = set()
     for task in tasks:
         for size in task.sizes:
@@ -393,3 +381,113 @@ def _refuse_duplicates(tasks: Iterable[Task], path: str) -> None:
             if row in seen:
                 raise InputError(f"{path}: {task} at {size} B is asked for twice; remove one of the tables")
             seen.add(row)
+
+
+def rejudge(
+    tasks: Iterable[SynthesisTask], entries: Iterable[Document]
+) -> Iterator[tuple[SynthesisTask, TaskOutcome]]:
+    """Yield what is taken over of what other code made of these tasks, with the bounds of this code.
+
+    A result of another version of the code is normally made anew (`experiments.runner.plan`). Where only the
+    bounds have become better, that is a waste: a gap is a time over a bound, and the times are known. So a
+    result is taken over if it is of the same task, with
+
+    - status ok: its times, and for each size the larger of this code's bound and of the one that its own
+      method proved (a certificate that was checked when it was made). A time below the bound is no result:
+      that task is left to be made anew, which says what is wrong;
+    - status timeout or infeasible: as it is. What was unsupported or failed is asked again.
+
+    A topology read from a file is left out, for its content may be another by now.
+    """
+    documents = {
+        _name(document["task"], [row["size_bytes"] for row in document["rows"]]): document
+        for document in map(_current, filter(_is_taken, entries))
+    }  # of each task the newest
+    common = _common(documents.values())
+    bounds: dict[str, ProvenBound] = {}
+    for task in tasks:
+        document = documents.get(_name(str(task), task.sizes))
+        if document is None or not _alike(document, task) or Path(task.topology).exists():
+            continue
+        found = TaskOutcome(document["status"], document["rows"])
+        outcome = judged_again(task, found, bounds, common)
+        if outcome is not None:
+            yield replace(task, time_limit=document["time_limit"]), outcome
+
+
+def judged_again(
+    task: SynthesisTask, outcome: TaskOutcome, bounds: dict[str, ProvenBound], common: Mapping[str, Fraction]
+) -> TaskOutcome | None:
+    """Return an outcome with bounds of this code; None where a time is below its bound.
+
+    Parameters
+    ----------
+    task, outcome
+        What was to be done, and what became of it earlier.
+    bounds
+        Of this code, by `Task.bound_keys`; those computed here are added.
+    common
+        Of the code that made it: the bounds in seconds that were no method's own.
+    """
+    if outcome.status != "ok":
+        return outcome
+    rows, used = [], {}
+    for row, key in zip(outcome.rows, task.bound_keys, strict=True):
+        if key not in bounds:
+            size = Fraction(row["size_bytes"])
+            bounds[key] = ProvenBound.of(parse_topology(task.topology), task.collective, size)
+        used[key] = bounds[key]
+        rows.append(row | bound_columns(row["time_us"], _larger(bounds[key], row, common.get(key))))
+    if any(map(too_fast, rows)):
+        return None
+    return TaskOutcome("ok", rows, used)
+
+
+def _larger(bound: ProvenBound, row: Row, common: Fraction | None) -> ProvenBound:
+    """Return this code's bound, or the one that the row's method proved if that is larger."""
+    old = Fraction(row["bound_us"]) / MICRO
+    own = common is not None and old > common * (1 + Fraction(10) ** -GAP_DIGITS)  # more than rounding
+    return max(bound, ProvenBound(old, row["bound_kind"]), key=lambda b: b.seconds) if own else bound
+
+
+def _current(document: Document) -> Document:
+    """Return an entry with the names of today: of methods, options and bounds."""
+    rows = [current_row(row) for row in document["rows"]]
+    before, after = (
+        " ".join(str(row[name]) for row in few for name in NAMED if row.get(name))
+        for few in (document["rows"][:1], rows[:1])
+    )
+    return {**document, "task": document["task"].replace(before, after, 1), "rows": rows}
+
+
+def _is_taken(document: Document) -> bool:
+    """Whether it is of an outcome that is taken, and its values are what they should be."""
+    if document["status"] not in TAKEN or not isinstance(document.get("task"), str):
+        return False
+    needed = NEEDED if document["status"] == "ok" else NEEDED[:1]
+    try:
+        to_table(document["rows"])  # each value is of its column's type
+        _common([document])
+        return all(row[name] is not None for row in document["rows"] for name in needed)
+    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError, pa.ArrowException):
+        return False
+
+
+def _name(task: str, sizes: Iterable[int]) -> str:
+    return json.dumps([task, list(sizes)])
+
+
+def _common(documents: Iterable[Document]) -> dict[str, Fraction]:
+    """Return the largest bound of each topology, collective and size that was no method's own."""
+    common: dict[str, Fraction] = {}
+    for document in documents:
+        for key, (seconds, _) in document["bounds"].items():
+            common[key] = max(common.get(key, Fraction(0)), Fraction(seconds))
+    return common
+
+
+def _alike(document: Document, task: SynthesisTask) -> bool:
+    """Whether an entry is of the same network and of as many seeds."""
+    alike = all(row.get(name) == getattr(task, name) for row in document["rows"] for name in SAME)
+    seeds = {row.get("seeds", len(task.seeds)) for row in document["rows"]}
+    return alike and seeds == {len(task.seeds)}

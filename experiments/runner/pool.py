@@ -15,8 +15,18 @@ from typing import Any, NamedTuple
 
 from tutti.experiments import plugins
 from tutti.experiments.plugins import Loaded
-from tutti.experiments.runner.kept_schedules import keep_schedule, packed
-from tutti.experiments.runner.tasks import JUDGE, SYNTHESIZE, Task, TaskOutcome, Workplace, failure
+from tutti.experiments.runner.kept_schedules import SCHEDULES, keep_schedule, packed
+from tutti.experiments.runner.study import (
+    JUDGE,
+    KEPT,
+    SYNTHESIZE,
+    Task,
+    TaskOutcome,
+    Workplace,
+    failure,
+    on_disk,
+    perform,
+)
 from tutti.schedules.method import Method
 from tutti.schedules.schedule import Schedule
 from tutti.topologies.errors import TuttiError
@@ -26,11 +36,6 @@ from tutti.topologies.units import MEGA
 
 PRELOADED = ("tutti.experiments.runner.tasks",)
 """Imported once, by a server that has run nothing and has no threads; workers are forked from it at once."""
-KEPT = "what is done is kept, the same command continues"
-
-
-class DiskError(TuttiError):
-    """A result could not be written; the run stops and what is done is kept."""
 
 
 @dataclass(frozen=True)
@@ -41,17 +46,17 @@ class Setting:
     ----------
     registry
         ``"module:NAME"`` of the mapping that holds the methods.
+    directory
+        Of the run, for files of tasks.
     schedules
-        The directory that schedules go to; None keeps none.
-    perform
-        ``"module:NAME"`` of the function that performs a task.
+        Whether schedules are kept.
     plugins
         The plug-ins that are loaded here, and so there.
     """
 
     registry: str = "tutti.experiments.registry:METHODS"
-    schedules: Path | None = None
-    perform: str = "tutti.experiments.runner.tasks:perform"
+    directory: Path = Path()
+    schedules: bool = False
     plugins: Loaded = field(default_factory=plugins.loaded)
 
 
@@ -64,7 +69,7 @@ def load_methods(registry: str) -> Mapping[str, Method]:
 def work(caller: Caller, setting: Setting) -> None:
     """Be a worker: perform each task that comes, with the bounds that are known."""
     COMPILATION.watchers.append((caller.pause_clock, caller.resume_clock))
-    keep = None if setting.schedules is None else partial(keep_schedule, directory=setting.schedules)
+    keep = partial(keep_schedule, directory=setting.directory / SCHEDULES)
     caller.serve(partial(_perform, setting, _workplace(setting, keep, caller)))
 
 
@@ -83,16 +88,22 @@ def work_afar(caller: Caller) -> None:
         files.clear()
         setting = call.setting
         if setting not in places:
-            places[setting] = _workplace(setting, keep if setting.schedules else None, caller)
+            places[setting] = _workplace(setting, keep, caller)
         outcome = _perform(setting, places[setting], call)
         return replace(outcome, files=dict(files))
 
     caller.serve(perform)
 
 
-def _workplace(setting: Setting, keep: Callable[[Schedule], str] | None, caller: Caller) -> Workplace:
+def _workplace(setting: Setting, keep: Callable[[Schedule], str], caller: Caller) -> Workplace:
     clock = {SYNTHESIZE: caller.start_clock, JUDGE: caller.stop_clock}  # only a synthesis has a time limit
-    return Workplace(load_methods(setting.registry), keep, {}, lambda stage: clock[stage]())
+
+    def kept(schedule: Schedule) -> str:
+        with on_disk():
+            return keep(schedule)
+
+    methods, told = load_methods(setting.registry), lambda stage: clock[stage]()
+    return Workplace(methods, kept if setting.schedules else None, notify=told, directory=setting.directory)
 
 
 @dataclass(frozen=True)
@@ -106,14 +117,9 @@ class Call:
 
 def _perform(setting: Setting, place: Workplace, call: Call) -> TaskOutcome:
     place.bounds.update(call.bounds)
-    try:
+    with on_disk():
         plugins.load_same(setting.plugins)
-        outcome: TaskOutcome = load(setting.perform)(call.task, place)
-        return outcome
-    except BrokenPipeError:
-        raise
-    except (OSError, TuttiError) as error:
-        raise DiskError(f"{one_line(error)}; {KEPT}") from error
+    return perform(call.task, place)
 
 
 class Running(NamedTuple):
@@ -122,13 +128,6 @@ class Running(NamedTuple):
     task: str
     seconds: float
     where: str
-
-
-def one_line(error: Exception) -> str:
-    """Return an error of the system as ``"file: reason"``."""
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return str(error)
 
 
 class Pool:
@@ -220,10 +219,7 @@ def outcome_of(task: Task, ended: Ended) -> TaskOutcome:
         outcome: TaskOutcome = ended.answer
         return outcome
     if ended.how is CallEnd.TIME:
-        number, every = task.before + ended.stops + 1, task.all_seeds
-        which = f" (synthesis {number} of {every})" if every > 1 else ""
-        message = f"a synthesis exceeded the time limit of {task.time_limit:g} s{which}"
-        return TaskOutcome("timeout", task.rows("timeout", message))
+        return TaskOutcome("timeout", task.rows("timeout", task.stopped(ended.stops)))
     if ended.how is CallEnd.MEMORY:
         most = (task.memory or 0) / MEGA
         return failure(task, f"it took {ended.peak_mb:.0f} MB of memory; its limit is {most:g} MB")
@@ -232,8 +228,7 @@ def outcome_of(task: Task, ended: Ended) -> TaskOutcome:
 
 def known_bounds(task: Task, bounds: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of a task's rows."""
-    keys = map(task.bound_key, task.sizes)
-    return {key: bounds[key] for key in keys if key in bounds}
+    return {key: bounds[key] for key in task.bound_keys if key in bounds}
 
 
 def cause(ended: Ended) -> str:

@@ -24,7 +24,7 @@ from rich.text import Text
 
 from tutti.experiments.printable import complaint, printable
 from tutti.experiments.runner.pool import Running
-from tutti.experiments.runner.tasks import Task, TaskOutcome
+from tutti.experiments.runner.study import Task, TaskOutcome
 from tutti.topologies.progress import listening
 
 
@@ -107,10 +107,10 @@ class Reporter:
 
     def finished(self, task: Task, outcome: TaskOutcome) -> None:
         """Note how a task ended; failures and timeouts are written out."""
-        self._left[task.names[-1]] -= len(task.sizes)
-        self._fresh += len(task.sizes)
+        self._left[task.names[-1]] -= task.num_rows
+        self._fresh += task.num_rows
         if outcome.status in ("failed", "timeout"):
-            self._failed += len(task.sizes) if outcome.status == "failed" else 0
+            self._failed += task.num_rows if outcome.status == "failed" else 0
             self._print(complaint(f"{outcome.status}: {task}: {outcome.rows[0]['message']}"))
         if self._bar is not None:
             self._bar.update(self._line, completed=self._done, counts=self._counts())
@@ -167,7 +167,7 @@ def _rows(tasks: Iterable[Task]) -> Counter[str]:
     """Return how many rows tasks have, by method."""
     rows: Counter[str] = Counter()
     for task in tasks:
-        rows[task.names[-1]] += len(task.sizes)
+        rows[task.names[-1]] += task.num_rows
     return rows
 
 

@@ -18,8 +18,15 @@ from tutti.models.bounds.check import current_kind
 from tutti.topologies.files import opened, replacing
 
 Row = Mapping[str, Any]
-_KINDS = {"text": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
-_COLUMNS = """
+
+
+def typed(columns: str) -> dict[str, Any]:
+    """Return the name and type of each column of a text ``name kind, name kind, ...``."""
+    kinds = {"text": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
+    return {name: kinds[kind] for name, kind in map(str.split, columns.split(","))}
+
+
+COLUMNS = typed("""
     topology text, nodes int, switches int, links int, collective text, size_bytes int, method text,
     kind text, options text, seed int, status text, message text, synth_s float, build_s float,
     solve_s float, peak_rss_mb float, time_us float, algbw_gbps float, tl_steps int, tb_factor float,
@@ -31,10 +38,7 @@ _COLUMNS = """
     rank_ingress float, rank_ingress_unicast float, algorithm text, program text, busbw_gbps float,
     speedup float, protocol text, nccl_us float, global_bytes float, sequential_us float, alone_us text,
     exact_for text, predicted_tl int, predicted_tb text, prediction text, bound_s float, course text
-"""
-COLUMNS: dict[str, Any] = {
-    name: _KINDS[kind] for name, kind in (column.split() for column in _COLUMNS.split(","))
-}
+""")
 """Name and type of every column, in order. ``congestion`` is in s/GB of M; ``tb_exact`` and
 ``congestion_exact`` are the fractions; ``seeds``: how many were tried; ``schedule``: its content hash;
 ``message``: why there is no result; ``note``: what becomes of a size that does not divide into the chunks;
@@ -60,12 +64,6 @@ TEXTS = {name: str for name, kind in COLUMNS.items() if kind == pa.string()}
 PARQUET, CSV = "results.parquet", "results.csv"
 FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
 """How a cell begins that a spreadsheet takes for a formula; and the marks of those that are none."""
-
-
-def typed(columns: str) -> dict[str, Any]:
-    """Return the name and type of each column of a text ``name kind, name kind, ...``."""
-    kinds = {"text": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
-    return {name: kinds[kind] for name, kind in map(str.split, columns.split(","))}
 
 
 def to_table(rows: Iterable[Row], columns: Mapping[str, Any] = COLUMNS) -> Any:

@@ -14,34 +14,42 @@ import os
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
+from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-
 from tutti.experiments.runner.judge import (
-    GAP_DIGITS,
     GAPS,
     INSTANCE,
     GapTableBuilder,
     ProvenBound,
-    bound_columns,
-    too_fast,
 )
-from tutti.experiments.runner.kept_schedules import drop_damaged, drop_schedules, keep_file, schedule_path
-from tutti.experiments.runner.manifest import MANIFEST, code_digest, read_manifest
-from tutti.experiments.runner.results import CSV, current_row, tables, to_table, write_csv
-from tutti.experiments.runner.study import Study
-from tutti.experiments.runner.tasks import Row, Task, TaskOutcome
+from tutti.experiments.runner.kept_schedules import (
+    SCHEDULES,
+    drop_damaged,
+    drop_schedules,
+    keep_file,
+    schedule_path,
+)
+from tutti.experiments.runner.manifest import (
+    FORMAT,
+    MANIFEST,
+    NOT_RUN,
+    code_digest,
+    made_with,
+    now,
+    read_manifest,
+)
+from tutti.experiments.runner.results import CSV, tables, write_csv
+from tutti.experiments.runner.study import Document, Row, Study, Task, TaskOutcome, on_disk
 from tutti.topologies.errors import InputError
 from tutti.topologies.files import drop_drafts, read_text, replacing
-from tutti.topologies.text import parse_topology
-from tutti.topologies.units import MICRO
 
-TABLE, SCHEDULES = "tasks.sqlite", "schedules"
+TABLE = "tasks.sqlite"
 FILES = "tasks"
 """The folder in which earlier versions kept a file a task."""
 SAVED = frozenset({"status", "time_limit", "rows", "bounds", "trace"})
@@ -73,17 +81,6 @@ were last read. One process alone has it, so that no memory is shared and a netw
 written is on the disk."""
 
 
-TAKEN = frozenset({"ok", "timeout", "infeasible"})
-SAME = ("nodes", "switches", "links", "kind")
-"""Columns in which the rows must agree with the task, as the text alone is only that of the store's key."""
-NEEDED = ("size_bytes", "time_us", "bound_us", "bound_kind")
-"""Columns that are read from rows with a time. From other rows only the first column is read."""
-NAMED = ("collective", "method", "options")
-"""Columns that stand, in this order, in the text of a task."""
-
-Document = dict[str, Any]
-
-
 class TaskRecord(NamedTuple):
     """What became of a task: when, how, under which limit in seconds, and its schedule's content hash."""
 
@@ -95,6 +92,67 @@ class TaskRecord(NamedTuple):
     def settles(self, task: Task) -> bool:
         """Whether the task needs no other try: it did not fail, and ran out of no other time."""
         return self.status not in AGAIN and (self.status != "timeout" or self.time_limit == task.time_limit)
+
+
+class Parts(Collection[Task]):
+    """What is left to do of some tasks, one part after the other, and how far each task is.
+
+    Whoever takes one after the other gets none of a task after one that has no schedule.
+
+    Parameters
+    ----------
+    tasks
+        Those to do.
+    settled
+        Whether a part is done already.
+    bounds
+        Of the rows of the tasks, where other rows of the study have them.
+    """
+
+    def __init__(
+        self, tasks: Sequence[Task], settled: Callable[[Task], bool], bounds: dict[str, Any]
+    ) -> None:
+        self.tasks, self.bounds = tasks, bounds
+        self._whole: dict[str, Task] = {}  # of parts
+        self._left: dict[str, set[int]] = {}
+        self._lost: dict[str, int] = {}
+        self._todo: list[Task] = []
+        for task in tasks:
+            # A task that was stopped between its last part and itself has its last part done again.
+            left = [part for part in task.parts if not settled(part)] or task.parts[-1:]
+            self._todo += left
+            if left[0].is_part:
+                self._whole |= {part.key: task for part in left}
+                self._left[task.key] = {part.place for part in left}
+
+    def __len__(self) -> int:
+        return len(self._todo)
+
+    def __contains__(self, part: object) -> bool:
+        return part in self._todo
+
+    def __iter__(self) -> Iterator[Task]:
+        return (part for part in self._todo if part.place < self._lost.get(self._task(part).key, inf))
+
+    def ended(self, part: Task, outcome: TaskOutcome) -> Task | None:
+        """Note that a part has ended; return its task if that is decided by it."""
+        task = self._task(part)
+        if task is part:
+            return task
+        left = self._left.get(task.key)
+        if left is None:
+            return None
+        left.discard(part.place)
+        if outcome.status != "ok":
+            self._lost[task.key] = min(part.place, self._lost.get(task.key, part.place))
+        if any(first < self._lost.get(task.key, inf) for first in left):
+            return None
+        del self._left[task.key]
+        return task
+
+    def _task(self, part: Task) -> Task:
+        """Return what it is a part of; itself, if it is whole."""
+        return self._whole.get(part.key, part)
 
 
 class Store:
@@ -135,20 +193,139 @@ class Store:
         """Where schedules go."""
         return self.directory / SCHEDULES
 
-    def save(self, task: Task, outcome: TaskOutcome, limit: float | None) -> None:
-        """Write what became of a task, all or nothing, to the disk."""
+    def begin(
+        self, study: Study, chosen: Sequence[Task], tell: Callable[[str], None], *, fresh: bool, rejudge: bool
+    ) -> Parts:
+        """Return what is left to do of some tasks of a study.
+
+        Parameters
+        ----------
+        study, chosen
+            What to do of what.
+        tell
+            Is told what was not as it was written, and is removed.
+        fresh
+            Whether what is known of the tasks is removed.
+        rejudge
+            Whether what other code made of them is taken over.
+
+        Raises
+        ------
+        OSError
+            If it can't be written.
+        """
+        for name in study.folders:
+            (self.directory / name).mkdir(exist_ok=True)
+        if fresh:
+            self._forget(_with_parts(chosen))
+        if rejudge and study.rejudge is not None:
+            open_ = [task for task in chosen if self.load(task) is None]
+            for task, outcome in study.rejudge(open_, self._entries()):
+                self.save(task, outcome)
+        for what in self._damaged():
+            tell(f"{what}: damaged; made again")
+        settled = partial(self._settles, study)
+        tasks = [task for task in chosen if not settled(task)]
+        wanted = {key for task in tasks for key in task.bound_keys}
+        related = (task for task in study.tasks if not wanted.isdisjoint(task.bound_keys))
+        bounds = {
+            key: bound for _, outcome in self._outcomes(related) for key, bound in outcome.bounds.items()
+        }
+        self._parts = Parts(tasks, settled, bounds)
+        return self._parts
+
+    def _settles(self, study: Study, task: Task) -> bool:
+        """Whether a task is done, and its schedule on disk if it is to be kept."""
+        entry, keep = self._entry(task), study.keep_schedules
+        if entry is None or not entry.settles(task):
+            return False
+        if entry.status != "ok":
+            return not task.is_part
+        if keep == "none" or (keep == "best" and entry.schedule and not task.is_part):  # it may be dropped
+            return True
+        return entry.schedule is not None and schedule_path(self.schedules, entry.schedule) is not None
+
+    def take(self, part: Task, outcome: TaskOutcome) -> Iterator[tuple[Task, TaskOutcome]]:
+        """Keep what became of a part; yield its task and what became of that, if it is decided now.
+
+        Raises
+        ------
+        DiskError
+            If it can't be written.
+        """
+        self.save(part, outcome)
+        task = self._parts.ended(part, outcome)
+        if task is part:
+            yield task, outcome
+        elif task is not None:
+            whole = task.combined([outcome for _, outcome in self._outcomes(task.parts)])
+            self.save(task, whole)
+            if whole.status == "ok":
+                self._forget(task.parts)
+            yield task, whole
+
+    def finish(self, study: Study, ran: Mapping[str, Any], started: str) -> tuple[Counter[str], bool, bool]:
+        """Write tables and manifest.
+
+        Parameters
+        ----------
+        study
+            Whose tasks they are of.
+        ran, started
+            Where it ran, and since when.
+
+        Returns
+        -------
+        statuses, same, others
+            How many rows have each status; whether the tables were of these very outcomes before; and whether
+            there are entries of other tasks.
+        """
+        said = self._arranged(study)
+        counted = self._arrange(study) if said is None else said
+        statuses: Counter[str] = Counter()
+        for task in study.tasks:
+            entry = self._entry(task)
+            statuses[entry.status if entry else NOT_RUN] += task.num_rows
+        before = read_manifest(self.directory).get("sessions")
+        sessions = [*(before if isinstance(before, list) else []), {"started": started, "ended": now()}]
+        config = study.config
+        manifest = {
+            "name": config.name,
+            "format": FORMAT,
+            "config": {"path": config.path, "sha256": _hash(config.text), "text": config.text},
+            "settings": {**ran, **study.settings, **counted},
+            "seeds": sorted(study.seeds),
+            "rows": {status: count for status, count in sorted(statuses.items()) if count},
+            "sessions": sessions,
+            **made_with(),
+        }
+        with replacing(self.directory / MANIFEST) as draft:
+            draft.write_text(json.dumps(manifest, indent=1) + "\n")
+        own = {task.key for task in _with_parts(study.tasks)}
+        others = any(key not in own for (key,) in self._table.execute("SELECT key FROM tasks"))
+        return statuses, said is not None, others
+
+    def save(self, task: Task, outcome: TaskOutcome) -> None:
+        """Write what became of a task, all or nothing, to the disk.
+
+        Raises
+        ------
+        DiskError
+            If it can't be written.
+        """
         document = {
             "task": str(task),
             "status": outcome.status,
-            "time_limit": limit,
+            "time_limit": task.time_limit,
             "rows": outcome.rows,
             "bounds": {key: [str(bound.seconds), bound.kind] for key, bound in outcome.bounds.items()},
             "trace": outcome.trace,
         }
-        for name, data in outcome.files.items():
-            keep_file(name, data, self.schedules)
-        with self._said():
-            self._insert(task.key, time.time(), document)
+        with on_disk():
+            for name, data in outcome.files.items():
+                keep_file(name, data, self.schedules)
+            with self._said():
+                self._insert(task.key, time.time(), document)
 
     def load(self, task: Task) -> TaskOutcome | None:
         """Return what became of a task earlier, None if nothing did."""
@@ -159,14 +336,14 @@ class Store:
         bounds = {key: ProvenBound(Fraction(s), kind) for key, (s, kind) in document["bounds"].items()}
         return TaskOutcome(document["status"], document["rows"], bounds, document["trace"])
 
-    def outcomes(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, TaskOutcome]]:
+    def _outcomes(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, TaskOutcome]]:
         """Yield the tasks that ended, with what became of them."""
         for task in tasks:
             outcome = self.load(task)
             if outcome is not None:
                 yield task, outcome
 
-    def entries(self) -> Iterator[Document]:
+    def _entries(self) -> Iterator[Document]:
         """Yield the content of every entry, of this code or of other, in the order in which they were made.
 
         One that earlier code wrote had no checksum: who reads it must expect anything in its values.
@@ -174,13 +351,13 @@ class Store:
         for (document,) in self._table.execute("SELECT document FROM tasks ORDER BY made, rowid"):
             yield json.loads(document)
 
-    def entry(self, task: Task) -> TaskRecord | None:
+    def _entry(self, task: Task) -> TaskRecord | None:
         """Return what is known of a task without its rows, None if nothing is."""
         query = "SELECT made, status, time_limit, schedule FROM tasks WHERE key = ?"
         found = self._table.execute(query, (task.key,)).fetchone()
         return found and TaskRecord(*found)
 
-    def damaged(self) -> list[str]:
+    def _damaged(self) -> list[str]:
         """Remove what is not as it was written, and return what each was: its task is not done then.
 
         Schedules are read again where the file has changed since; no other would be written over them.
@@ -199,22 +376,12 @@ class Store:
                 self._table.execute("REPLACE INTO schedules VALUES (?, ?, ?)", (digest, *_looks(path)))
         return list(dict.fromkeys(broken))
 
-    def forget(self, tasks: Iterable[Task]) -> None:
+    def _forget(self, tasks: Iterable[Task]) -> None:
         """Remove what is known of these tasks."""
         with self._at_once():
             self._table.executemany("DELETE FROM tasks WHERE key = ?", ((task.key,) for task in tasks))
 
-    def holds_others(self, tasks: Iterable[Task]) -> bool:
-        """Whether there are entries of other tasks than these."""
-        own = {task.key for task in tasks}
-        return any(key not in own for (key,) in self._table.execute("SELECT key FROM tasks"))
-
-    def sessions(self) -> list[Mapping[str, str]]:
-        """Return when this run was begun and continued before."""
-        sessions = read_manifest(self.directory).get("sessions")
-        return sessions if isinstance(sessions, list) else []
-
-    def arranged(self, study: Study) -> dict[str, Any] | None:
+    def _arranged(self, study: Study) -> dict[str, Any] | None:
         """Return what was said of the tables, if they are of these very tasks and outcomes; None if not."""
         found = self._table.execute("SELECT of, said FROM arranged").fetchone()
         if found is None or found[0] != self._state(study) or not (self.directory / CSV).exists():
@@ -222,12 +389,12 @@ class Store:
         said: dict[str, Any] = json.loads(found[1])
         return said
 
-    def arrange(self, study: Study) -> dict[str, Any]:
+    def _arrange(self, study: Study) -> dict[str, Any]:
         """Write the tables and remove the schedules that are not to be kept; return what is counted."""
         kept, gaps = dict[Any, tuple[float, str]](), GapTableBuilder()
         counted = {name: Counter[str]() for name in study.counted}
         with tables(self.directory, study.columns) as write:
-            for rows in study.arrange(study.tasks, self.outcomes):
+            for rows in study.arrange(study.tasks, self._outcomes):
                 write(rows)
                 if study.keep_schedules != "none":
                     _keep(kept, rows, every=study.keep_schedules == "all")
@@ -237,7 +404,7 @@ class Store:
                     gaps.add(rows)
         if study.gaps:
             write_csv(gaps.frame(), self.directory / GAPS)
-        if all(self.entry(task) for task in study.tasks):
+        if all(self._entry(task) for task in study.tasks):
             drop_schedules(self.schedules, {digest for _, digest in kept.values()})
         said = {name: dict(values) for name, values in counted.items()}
         with self._at_once():
@@ -245,16 +412,11 @@ class Store:
             self._table.execute("INSERT INTO arranged VALUES (?, ?)", (self._state(study), json.dumps(said)))
         return said
 
-    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
-        """Write the manifest."""
-        with replacing(self.directory / MANIFEST) as draft:
-            draft.write_text(json.dumps(manifest, indent=1) + "\n")
-
     def _state(self, study: Study) -> str:
         """Return a hash of the tasks in their order, and of when each was made."""
         digest = hashlib.sha256(repr((code_digest(("experiments",)), study.settings)).encode())
         for task in study.tasks:
-            entry = self.entry(task)
+            entry = self._entry(task)
             digest.update(f"{task.key} {entry and entry.made}\n".encode())
         return digest.hexdigest()
 
@@ -317,6 +479,13 @@ class Store:
         return [f"{self.directory / TABLE}: {key}" for key in broken]
 
 
+def _with_parts(tasks: Iterable[Task]) -> Iterator[Task]:
+    """Yield tasks, and the parts of those that are divided."""
+    for task in tasks:
+        yield task
+        yield from (part for part in task.parts if part.is_part)
+
+
 def _reason(error: sqlite3.Error, path: Path) -> Exception:
     """Return what a person is told when SQLite can't."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -362,121 +531,3 @@ def _keep(kept: dict[Any, tuple[float, str]], rows: Iterable[Row], *, every: boo
             key = row["schedule"] if every else tuple(row[name] for name in INSTANCE)
             if key not in kept or row["time_us"] < kept[key][0]:
                 kept[key] = row["time_us"], row["schedule"]
-
-
-def rejudge(store: Store, tasks: Sequence[Task]) -> int:
-    """Take over what other code made of these tasks, with the bounds of this code; return how many.
-
-    A result of another version of the code is normally made anew (`experiments.runner.plan`). Where only the
-    bounds have become better, that is a waste: a gap is a time over a bound, and the times are known. So a
-    result is taken over if it is of the same task, with
-
-    - status ok: its times, and for each size the larger of this code's bound and of the one that its own
-      method proved (a certificate that was checked when it was made). A time below the bound is no result:
-      that task is left to be made anew, which says what is wrong;
-    - status timeout or infeasible: as it is. What was unsupported or failed is asked again.
-
-    A topology read from a file is left out, for its content may be another by now.
-
-    Raises
-    ------
-    OSError
-        If the results can't be written.
-    """
-    open_ = [task for task in tasks if store.load(task) is None and not Path(task.topology).exists()]
-    documents = {
-        _name(document["task"], [row["size_bytes"] for row in document["rows"]]): document
-        for document in map(_current, filter(_is_taken, store.entries()))
-    }  # of each task the newest
-    common = _common(documents.values())
-    bounds: dict[str, ProvenBound] = {}
-    taken = 0
-    for task in open_:
-        document = documents.get(_name(str(task), task.sizes))
-        if document is None or not _alike(document, task):
-            continue
-        found = TaskOutcome(document["status"], document["rows"])
-        outcome = judged_again(task, found, bounds, common)
-        if outcome is not None:
-            store.save(task, outcome, document["time_limit"])
-            taken += 1
-    return taken
-
-
-def judged_again(
-    task: Task, outcome: TaskOutcome, bounds: dict[str, ProvenBound], common: Mapping[str, Fraction]
-) -> TaskOutcome | None:
-    """Return an outcome with bounds of this code; None where a time is below its bound.
-
-    Parameters
-    ----------
-    task, outcome
-        What was to be done, and what became of it earlier.
-    bounds
-        Of this code, by `Task.bound_key`; those computed here are added.
-    common
-        Of the code that made it: the bounds in seconds that were no method's own.
-    """
-    if outcome.status != "ok":
-        return outcome
-    rows, used = [], {}
-    for row in outcome.rows:
-        key = task.bound_key(row["size_bytes"])
-        if key not in bounds:
-            size = Fraction(row["size_bytes"])
-            bounds[key] = ProvenBound.of(parse_topology(task.topology), task.collective, size)
-        used[key] = bounds[key]
-        rows.append(row | bound_columns(row["time_us"], _larger(bounds[key], row, common.get(key))))
-    if any(map(too_fast, rows)):
-        return None
-    return TaskOutcome("ok", rows, used)
-
-
-def _larger(bound: ProvenBound, row: Row, common: Fraction | None) -> ProvenBound:
-    """Return this code's bound, or the one that the row's method proved if that is larger."""
-    old = Fraction(row["bound_us"]) / MICRO
-    own = common is not None and old > common * (1 + Fraction(10) ** -GAP_DIGITS)  # more than rounding
-    return max(bound, ProvenBound(old, row["bound_kind"]), key=lambda b: b.seconds) if own else bound
-
-
-def _current(document: Document) -> Document:
-    """Return an entry with the names of today: of methods, options and bounds."""
-    rows = [current_row(row) for row in document["rows"]]
-    before, after = (
-        " ".join(str(row[name]) for row in few for name in NAMED if row.get(name))
-        for few in (document["rows"][:1], rows[:1])
-    )
-    return {**document, "task": document["task"].replace(before, after, 1), "rows": rows}
-
-
-def _is_taken(document: Document) -> bool:
-    """Whether it is of an outcome that is taken, and its values are what they should be."""
-    if document["status"] not in TAKEN or not isinstance(document.get("task"), str):
-        return False
-    needed = NEEDED if document["status"] == "ok" else NEEDED[:1]
-    try:
-        to_table(document["rows"])  # each value is of its column's type
-        _common([document])
-        return all(row[name] is not None for row in document["rows"] for name in needed)
-    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError, pa.ArrowException):
-        return False
-
-
-def _name(task: str, sizes: Iterable[int]) -> str:
-    return json.dumps([task, list(sizes)])
-
-
-def _common(documents: Iterable[Document]) -> dict[str, Fraction]:
-    """Return the largest bound of each topology, collective and size that was no method's own."""
-    common: dict[str, Fraction] = {}
-    for document in documents:
-        for key, (seconds, _) in document["bounds"].items():
-            common[key] = max(common.get(key, Fraction(0)), Fraction(seconds))
-    return common
-
-
-def _alike(document: Document, task: Task) -> bool:
-    """Whether an entry is of the same network and of as many seeds."""
-    alike = all(row.get(name) == getattr(task, name) for row in document["rows"] for name in SAME)
-    seeds = {row.get("seeds", len(task.seeds)) for row in document["rows"]}
-    return alike and seeds == {len(task.seeds)}

@@ -1,4 +1,4 @@
-"""A task: one synthesis (the best of some seeds), verified, and the result rows of all its sizes."""
+"""The task of a study of schedules: one synthesis (the best of some seeds), verified, and its rows."""
 
 from __future__ import annotations
 
@@ -6,38 +6,35 @@ import gc
 import hashlib
 import math
 import time
-import traceback
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from tutti.experiments import plugins
 from tutti.experiments.registry import find_method
 from tutti.experiments.runner.judge import Cost, ProvenBound, notes, time_columns
+from tutti.experiments.runner.study import JUDGE, SYNTHESIZE, Row, Task, TaskOutcome, Workplace, silent
 from tutti.models.bounds import own_bounds
 from tutti.schedules.collective import Collective
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Schedule
 from tutti.schedules.simulation.pipelining import best_slices
-from tutti.schedules.verify import VerificationError, verify_answer
-from tutti.topologies.errors import InputError, Interrupted, NoSchedule, TuttiError, Unsupported, raised
+from tutti.schedules.verify import verify_answer
+from tutti.topologies.errors import InputError, Interrupted, TuttiError
 from tutti.topologies.kernels import COMPILATION, counted
 from tutti.topologies.options import build_options, options_text
 from tutti.topologies.processes import peak_memory, reset_peak_memory
-from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import MICRO
 
-SYNTHESIZE, JUDGE = "synthesize", "judge"
-"""The stages that `notify` is given; a time limit counts the first."""
-Row = dict[str, Any]
-Bounds = MutableMapping[str, ProvenBound]
-STATUS_OF = {Unsupported: "unsupported", NoSchedule: "infeasible"}
-"""The outcomes of a method that are answers; everything else raised is a failure."""
+MOST_SEEDS = 25
+"""Most seeds of a part of a task. With a larger value there are fewer parts, and fewer workers share a
+task."""
+SUMMED = ("seeds", "synth_s", "verify_s")
+"""Columns that are summed over all parts. The peak of memory is the largest; all others are those of the
+best part."""
 
 
 class Stopwatch:
@@ -91,17 +88,13 @@ class Synthesized:
     course: str = ""
 
 
-def _silent(stage: str) -> None:
-    """Tell nobody."""
-
-
 def synthesize_best(
     method: Method,
     problem: Problem,
     options: Any,
     seeds: Sequence[int],
     size: Fraction,
-    notify: Callable[[str], None] = _silent,
+    notify: Callable[[str], None] = silent,
 ) -> Synthesized:
     """Return the schedule of least simulated time at `size` (bytes), the first of equal ones.
 
@@ -180,8 +173,8 @@ def _synthesize_once(
     return schedule, watch.seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SynthesisTask(Task):
     """One synthesis.
 
     Parameters
@@ -200,19 +193,14 @@ class Task:
         M in bytes of each row; more than one only where the schedule is the same for all.
     size_dependent
         Whether the method is told the size.
-    key
-        A hash of all that determines the result.
     note
         What is said beside its rows, besides what the schedule says.
     network
         The hash of the network itself: where it runs, a file may be another one. Empty: any will do.
     exact_for
         The sense in which its answer is optimal, if its kind is exact.
-    time_limit, memory
-        Seconds of each synthesis, and bytes that it may take; None for no limit.
     before, after
-        How many seeds of the same rows other tasks try, of smaller and of larger number
-        (`experiments.runner.run.Parts`).
+        How many seeds of the same rows other tasks try, of smaller and of larger number.
     """
 
     topology: str
@@ -227,14 +215,11 @@ class Task:
     seeds: tuple[int, ...]
     sizes: tuple[int, ...]
     size_dependent: bool
-    key: str
-    note: str = field(default="", kw_only=True)
-    network: str = field(default="", kw_only=True)
-    exact_for: str = field(default="", kw_only=True)
-    time_limit: float | None = field(default=None, kw_only=True)
-    memory: float | None = field(default=None, kw_only=True)
-    before: int = field(default=0, kw_only=True)
-    after: int = field(default=0, kw_only=True)
+    note: str = ""
+    network: str = ""
+    exact_for: str = ""
+    before: int
+    after: int
 
     def __str__(self) -> str:
         options = options_text(self.options)
@@ -247,6 +232,11 @@ class Task:
     def is_part(self) -> bool:
         """Whether other tasks try seeds of the same rows."""
         return self.before + self.after > 0
+
+    @property
+    def place(self) -> int:
+        """How many seeds of the same rows come before."""
+        return self.before
 
     @property
     def all_seeds(self) -> int:
@@ -263,6 +253,16 @@ class Task:
         """What it is picked by, besides the whole text."""
         return self.topology, str(self.collective), self.method
 
+    @property
+    def num_rows(self) -> int:
+        """One a size."""
+        return len(self.sizes)
+
+    @property
+    def bound_keys(self) -> tuple[str, ...]:
+        """What the bounds of its rows depend on, in the order of its sizes."""
+        return tuple(f"{self.topology}\t{self.collective}\t{size}" for size in self.sizes)
+
     def rows(self, status: str, message: str = "") -> list[Row]:
         """Return a row for each size with what is known without running it."""
         as_they_are = ("topology", "nodes", "switches", "links", "method", "kind", "seed", "note")
@@ -271,34 +271,78 @@ class Task:
         known |= {"options": options_text(self.options), "status": status, "message": message}
         return [{**known, "size_bytes": size} for size in self.sizes]
 
-    def bound_key(self, size: int) -> str:
-        """Return what the bound of a row depends on, as text."""
-        return f"{self.topology}\t{self.collective}\t{size}"
+    def run(self, place: Workplace) -> TaskOutcome:
+        """Synthesize, verify, judge and keep.
 
+        Raises
+        ------
+        DiskError
+            If a schedule can't be written.
+        """
+        reset_peak_memory()
+        known = set(place.bounds)
+        topology = place.topology(self.topology)
+        if self.network and topology_digest(topology) != self.network:
+            raise InputError(f"{self.topology} is another network where the row runs; give it the same file")
+        result = self.best_on(topology, max(self.sizes), place)
+        rows = _judge(self, result, place.bounds)
+        new = {key: bound for key, bound in place.bounds.items() if key not in known}
+        if place.keep is not None:
+            digest = place.keep(result.schedule)
+            rows = [{**row, "schedule": digest} for row in rows]
+        return TaskOutcome("ok", rows, new)
 
-@dataclass(frozen=True)
-class TaskOutcome:
-    """What became of a task.
+    def best_on(self, topology: Topology, size: int, place: Workplace) -> Synthesized:
+        """Return its method's schedule on a network at a size in bytes; raises as `synthesize_best`."""
+        method, exact = find_method(self.method, place.methods), Fraction(size)
+        problem = Problem(topology, self.collective, exact if self.size_dependent else None)
+        options = build_options(method, self.options)
+        return synthesize_best(method, problem, options, self.seeds, exact, place.notify)
 
-    Parameters
-    ----------
-    status
-        Of all its rows: ok, unsupported, timeout, infeasible or failed.
-    rows
-        One a size.
-    bounds
-        Those computed for it, by `Task.bound_key`.
-    trace
-        Where it failed, for developers.
-    files
-        Schedules that are still to be kept: the content of a file by its name.
-    """
+    @property
+    def parts(self) -> Sequence[SynthesisTask]:
+        """Tasks of at most `MOST_SEEDS` seeds each.
 
-    status: str
-    rows: list[Row]
-    bounds: Mapping[str, ProvenBound] = field(default_factory=dict)
-    trace: str = ""
-    files: Mapping[str, bytes] = field(default_factory=dict)
+        They depend on nothing but its seeds, so that a row is the same wherever its parts ran.
+        """
+        count = len(self.seeds)
+        if count <= MOST_SEEDS:
+            return (self,)
+        return [
+            replace(
+                self,
+                seeds=self.seeds[first : first + MOST_SEEDS],
+                key=f"{self.key}-{first}",
+                before=first,
+                after=max(count - first - MOST_SEEDS, 0),
+            )
+            for first in range(0, count, MOST_SEEDS)
+        ]
+
+    def combined(self, outcomes: Sequence[TaskOutcome]) -> TaskOutcome:
+        """Return what became of it: what would have, had its seeds been tried one after the other.
+
+        The first part without a schedule ends the row, as one synthesis would have. Else the schedule is the
+        fastest at the largest size, the first of equal ones.
+        """
+        lost = next((outcome for outcome in outcomes if outcome.status != "ok"), None)
+        if lost is not None:
+            return replace(lost, rows=self.rows(lost.status, lost.rows[0]["message"]))
+        largest = self.sizes.index(max(self.sizes))
+        best = min(outcomes, key=lambda outcome: outcome.rows[largest]["time_us"])
+        firsts = [outcome.rows[0] for outcome in outcomes]
+        every = {name: sum(row[name] for row in firsts) for name in SUMMED}
+        every["peak_rss_mb"] = max(row["peak_rss_mb"] for row in firsts)
+        bounds = {key: bound for outcome in outcomes for key, bound in outcome.bounds.items()}
+        rows, ends = [row | every for row in best.rows], [outcome.rows[largest] for outcome in outcomes]
+        courses = (end.get("course") or f"{end['synth_s']:.6g} {end['time_us']:.9g}" for end in ends)
+        rows[largest]["course"] = "; ".join(courses)
+        return TaskOutcome("ok", rows, bounds)
+
+    def stopped(self, stops: int) -> str:
+        """Return what is said if a synthesis exceeds the time limit after so many that did not."""
+        number, every = self.before + stops + 1, self.all_seeds
+        return f"{Task.stopped(self, stops)}{f' (synthesis {number} of {every})' if every > 1 else ''}"
 
 
 def topology_digest(topology: Topology) -> str:
@@ -312,99 +356,14 @@ def topology_digest(topology: Topology) -> str:
     return digest.hexdigest()
 
 
-_parsed = lru_cache(maxsize=4)(parse_topology)
-
-
-@dataclass(frozen=True)
-class Workplace:
-    """What a worker needs to perform tasks.
-
-    Parameters
-    ----------
-    methods
-        By name.
-    keep
-        Keeps a schedule and returns its content hash; None keeps none.
-    bounds
-        Computed before, here or by other workers.
-    notify
-        Is given each stage, `SYNTHESIZE` or `JUDGE`.
-    topology
-        Returns the network of a task's text.
-    """
-
-    methods: Mapping[str, Method]
-    keep: Callable[[Schedule], str] | None
-    bounds: Bounds
-    notify: Callable[[str], None] = _silent
-    topology: Callable[[str], Topology] = _parsed
-
-
-def perform(task: Task, place: Workplace) -> TaskOutcome:
-    """Run a task; whatever the method raises becomes its rows.
-
-    Raises
-    ------
-    OSError
-        If a schedule can't be written.
-    """
-    method = find_method(task.method, place.methods)
-    reset_peak_memory()
-    known = set(place.bounds)
-    try:
-        topology = place.topology(task.topology)
-        if task.network and topology_digest(topology) != task.network:
-            raise InputError(f"{task.topology} is another network where the row runs; give it the same file")
-        largest = Fraction(max(task.sizes))
-        problem = Problem(topology, task.collective, largest if task.size_dependent else None)
-        options = build_options(method, task.options)
-        result = synthesize_best(method, problem, options, task.seeds, largest, place.notify)
-        rows = _judge(task, result, place.bounds)
-    except (Unsupported, NoSchedule) as outcome:
-        return TaskOutcome(status_of(outcome), task.rows(status_of(outcome), str(outcome)))
-    except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 (a method's fault is a row)
-        return failure(task, _one_line(error), traceback.format_exc())
-    new = {key: bound for key, bound in place.bounds.items() if key not in known}
-    if place.keep is not None:
-        digest = place.keep(result.schedule)
-        rows = [{**row, "schedule": digest} for row in rows]
-    return TaskOutcome("ok", rows, new)
-
-
-def status_of(answer: TuttiError) -> str:
-    """Return the status of a method's answer that is no schedule."""
-    return next(status for kind, status in STATUS_OF.items() if isinstance(answer, kind))
-
-
-def guarded(
-    task: Task,
-    work: Callable[[], TaskOutcome],
-    answers: tuple[type[TuttiError], ...] = (Unsupported, NoSchedule),
-) -> TaskOutcome:
-    """Return what some work gives; what it raises becomes the task's rows: one of `answers`, or a failure."""
-    try:
-        return work()
-    except answers as answer:
-        return TaskOutcome(status_of(answer), task.rows(status_of(answer), str(answer)))
-    except TuttiError as error:
-        return failure(task, str(error), traceback.format_exc())
-    except Exception as error:  # noqa: BLE001 (a fault in one task is its row)
-        return failure(task, raised(error), traceback.format_exc())
-
-
-def failure(task: Task, message: str, trace: str = "") -> TaskOutcome:
-    """Return the outcome of a task that did not finish through a fault."""
-    return TaskOutcome("failed", task.rows("failed", message), {}, trace)
-
-
-def _judge(task: Task, result: Synthesized, bounds: Bounds) -> list[Row]:
+def _judge(task: SynthesisTask, result: Synthesized, bounds: MutableMapping[str, ProvenBound]) -> list[Row]:
     """Return the rows of a verified schedule."""
     cost = Cost(result.schedule)
     constant = {**cost.columns(), "verified": True}
     constant |= {name: getattr(result, name) for name in ("seed", "seeds", "synth_s", "verify_s")}
     own, rows = own_bounds(result.schedule), []
-    for row in task.rows("ok"):
-        size, key = Fraction(row["size_bytes"]), task.bound_key(row["size_bytes"])
+    for row, key in zip(task.rows("ok"), task.bound_keys, strict=True):
+        size = Fraction(row["size_bytes"])
         if key not in bounds:
             with Stopwatch() as watch:
                 found = ProvenBound.of(result.schedule.topology, result.schedule.collective, size)
@@ -419,12 +378,3 @@ def _judge(task: Task, result: Synthesized, bounds: Bounds) -> list[Row]:
             measured["course"] = result.course
         rows.append({**row, **constant, **measured, "note": note})
     return [{**row, "peak_rss_mb": peak_memory()} for row in rows]
-
-
-def _one_line(error: BaseException) -> str:
-    """Return an error as one line: tutti's own as they are, any other with its place, and whose it is."""
-    if isinstance(error, VerificationError):
-        return f"illegal schedule: {error}"
-    if isinstance(error, TuttiError):
-        return str(error)
-    return plugins.blame(error) or raised(error)

@@ -10,31 +10,27 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from tutti.experiments.runner.config import (
-    Named,
+    Config,
+    MachinesTable,
     Placed,
     Table,
     TimeText,
-    parse_toml,
-    read_document,
-    read_table,
-    read_tables,
+    at,
+    distinct_seeds,
+    positive,
 )
 from tutti.experiments.runner.results import typed
 from tutti.experiments.solver_study.milp_instances import is_mixed, model_text
 from tutti.models.solvers import SolverOptions
 from tutti.models.solvers.registry import BACKENDS
 from tutti.topologies.errors import InputError, suggestion
-from tutti.topologies.files import read_text
 from tutti.topologies.units import parse_size, parse_time
 
-STUDY_TABLES = frozenset({"study", "instance"})
-"""Any of them makes a config a study of solvers."""
 COLUMNS = typed("""
     topology text, nodes int, switches int, links int, collective text, model text, builder text,
     method text, solver text, options text, seed int, status text, message text, termination text,
@@ -82,25 +78,17 @@ class SolverTable(Table):
     options: dict[str, Any] = Field(default_factory=dict)
 
 
-class StudyTable(Table):
+class StudyTable(MachinesTable):
     """``[study]``: what is the same for all solves."""
+
+    PLACE: ClassVar[str] = "[study]"
 
     time_limit: TimeText
     memory_limit: str | None = None
     seeds: list[int] = Field(default=[0], min_length=1)
-    workers: int | None = None
-    scheduler: str | None = None
     keep_logs: bool = True
     clock: Literal["wall", "cpu"] = "wall"
     relative_gap: Decimal = Field(default=Decimal("1e-6"), gt=0, lt=1)
-
-
-class StudyDocument(Named):
-    """The whole file, its tables not yet read."""
-
-    instance: list[dict[str, Any]] = Field(min_length=1)
-    solver: list[dict[str, Any]] = Field(min_length=1)
-    study: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -149,7 +137,7 @@ class StudyProgram:
     model: str
     topology: str
     seeds: tuple[int, ...]
-    time_limit: float
+    time_limit: float | None
 
 
 @dataclass(frozen=True)
@@ -158,16 +146,14 @@ class StudyConfig:
 
     Parameters
     ----------
-    path, text, name
-        The file, what stands in it, and the study's name.
     programs
         What is solved, in order.
     solvers
         Who is compared.
     memory_limit
         Bytes of a solve; None for none.
-    workers, scheduler
-        Processes; None: one a core. Or the address of a Dask cluster.
+    machines
+        Where it runs.
     keep_logs
         Whether each row has its solver's log.
     clock
@@ -176,14 +162,10 @@ class StudyConfig:
         At which branch and cut stops.
     """
 
-    path: str
-    text: str
-    name: str
     programs: tuple[StudyProgram, ...]
     solvers: tuple[SolverEntrant, ...]
     memory_limit: float | None
-    workers: int | None
-    scheduler: str | None
+    machines: MachinesTable
     keep_logs: bool
     clock: str
     relative_gap: float
@@ -194,34 +176,20 @@ class StudyConfig:
         return any(is_mixed(program.model) for program in self.programs)
 
 
-def is_study(path: Path | str) -> bool:
-    """Whether a config is a study of solvers: it has ``[study]`` or ``[[instance]]``."""
-    return bool(STUDY_TABLES & parse_toml(read_text(path), str(path)).keys())
-
-
-def read_study(path: Path | str) -> StudyConfig:
-    """Return the study in a TOML file.
+def read_study(config: Config) -> StudyConfig:
+    """Return the study of a config.
 
     Raises
     ------
     InputError
-        If the file can't be read, is no TOML, or a table or key in it is wrong.
+        If a table or key in it is wrong.
     """
-    where, text = str(path), read_text(path)
-    document = read_document(StudyDocument, text, where)
-    table = read_table(StudyTable, document.study, f"{where}: [study]")
-    programs = _programs(read_tables(InstanceTable, document.instance, where, "instance"), table, where)
+    where, table = config.path, config.table(StudyTable, "study")
     return StudyConfig(
-        path=where,
-        text=text,
-        name=document.name,
-        programs=programs,
-        solvers=_entrants(read_tables(SolverTable, document.solver, where, "solver")),
-        memory_limit=None
-        if table.memory_limit is None
-        else _limit(table.memory_limit, parse_size, f"{where}: [study]: memory_limit"),
-        workers=table.workers,
-        scheduler=table.scheduler,
+        programs=_programs(config.tables(InstanceTable, "instance"), table, where),
+        solvers=_entrants(config.tables(SolverTable, "solver")),
+        memory_limit=positive(parse_size, table.memory_limit, f"{where}: [study]: memory_limit"),
+        machines=table,
         keep_logs=table.keep_logs,
         clock=table.clock,
         relative_gap=float(table.relative_gap),
@@ -232,37 +200,19 @@ def _programs(
     tables: tuple[Placed[InstanceTable], ...], study: StudyTable, path: str
 ) -> tuple[StudyProgram, ...]:
     """Return the programs, each with its own seeds and limit or those of the study."""
-    seeds = _seeds(study.seeds, f"{path}: [study]")
-    limit = _limit(study.time_limit, parse_time, f"{path}: [study]: time_limit")
+    seeds = at(f"{path}: [study]", distinct_seeds, study.seeds)
+    limit = positive(parse_time, study.time_limit, f"{path}: [study]: time_limit")
     return tuple(
         StudyProgram(
             placed.where,
             model_text(table.model, table.options),
             table.topology.strip(),
-            seeds if table.seeds is None else _seeds(table.seeds, placed.where),
-            limit
-            if table.time_limit is None
-            else _limit(table.time_limit, parse_time, f"{placed.where}: time_limit"),
+            seeds if table.seeds is None else at(placed.where, distinct_seeds, table.seeds),
+            positive(parse_time, table.time_limit, f"{placed.where}: time_limit") or limit,
         )
         for placed in tables
         for table in (placed.table,)
     )
-
-
-def _limit(text: str, parse: Any, where: str) -> float:
-    try:
-        value = parse(text)
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from error
-    if value <= 0:
-        raise InputError(f"{where} is '{text}'; it must be positive")
-    return float(value)
-
-
-def _seeds(seeds: list[int], where: str) -> tuple[int, ...]:
-    if min(seeds) < 0 or len(set(seeds)) < len(seeds):
-        raise InputError(f"{where}: seeds = {seeds}; a list holds different seeds, none negative")
-    return tuple(seeds)
 
 
 def _entrants(tables: tuple[Placed[SolverTable], ...]) -> tuple[SolverEntrant, ...]:
@@ -293,7 +243,4 @@ def _check(entrant: SolverEntrant, where: str) -> None:
             raise InputError(
                 f"{where}: {entrant.solver} option {name} is {value!r}; it must be true or false"
             )
-    try:
-        entrant.options()
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from error
+    at(where, entrant.options)

@@ -1,9 +1,9 @@
-"""A task of a study: one solver on one instance with one seed; its row, whatever happens."""
+"""The tasks of a study of solvers: one solver on one instance with one seed each; and who is right."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -13,10 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from tutti.experiments.runner.tasks import Row, Stopwatch, Task, TaskOutcome, Workplace, guarded
-from tutti.experiments.solver_study.config import SolverEntrant
+from tutti.experiments.runner.config import Config, at
+from tutti.experiments.runner.manifest import task_key
+from tutti.experiments.runner.study import Outcomes, Row, Study, Task, TaskOutcome, Workplace
+from tutti.experiments.runner.tasks import Stopwatch, topology_digest
+from tutti.experiments.solver_study.config import (
+    COLUMNS,
+    SolverEntrant,
+    StudyConfig,
+    StudyProgram,
+    read_study,
+)
 from tutti.experiments.solver_study.instances import SolverInstance
 from tutti.experiments.solver_study.milp_instances import find_model, is_mixed
+from tutti.experiments.solver_study.milp_statistics import scored
 from tutti.experiments.solver_study.statistics import MIXED_TOLERANCE, TOLERANCE, grouped, instance_of
 from tutti.models.solvers import (
     CompiledModel,
@@ -30,10 +40,14 @@ from tutti.models.solvers import (
     solve,
 )
 from tutti.models.solvers.registry import BACKENDS
-from tutti.topologies.errors import InputError, TuttiError, Unsupported
+from tutti.schedules.collective import collective
+from tutti.schedules.method import Method
+from tutti.topologies.errors import InputError, TuttiError
+from tutti.topologies.options import options_text
 from tutti.topologies.text import parse_topology
 from tutti.topologies.units import MEGA
 
+TASK_FORMAT = "tutti.solve/1"
 LIMITS = frozenset({Termination.TIME_LIMIT, Termination.MEMORY_LIMIT, Termination.ITERATION_LIMIT})
 NO_ANSWER = frozenset({Termination.INFEASIBLE, Termination.UNBOUNDED, Termination.INFEASIBLE_OR_UNBOUNDED})
 RIGHT, WRONG, UNPROVEN, AGREED = "right", "wrong", "unproven", "agreed"
@@ -41,16 +55,20 @@ MOST_POINTS = 300
 """Of a trace that is kept, besides better incumbents."""
 TINY = Fraction(1, 10**12)
 """An optimum below this is judged absolutely."""
+LOGS = "logs"
+"""The folder of a run in which they are."""
 EXACT = ("lower_exact", "upper_exact")
 """What a row proved, as fractions; columns of no table, for the intersection over all rows."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StudyTask(Task):
-    """One solve.
+    """One solve; the time limit is the solver's.
 
     Parameters
     ----------
+    topology, nodes, switches, links, collective
+        The network, and what is done on it.
     model, builder
         Which linear program on the topology, and how it is made.
     entrant
@@ -59,21 +77,23 @@ class StudyTask(Task):
         The seed: the order of rows and columns, and the solver's own.
     memory_limit
         Bytes.
-    log
-        The file of the solver's log, None for none; there is none either where its folder can't be reached.
+    keep_log
+        Whether the solver's log is kept; it is not where the folder of the run can't be reached.
     clock, relative_gap
         As the study's.
-
-    The others are those of any task; `sizes` is one 0, as a linear program has no size of M, and the time
-    limit is the solver's.
     """
 
+    topology: str
+    nodes: int
+    switches: int
+    links: int
+    collective: str
     model: str
     builder: str
     entrant: SolverEntrant
     order: int
     memory_limit: float | None
-    log: Path | None
+    keep_log: bool = True
     clock: str = "wall"
     relative_gap: float = 1e-6
 
@@ -83,43 +103,41 @@ class StudyTask(Task):
     @property
     def names(self) -> tuple[str, ...]:
         """What it is picked by, besides the whole text."""
-        return self.model, self.topology, self.method
+        return self.model, self.topology, self.entrant.label
 
     def rows(self, status: str, message: str = "") -> list[Row]:
         """Return its row with what is known without running it."""
-        (row,) = super().rows(status, message)
+        own = ("topology", "nodes", "switches", "links", "collective", "model", "builder")
+        row = {name: getattr(self, name) for name in own} | {"seed": self.order}
+        row |= {"method": self.entrant.label, "solver": self.entrant.solver}
         limit_mb = None if self.memory_limit is None else self.memory_limit / MEGA
-        row |= {"seed": self.order, "model": self.model, "builder": self.builder}
-        return [row | {"solver": self.entrant.solver, "limit_s": self.time_limit, "limit_mb": limit_mb}]
+        row |= {"options": options_text(self.entrant.given), "limit_s": self.time_limit, "limit_mb": limit_mb}
+        return [row | {"status": status, "message": message}]
 
-
-def perform(task: StudyTask, place: Workplace) -> TaskOutcome:
-    """Run a task; whatever goes wrong becomes its row."""
-    return guarded(task, lambda: _solve(task), (Unsupported,))
-
-
-def _solve(task: StudyTask) -> TaskOutcome:
-    log = None if task.log is None or not task.log.parent.is_dir() else task.log
-    options = _options(task, log)
-    try:
-        backend = find_backend(task.entrant.solver, options.needs)
-    except InputError as error:  # not installed: the study goes on without it
-        return TaskOutcome("unsupported", task.rows("unsupported", str(error)))
-    instance = _instance(task.model, task.topology)
-    points: list[Progress] = []
-    result = solve(instance.compiled.permuted(task.order), backend.name, options, trace=points.append)
-    result = _in_own_order(result, instance, task.order)
-    with Stopwatch() as watch:
-        lower, upper = instance.bounds(result)
-    status, message = _status(result)
-    (row,) = task.rows(status, message)
-    row |= _measured(instance, result) | {"certify_s": watch.seconds}
-    row["timed_s"] = result.cpu_s if task.clock == "cpu" else result.solve_s
-    if instance.compiled.integer.any():
-        row |= _mixed(instance.compiled, result, points, lower if instance.compiled.maximize else upper)
-    row |= {name: str(value) for name, value in zip(EXACT, (lower, upper), strict=True) if value is not None}
-    row["log"] = None if log is None else f"{log.parent.name}/{log.name}"
-    return TaskOutcome(status, [row])
+    def run(self, place: Workplace) -> TaskOutcome:
+        """Solve it, and check the answer."""
+        logs = place.directory / LOGS
+        log = logs / f"{self.key[:16]}.log" if self.keep_log and logs.is_dir() else None
+        options = _options(self, log)
+        try:
+            backend = find_backend(self.entrant.solver, options.needs)
+        except InputError as error:  # not installed: the study goes on without it
+            return TaskOutcome("unsupported", self.rows("unsupported", str(error)))
+        instance = _instance(self.model, self.topology)
+        points: list[Progress] = []
+        result = solve(instance.compiled.permuted(self.order), backend.name, options, trace=points.append)
+        result = _in_own_order(result, instance, self.order)
+        with Stopwatch() as watch:
+            proven = lower, upper = instance.bounds(result)
+        status, message = _status(result)
+        (row,) = self.rows(status, message)
+        row |= _measured(instance, result) | {"certify_s": watch.seconds}
+        row["timed_s"] = result.cpu_s if self.clock == "cpu" else result.solve_s
+        if instance.compiled.integer.any():
+            row |= _mixed(instance.compiled, result, points, lower if instance.compiled.maximize else upper)
+        row |= {name: str(value) for name, value in zip(EXACT, proven, strict=True) if value is not None}
+        row["log"] = None if log is None else f"{LOGS}/{log.name}"
+        return TaskOutcome(status, [row])
 
 
 def _options(task: StudyTask, log: Path | None) -> SolverOptions:
@@ -194,6 +212,97 @@ def _thinned(points: Sequence[Progress]) -> Sequence[Progress]:
     better = {i for i in range(len(kept)) if not i or kept[i].incumbent != kept[i - 1].incumbent}
     step = len(kept) // MOST_POINTS + 1
     return [point for i, point in enumerate(kept) if i in better or i % step == 0]
+
+
+def study_of(given: Config, methods: Mapping[str, Method]) -> Study:
+    """Return the study of a config.
+
+    Raises
+    ------
+    InputError
+        As `make_tasks`.
+    """
+    config = read_study(given)
+    return Study(
+        given,
+        make_tasks(config),
+        config.machines,
+        report="tutti.experiments.solver_study.report:write_study_report",
+        arrange=_arranged,
+        columns=COLUMNS,
+        folders=(LOGS,) if config.keep_logs else (),
+        seeds=frozenset(seed for program in config.programs for seed in program.seeds),
+        settings={
+            "memory_limit_bytes": config.memory_limit,
+            "clock": config.clock,
+            **({"relative_gap": config.relative_gap} if config.mixed else {}),
+            "solvers": {e.label: f"{e.solver} {options_text(e.given)}".strip() for e in config.solvers},
+        },
+        counted={"answers": "answer"},
+    )
+
+
+def make_tasks(config: StudyConfig) -> list[StudyTask]:
+    """Return the tasks in the config's order: by instance, solver and seed.
+
+    Raises
+    ------
+    InputError
+        If a model or topology is unknown, an instance is asked for twice, or the models are of both kinds.
+    """
+    tasks: list[StudyTask] = []
+    seen: dict[tuple[str, str], str] = {}
+    for program in config.programs:
+        name = (program.model, program.topology)
+        if name in seen:
+            raise InputError(f"{program.where}: {' '.join(name)} is also {seen[name]}; remove one of them")
+        seen[name] = program.where.partition(": ")[2] or program.where
+        tasks += _tasks_of(program, config)
+    _check_kinds(config.programs)
+    return tasks
+
+
+def _check_kinds(programs: Sequence[StudyProgram]) -> None:
+    """Refuse a study of both kinds of programs: their means have other shifts, their reports other charts."""
+    kinds = {is_mixed(program.model): program for program in programs}
+    if len(kinds) > 1:
+        raise InputError(
+            f"{kinds[True].where}: model '{kinds[True].model}' is a mixed-integer program and "
+            f"'{kinds[False].model}' is not; make two studies"
+        )
+
+
+def _tasks_of(program: StudyProgram, config: StudyConfig) -> Iterator[StudyTask]:
+    model = at(program.where, find_model, program.model)
+    topology = at(program.where, parse_topology, program.topology)
+    what = (topology_digest(topology), program.topology, program.model)
+    for entrant in config.solvers:
+        for seed in program.seeds:
+            who = (entrant.label, entrant.solver, dict(entrant.given))
+            mixed = (config.clock, config.relative_gap) if config.mixed else ()
+            key = task_key(TASK_FORMAT, *what, *who, seed, config.memory_limit, *mixed)
+            yield StudyTask(
+                key=key,
+                time_limit=program.time_limit,
+                topology=program.topology,
+                nodes=topology.num_nodes,
+                switches=topology.num_switches,
+                links=topology.num_links,
+                collective=str(collective(model.kind, topology.num_ranks)),
+                model=model.name,
+                builder=model.builder,
+                entrant=entrant,
+                order=seed,
+                memory_limit=config.memory_limit,
+                keep_log=config.keep_logs,
+                clock=config.clock,
+                relative_gap=config.relative_gap,
+            )
+
+
+def _arranged(tasks: Sequence[Task], outcomes: Outcomes) -> Iterator[list[Row]]:
+    """Yield all rows: what one proved judges the others."""
+    yield scored(judged([row for _, outcome in outcomes(tasks) for row in outcome.rows]))
 
 
 def judged(rows: Sequence[Row]) -> list[Row]:

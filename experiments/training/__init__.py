@@ -1,8 +1,8 @@
 """What collectives are worth in training: the time of an iteration, and what optimal ones would save.
 
 Read `workload` first: a table of layers, each with its compute times and the collectives that belong to it.
-`models` has shipped tables as formulae, `simai` and `calculon` read other tools' files. `iteration` makes a
-table a list of operations, with buckets, prefetching and a pipeline, and `simulation` plays it. `clock` says
-how long a collective takes. `config` and `study` make this a kind of study of the one runner, ``tutti run``;
-`report` draws its page.
+`models` has shipped tables as formulae, `readers` reads other tools' files. `iteration` makes a
+table a list of operations, with buckets, prefetching and a pipeline, and plays it. `clock` says how long a
+collective takes. `config` and `study` make this a kind of study of the one runner, ``tutti run``; `report`
+draws its page.
 """

@@ -14,13 +14,12 @@ import numpy as np
 
 from tutti.experiments.registry import find_method
 from tutti.experiments.runner.tasks import synthesize_best
-from tutti.experiments.training.workload import SEND, Communication
+from tutti.experiments.training.workload import SEND, Communication, Formula
 from tutti.models.bounds import best_bound
 from tutti.schedules.collective import collective
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Schedule
 from tutti.schedules.simulation.pipelining import best_slices
-from tutti.topologies.errors import InputError
 from tutti.topologies.graphs.shortest_paths import shortest_routes
 from tutti.topologies.options import build_options
 from tutti.topologies.text import parse_topology
@@ -131,41 +130,6 @@ def sending(topology: Topology, size: Fraction) -> float:
         )
         for route in routes
     )
-
-
-@dataclass(frozen=True)
-class Formula:
-    """A network without links: a collective of M bytes takes a constant and so many seconds a byte.
-
-    Parameters
-    ----------
-    constants
-        The two numbers, of each kind of collective.
-    name
-        By which groups have the same; for messages too.
-    """
-
-    constants: Mapping[str, tuple[float, float]]
-    name: str
-    ranks: None = None
-
-    def time(self, what: Communication) -> float:
-        """Return the seconds of a collective.
-
-        Raises
-        ------
-        InputError
-            If the formula lacks it.
-        """
-        if what.kind not in self.constants:
-            known = ", ".join(self.constants) or "none"
-            raise InputError(f"{self.name}: no time for {what.kind}; it has {known}")
-        constant, rate = self.constants[what.kind]
-        return constant + rate * float(what.size)
-
-    def bound(self, what: Communication) -> float:
-        """Return the same: nothing is proven."""
-        return self.time(what)
 
 
 Network = Scheduled | Formula

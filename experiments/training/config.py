@@ -9,34 +9,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 from pydantic import Field
 
 from tutti.experiments.old_names import current_label, current_name, current_options
 from tutti.experiments.registry import find_method
-from tutti.experiments.runner.config import (
-    Named,
-    Placed,
-    Table,
-    TimeText,
-    parse_toml,
-    read_document,
-    read_table,
-    read_tables,
-)
+from tutti.experiments.runner.config import Config, Table, TimeText, at, read_tables
+from tutti.experiments.runner.manifest import MANIFEST, config_tables
 from tutti.experiments.runner.results import typed
-from tutti.experiments.training.calculon import read_calculon
-from tutti.experiments.training.clock import BOUND, Formula, Network, Scheduled
-from tutti.experiments.training.device import find_device
+from tutti.experiments.runner.study import matches
+from tutti.experiments.training.clock import BOUND, Network, Scheduled
 from tutti.experiments.training.iteration import Plan, check_length, stage_order
-from tutti.experiments.training.models import TrainingSetup, find_model
-from tutti.experiments.training.simai import read_simai
-from tutti.experiments.training.workload import GROUPS, SEND, Parallelism, Workload, check_groups
+from tutti.experiments.training.models import TrainingSetup, find_device, find_model
+from tutti.experiments.training.readers import read_calculon, read_simai
+from tutti.experiments.training.workload import GROUPS, SEND, Formula, Parallelism, Workload, check_groups
 from tutti.schedules.collective import KINDS
-from tutti.topologies.errors import InputError, TuttiError, suggestion
-from tutti.topologies.files import read_text
+from tutti.topologies.errors import InputError, suggestion
 from tutti.topologies.options import build_options
 from tutti.topologies.units import exact_number, parse_bandwidth, parse_size, parse_time
 
@@ -115,22 +105,6 @@ class StatedTable(Table):
     note: str = ""
 
 
-class TrainingRunTable(Table):
-    """``[run]``: where it runs."""
-
-    workers: int | None = None
-    scheduler: str | None = None
-
-
-class TrainingDocument(Named):
-    """The whole file, its tables not yet read."""
-
-    job: list[dict[str, Any]] = Field(min_length=1)
-    method: list[dict[str, Any]] = Field(min_length=1)
-    stated: list[dict[str, Any]] = Field(default_factory=list)
-    run: dict[str, Any] = Field(default_factory=dict)
-
-
 @dataclass(frozen=True)
 class Job:
     """A job.
@@ -161,7 +135,7 @@ class Entrant:
 
     def does(self, job: str) -> bool:
         """Whether it takes part in a job."""
-        return any(fnmatchcase(job, pattern) for pattern in self.table.jobs)
+        return matches(job, self.table.jobs)
 
     def on(self, job: Job) -> dict[str, Network]:
         """Return the network of each group; groups with the same text share one.
@@ -189,59 +163,26 @@ class Entrant:
         return networks
 
 
-@dataclass(frozen=True)
-class TrainingConfig:
-    """A study of training, read.
+class TrainingConfig(NamedTuple):
+    """What is trained, by which collectives, and numbers of papers."""
 
-    Parameters
-    ----------
-    path, text, name
-        The file, what stands in it, and the study's name.
-    jobs, entrants
-        What is trained, and by which collectives.
-    stated
-        Numbers of papers.
-    workers, scheduler
-        As ``[run]``.
-    """
-
-    path: str
-    text: str
-    name: str
     jobs: tuple[Job, ...]
     entrants: tuple[Entrant, ...]
     stated: tuple[StatedTable, ...]
-    workers: int | None
-    scheduler: str | None
 
 
-def is_training(path: Path | str) -> bool:
-    """Whether a config is a study of training: it has ``[[job]]``."""
-    return "job" in parse_toml(read_text(path), str(path))
-
-
-def read_training(path: Path | str) -> TrainingConfig:
-    """Return the study in a TOML file; the files it names are found from its folder.
+def read_training(config: Config) -> TrainingConfig:
+    """Return what a config asks for; the files it names are found from its folder.
 
     Raises
     ------
     InputError
         If a file can't be read, a table or key is wrong, or a job's groups don't fit its ranks or networks.
     """
-    where, text = str(path), read_text(path)
-    document = read_document(TrainingDocument, text, where)
-    jobs = [
-        _placed(placed, _job, Path(path).parent)
-        for placed in read_tables(JobTable, document.job, where, "job")
-    ]
-    entrants = [
-        _placed(placed, _entrant)
-        for placed in read_tables(TrainingMethodTable, document.method, where, "method")
-    ]
-    stated = [
-        Placed(placed.where, _current_stated(placed.table))
-        for placed in read_tables(StatedTable, document.stated, where, "stated")
-    ]
+    where, folder = config.path, Path(config.path).parent
+    jobs = [at(one.where, _job, one.table, folder) for one in config.tables(JobTable, "job")]
+    methods = config.tables(TrainingMethodTable, "method")
+    entrants = [at(one.where, _entrant, one.table) for one in methods]
     _refuse_twice([job.name for job in jobs], f"{where}: [[job]]: name")
     for job in jobs:
         theirs = [entrant for entrant in entrants if entrant.does(job.name)]
@@ -249,25 +190,25 @@ def read_training(path: Path | str) -> TrainingConfig:
             raise InputError(f"{where}: job '{job.name}' has no method; some [[method]] must name it in jobs")
         _refuse_twice([entrant.label for entrant in theirs], f"{where}: [[method]]: label")
         for entrant in theirs:
-            try:
-                entrant.on(job)
-            except TuttiError as error:
-                raise InputError(f"{where}: job '{job.name}', method {entrant.label}: {error}") from error
-    for placed in stated:
-        _placed(placed, _check_stated, jobs, entrants)
-    run = read_table(TrainingRunTable, document.run, f"{where}: [run]")
-    claims = tuple(placed.table for placed in stated)
-    return TrainingConfig(
-        where, text, document.name, tuple(jobs), tuple(entrants), claims, run.workers, run.scheduler
-    )
+            at(f"{where}: job '{job.name}', method {entrant.label}", entrant.on, job)
+    stated = []
+    for one in config.tables(StatedTable, "stated"):
+        stated.append(_current_stated(one.table))
+        at(one.where, _check_stated, stated[-1], jobs, entrants)
+    return TrainingConfig(tuple(jobs), tuple(entrants), tuple(stated))
 
 
-def _placed(placed: Placed[Any], read: Any, *more: Any) -> Any:
-    """Read a table; an error gets its place."""
-    try:
-        return read(placed.table, *more)
-    except TuttiError as error:
-        raise InputError(f"{placed.where}: {error}") from error
+def stated_in(directory: Path) -> list[StatedTable]:
+    """Return the numbers of papers in the config that a folder of results was made by.
+
+    Raises
+    ------
+    InputError
+        If a table of them is wrong.
+    """
+    tables = config_tables(directory).get("stated", [])
+    placed = read_tables(StatedTable, tables, str(directory / MANIFEST), "stated")
+    return [_current_stated(one.table) for one in placed]
 
 
 def _refuse_twice(names: list[str], where: str) -> None:

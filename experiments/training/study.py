@@ -3,40 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
-from tutti.experiments.runner.plan import task_key
-from tutti.experiments.runner.run import RunOptions, Summary, carry_out
-from tutti.experiments.runner.study import Study, in_order
-from tutti.experiments.runner.tasks import Row, Task, TaskOutcome, Workplace, guarded
+from tutti.experiments.runner.config import Config, MachinesTable
+from tutti.experiments.runner.manifest import task_key
+from tutti.experiments.runner.study import Row, Study, Task, TaskOutcome, Workplace
 from tutti.experiments.training.clock import Network
-from tutti.experiments.training.config import (
-    COLUMNS,
-    Entrant,
-    Job,
-    StatedTable,
-    TrainingConfig,
-    read_training,
-)
+from tutti.experiments.training.config import COLUMNS, Entrant, Job, read_training, stated_in
 from tutti.experiments.training.iteration import BACKWARD, FORWARD, Iteration, iterate
 from tutti.experiments.training.workload import WEIGHTS, Communication
-from tutti.schedules.collective import Kind, collective
+from tutti.schedules.method import Method
 from tutti.topologies.options import options_text
+from tutti.topologies.processes import load
 
 TASK_FORMAT = "tutti.training/1"
 MOST_BARS = 400
 """Most bars of a timeline that is stored."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TrainingTask(Task):
-    """A job with a method; of what any task has besides only key, ranks and method mean anything."""
+    """A job with a method."""
 
     job: Job
     entrant: Entrant
@@ -69,15 +59,10 @@ class TrainingTask(Task):
             }
         ]
 
-
-def perform(task: TrainingTask, place: Workplace) -> TaskOutcome:
-    """Run a task; whatever goes wrong becomes its row."""
-
-    def work() -> TaskOutcome:
-        networks = task.entrant.on(task.job)
-        return TaskOutcome("ok", [task.rows("ok")[0] | _columns(task.job, networks)])
-
-    return guarded(task, work)
+    def run(self, place: Workplace) -> TaskOutcome:
+        """Take an iteration apart, and one with optimal collectives."""
+        networks = self.entrant.on(self.job)
+        return TaskOutcome("ok", [self.rows("ok")[0] | _columns(self.job, networks)])
 
 
 def _columns(job: Job, networks: Mapping[str, Network]) -> Row:
@@ -145,53 +130,33 @@ def _bars(made: Iteration, gap: float) -> list[list[Any]]:
     return bars
 
 
-def run_training(path: Path | str, options: RunOptions, console: Console) -> Summary:
-    """Run a study of training, or the rest of it, and write its results and page; as `carry_out`."""
-    return carry_out(study_of(read_training(path)), options, console)
+def study_of(config: Config, methods: Mapping[str, Method]) -> Study:
+    """Return the study of a config.
 
-
-def study_of(config: TrainingConfig) -> Study:
-    """Return the study of a config."""
+    Raises
+    ------
+    InputError
+        As `read_training`.
+    """
+    asked = read_training(config)
     tasks = [
-        _task(job, entrant) for job in config.jobs for entrant in config.entrants if entrant.does(job.name)
+        TrainingTask(key=task_key(TASK_FORMAT, repr(job), repr(entrant)), job=job, entrant=entrant)
+        for job in asked.jobs
+        for entrant in asked.entrants
+        if entrant.does(job.name)
     ]
-    return Study(
-        name=config.name,
-        path=config.path,
-        text=config.text,
-        tasks=tasks,
-        arrange=in_order,
-        report=partial(_write_report, stated=config.stated),
-        perform="tutti.experiments.training.study:perform",
-        workers=config.workers,
-        scheduler=config.scheduler,
-        columns=COLUMNS,
-    )
+    machines = config.table(MachinesTable, "run")
+    return Study(config, tasks, machines, "tutti.experiments.training.study:write_report", columns=COLUMNS)
 
 
-def _task(job: Job, entrant: Entrant) -> TrainingTask:
-    ranks = job.workload.parallelism.ranks
-    parts = (repr(job), repr(entrant))
-    return TrainingTask(
-        topology=job.name,
-        nodes=ranks,
-        switches=0,
-        links=0,
-        collective=collective(Kind.ALLREDUCE, max(ranks, 2)),
-        method=entrant.label,
-        kind="training",
-        options=entrant.table.options,
-        seeded=False,
-        seeds=(0,),
-        sizes=(0,),
-        size_dependent=False,
-        key=task_key(TASK_FORMAT, *parts),
-        job=job,
-        entrant=entrant,
-    )
+def write_report(directory: Path, page: Path | None = None) -> Path:
+    """Write the page of a folder of results, with the numbers that its config has of papers; return its path.
 
-
-def _write_report(directory: Path, stated: Sequence[StatedTable]) -> Path:
-    from tutti.experiments.training.report import write_page  # drawing takes a while to import
-
-    return write_page(directory, stated)
+    Raises
+    ------
+    InputError
+        If the rows can't be read or the page not written.
+    """
+    write = load("tutti.experiments.training.report:write_page")  # drawing takes a while to import
+    written: Path = write(directory, stated_in(directory), page)
+    return written

@@ -285,6 +285,41 @@ class Workload:
         return replace(self, layers=tuple(layers))
 
 
+@dataclass(frozen=True)
+class Formula:
+    """A network without links: a collective of M bytes takes a constant and so many seconds a byte.
+
+    Parameters
+    ----------
+    constants
+        The two numbers, of each kind of collective.
+    name
+        By which groups have the same; for messages too.
+    """
+
+    constants: Mapping[str, tuple[float, float]]
+    name: str
+    ranks: None = None
+
+    def time(self, what: Communication) -> float:
+        """Return the seconds of a collective.
+
+        Raises
+        ------
+        InputError
+            If the formula lacks it.
+        """
+        if what.kind not in self.constants:
+            known = ", ".join(self.constants) or "none"
+            raise InputError(f"{self.name}: no time for {what.kind}; it has {known}")
+        constant, rate = self.constants[what.kind]
+        return constant + rate * float(what.size)
+
+    def bound(self, what: Communication) -> float:
+        """Return the same: nothing is proven."""
+        return self.time(what)
+
+
 def parts_of(layers: Sequence[Layer], parts: int) -> list[Sequence[Layer]]:
     """Return the layers in contiguous parts of nearly equal compute, none empty."""
     ends: list[int] = []

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tutti.experiments.registry import METHODS
-from tutti.experiments.runner.config import read_config
+from tutti.experiments.runner.config import MethodTable, read_config
 from tutti.experiments.runner.plan import make_plan, time_limit
 
 ROOT = Path(__file__).parents[2]
@@ -42,7 +42,9 @@ def test_it_has_every_method_but_the_portfolio(tasks):
 
 def test_every_case_has_a_row_of_every_method_for_all_networks(tasks, config):
     """20 networks, 4 collectives, 5 sizes: 400 cases, in each of which a method's options occur once."""
-    general = [placed.table for placed in config.methods if placed.table.topologies is None]
+    general = [
+        placed.table for placed in config.tables(MethodTable, "method") if placed.table.topologies is None
+    ]
     rows = Counter((task.topology, str(task.collective), size) for task in tasks for size in task.sizes)
     assert set(rows) == {(t, c, s) for t in instances() for c in COLLECTIVES for s in SIZES}
     assert min(rows.values()) == len(general)

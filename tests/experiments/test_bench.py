@@ -6,8 +6,7 @@ import pytest
 
 from tutti.experiments import bench
 from tutti.experiments.bench import Measurement, at_most, exactly
-from tutti.experiments.bench.measurement import best_of_three
-from tutti.experiments.bench.tacos import TACOS_CASES, _tacos_case
+from tutti.experiments.bench.cases import TACOS_CASES, _tacos_case, best_of_three
 
 SLOW, RIGHT, WRONG = (
     at_most("x", "c", "s", 2.0, 1.0),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tutti.experiments.registry import METHODS
-from tutti.experiments.runner.config import read_config
+from tutti.experiments.runner.config import RunTable, read_config
 from tutti.experiments.runner.plan import make_plan, time_limit
 from tutti.schedules import Problem
 from tutti.topologies import Unsupported, parse_topology
@@ -58,4 +58,4 @@ def test_the_largest_network_of_a_series_is_refused(tasks, method):
 def test_a_solve_and_a_synthesis_have_a_minute():
     config = read_config(CONFIG)
     assert time_limit(config) == 60.0
-    assert config.run.keep_schedules == "none"
+    assert config.table(RunTable, "run").keep_schedules == "none"

@@ -10,10 +10,11 @@ from tutti.experiments.cli import main
 from tutti.experiments.old_names import OLD_NAMES, OLD_OPTIONS, current_label, current_options
 from tutti.experiments.registry import METHODS, find_method
 from tutti.experiments.report.results import read_results
-from tutti.experiments.runner import store
+from tutti.experiments.runner import plan
 from tutti.experiments.runner.config import parse_config
-from tutti.experiments.runner.plan import make_plan, select, study_of
+from tutti.experiments.runner.plan import make_plan, study_of
 from tutti.experiments.runner.results import current_row
+from tutti.experiments.runner.study import select
 from tutti.models.bounds.check import OLD_NAMES as OLD_KINDS
 from tutti.models.bounds.check import PROOFS
 from tutti.schedules.method import Method
@@ -136,13 +137,13 @@ def test_a_task_kept_by_an_earlier_version_is_found_by_its_text_of_today():
     row = {"topology": "K(3) * 2", "collective": "all-to-all", "size_bytes": 10, "method": "stepwise"}
     row |= {"options": "effort=0 fewest=true", "bound_kind": "relays"}
     kept = {"task": "K(3) * 2 all-to-all stepwise effort=0 fewest=true seed=1", "status": "ok", "rows": [row]}
-    found = store._current(kept)
+    found = plan._current(kept)
     assert found["task"] == (
         "K(3) * 2 all-to-all shortest_path_all_to_all min_steps=true search_effort=0 seed=1"
     )
     assert found["rows"][0]["bound_kind"] == "unicast_price"
-    assert store._current(found) == found
-    assert store._current({"task": "x", "rows": []}) == {"task": "x", "rows": []}
+    assert plan._current(found) == found
+    assert plan._current({"task": "x", "rows": []}) == {"task": "x", "rows": []}
 
 
 def test_labels_with_texts_that_are_no_options_stay():

@@ -23,9 +23,10 @@ from tutti.experiments.cli import main
 from tutti.experiments.registry import METHODS
 from tutti.experiments.runner.config import read_config
 from tutti.experiments.runner.plan import make_plan
-from tutti.experiments.runner.pool import DiskError, Pool, Setting
+from tutti.experiments.runner.pool import Pool, Setting
 from tutti.experiments.runner.run import RunOptions, run
-from tutti.experiments.solver_study import read_study
+from tutti.experiments.runner.study import DiskError
+from tutti.experiments.solver_study.config import read_study
 from tutti.models.bounds import BoundError, lower_bounds
 from tutti.models.solvers import CompiledModel, Termination, solve
 from tutti.models.solvers.registry import find_backend
@@ -161,7 +162,7 @@ def test_a_study_of_solvers_has_plug_ins_too(folder):
         'name = "s"\nplugins = ["scipy_solver.py"]\n[[instance]]\nmodel = "all-to-all"\ntopology = "ring:4"\n'
         '[[solver]]\nname = "scipy"\n[study]\ntime_limit = "10s"\n'
     )
-    assert read_study(write(folder, text, "s.toml")).solvers[0].solver == "scipy"
+    assert read_study(read_config(write(folder, text, "s.toml"))).solvers[0].solver == "scipy"
 
 
 def test_best_tries_a_method_that_it_is_told_of(folder):

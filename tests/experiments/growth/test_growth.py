@@ -30,9 +30,10 @@ from tutti.experiments.growth.baselines import (
     tree_height,
 )
 from tutti.experiments.growth.frontiers import cheap_interval, family_of, kautz_graphs, read_frontiers
-from tutti.experiments.growth.study import GrowthSearch, perform, study_of
+from tutti.experiments.growth.study import GrowthSearch, study_of
 from tutti.experiments.runner.run import RunOptions, carry_out
 from tutti.experiments.runner.store import Store
+from tutti.experiments.runner.study import Workplace, perform
 from tutti.models.all_to_all.demand import Demand
 from tutti.models.all_to_all.orbits import solve_by_orbits
 from tutti.models.bfb import workloads
@@ -227,7 +228,7 @@ def test_a_study_that_was_stopped_continues_and_ends_the_same(grown, tmp_path, m
 def test_a_fault_is_the_row_of_its_size(monkeypatch):
     (task,) = study_of(GrowthSearch(4, 2)).tasks
     monkeypatch.setattr(GrowthSearch, "rows", lambda growth, nodes: 1 // 0)
-    outcome = perform(task, None)
+    outcome = perform(task, Workplace())
     assert outcome.status == "failed"
     (row,) = outcome.rows
     assert (row["nodes"], row["degree"], row["status"]) == (2, 4, "failed")

@@ -8,12 +8,12 @@ import pytest
 
 from tutti.experiments.cli import main
 from tutti.experiments.registry import METHODS
-from tutti.experiments.resilience.failures import ANEW, COLUMNS, DISCONNECTED, MADE, drawn, is_resilience
+from tutti.experiments.resilience.failures import ANEW, COLUMNS, DISCONNECTED, MADE, drawn
 from tutti.experiments.resilience.losses import BEST, BOUND, losses
-from tutti.experiments.resilience.study import perform, study_of
+from tutti.experiments.resilience.study import study_of
 from tutti.experiments.runner.config import read_config
 from tutti.experiments.runner.results import read_rows
-from tutti.experiments.runner.tasks import Workplace
+from tutti.experiments.runner.study import Workplace, perform
 from tutti.topologies import InputError
 
 STUDY = """
@@ -55,7 +55,7 @@ def test_a_ring_loses_half_of_its_bandwidth_with_any_link(tmp_path, capsys):
     it stopped.
     """
     path = config(tmp_path, '[failures]\nlinks = [1, 2]\nsamples = "all"')
-    assert is_resilience(path)
+    assert read_config(path).kind == "failures"
     command = ["run", str(path), "--out", str(tmp_path / "out")]
     assert main([*command, "--only", "*drop_links=?-? *"]) == 0
     assert "4 rows: 4 ok; 6 not run" in capsys.readouterr().out
@@ -92,8 +92,8 @@ def test_slower_links_and_adapters_of_several_tables(tmp_path):
     tables += '[[failures]]\nnics = 2\nsamples = 3\ntopologies = ["dgx*"]\n'
     path = config(tmp_path, tables)
     path.write_text(path.read_text() + '[[topology]]\nspec = "dgx_h100:2"\n')
-    tasks = study_of(read_config(path)).tasks
-    slow, gone = [t for t in tasks if t.nodes == 4], [t for t in tasks if t.nodes == 19]
+    tasks = study_of(read_config(path), METHODS).tasks
+    slow, gone = ([t for t in tasks if t.whole[0].nodes == nodes] for nodes in (4, 19))
     assert [len(slow), len(gone)] == [2, 3]
     assert all(f"&degrade={task.failed}:1/2" in task.left for task in slow)
     assert all(task.left.count("-ib") == task.count == 2 for task in gone)
@@ -125,7 +125,7 @@ def test_slower_links_and_adapters_of_several_tables(tmp_path):
 )
 def test_bad_failures_get_one_line(tmp_path, failures, text):
     with pytest.raises(InputError, match=text) as caught:
-        study_of(read_config(config(tmp_path, failures)))
+        study_of(read_config(config(tmp_path, failures)), METHODS)
     assert "\n" not in str(caught.value)
 
 
@@ -138,15 +138,15 @@ def test_bad_failures_get_one_line(tmp_path, failures, text):
 )
 def test_too_many_failures_are_refused(tmp_path, failures, text):
     with pytest.raises(InputError, match=text):
-        study_of(read_config(config(tmp_path, f"[failures]\n{failures}", "torus:8x8")))
+        study_of(read_config(config(tmp_path, f"[failures]\n{failures}", "torus:8x8")), METHODS)
 
 
 def test_a_method_that_has_no_schedule_then_says_so(tmp_path):
     """Swing is for tori with all their links."""
     path = config(tmp_path, "[failures]\nlinks = 1\nsamples = 1", "torus:4x4")
     path.write_text(path.read_text().replace('"ring"\n', '"swing"\n'))
-    (task,) = study_of(read_config(path)).tasks
-    rows = {row["made"]: row for row in perform(task, Workplace(METHODS, None, {})).rows}
+    (task,) = study_of(read_config(path), METHODS).tasks
+    rows = {row["made"]: row for row in perform(task, Workplace(METHODS)).rows}
     assert rows["repaired"]["status"] == rows["rerouted"]["status"] == "ok"
     assert rows[ANEW]["status"] == "unsupported"
     assert rows[ANEW]["message"]

@@ -11,14 +11,9 @@ import zoo
 
 from tests.sweep import for_each
 from tutti.experiments.registry import METHODS
-from tutti.experiments.resilience.failures import is_resilience
-from tutti.experiments.resilience.study import study_of as study_of_failures
-from tutti.experiments.runner.config import parse_config, read_config
-from tutti.experiments.runner.plan import make_plan, select, time_limit
-from tutti.experiments.solver_study import is_study, read_study
-from tutti.experiments.solver_study.run import make_tasks
-from tutti.experiments.training.config import is_training, read_training
-from tutti.experiments.training.study import study_of as study_of_training
+from tutti.experiments.runner.config import TopologyTable, parse_config, read_config
+from tutti.experiments.runner.plan import make_plan, time_limit
+from tutti.experiments.runner.study import select, study_of
 from tutti.topologies import InputError
 from tutti.topologies.options import build_options, describe_options
 from tutti.topologies.units import parse_time
@@ -63,7 +58,7 @@ def test_a_sweep_fills_placeholders_and_leaves_the_papers_braces_alone():
     text = tables(topology='spec = "torus:{n}x{m}"\nsweep = {n = [2, 3], m = [4, 5]}')
     assert [task.topology for task in plan(text)] == ["torus:2x4", "torus:2x5", "torus:3x4", "torus:3x5"]
     braces = parse_config(tables(topology='spec = "L(C(16,{3,4}))"'))
-    assert braces.topologies[0].table.spec == "L(C(16,{3,4}))"
+    assert braces.tables(TopologyTable, "topology")[0].table.spec == "L(C(16,{3,4}))"
 
 
 def test_blanks_around_a_topology_are_no_part_of_it():
@@ -148,18 +143,28 @@ def test_a_pattern_selects_by_topology_collective_method_or_all_of_it():
 
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.toml")), ids=lambda path: path.stem)
 def test_the_configs_of_the_repository_are_right(path):
-    if is_training(path):
-        assert study_of_training(read_training(path)).tasks
-    elif is_resilience(path):
-        assert study_of_failures(read_config(path)).tasks
-    else:
-        assert make_tasks(read_study(path), None) if is_study(path) else make_plan(read_config(path), METHODS)
+    assert study_of(read_config(path), METHODS).tasks
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.toml")), ids=lambda path: path.stem)
+def test_a_kind_that_is_said_is_that_which_the_tables_give_away(path):
+    text, kind = path.read_text(), read_config(path).kind
+    assert parse_config(f'kind = "{kind}"\n{text}', str(path)).kind == kind
+    for other in {"schedules", "failures", "solvers", "training"} - {kind}:
+        refused = rf"(is missing|a study of {other} has no '.*'; it has name, kind)"
+        with pytest.raises(InputError, match=refused):
+            parse_config(f'kind = "{other}"\n{text}', str(path))
 
 
 WRONG = {
     # malformed files
     'name = "x\n': r"x\.toml:1: .+ \(column \d+\)",
     'name = "x"\n[[topology]]\nspec = \n': r"x\.toml:3: Invalid value \(column 8\)",
+    # kinds
+    f'kind = "frontier"\n{tables()}': r"x\.toml: 'kind' must be 'schedules', 'failures', 'solvers' or 'trai",
+    tables() + '[[job]]\nname = "x"': r"x\.toml: a study of training has no 'topology'; it has name, kind",
+    'name = "x"\n[study]\ntime_limit = "1s"': r"x\.toml: \[\[instance\]\] is missing",
+    'name = "x"\n[[instance]]\nmodel = "bfb"\n[[solver]]\nname = "highs"': r"x\.toml: \[study\] is missing",
     # keys and tables
     tables() + "\n[runn]": r"x\.toml: unknown key 'runn'; did you mean 'run'\?",
     tables() + "\n[run]\nworker = 2": r"x\.toml: \[run\]: unknown key 'worker'; did you mean 'workers'\?",

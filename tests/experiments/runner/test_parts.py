@@ -8,10 +8,12 @@ import pytest
 from tests.experiments import zoo
 from tests.experiments.runner.test_cluster import SMALL, certified, tasks_of
 from tests.experiments.runner.test_run import comparable, entries, go, write_config
-from tutti.experiments.runner import run as running
+from tutti.experiments.runner import tasks
 from tutti.experiments.runner.cluster import DaskCluster
 from tutti.experiments.runner.pool import Setting
-from tutti.experiments.runner.tasks import TaskOutcome, synthesize_best
+from tutti.experiments.runner.store import Parts, Store
+from tutti.experiments.runner.study import TaskOutcome
+from tutti.experiments.runner.tasks import synthesize_best
 from tutti.schedules.collective import collective
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Chunks, Clock, Schedule
@@ -28,22 +30,22 @@ def the_task(folder, method):
 @pytest.mark.parametrize(("seeds", "sizes"), [(1, [1]), (25, [25]), (26, [25, 1]), (60, [25, 25, 10])])
 def test_the_parts_are_all_seeds_in_order(seeds, sizes, tmp_path):
     task = the_task(tmp_path, f'name = "lucky"\nseeds = {seeds}')
-    divided = running.parts_of(task)
+    divided = task.parts
     assert [len(part.seeds) for part in divided] == sizes
     assert [seed for part in divided for seed in part.seeds] == list(range(seeds))
     assert len({part.key for part in divided}) == len(sizes)
     assert {part.all_seeds for part in divided} == {seeds}
-    assert (divided == [task]) == (seeds <= 25)
+    assert (divided == (task,)) == (seeds <= 25)
 
 
 def test_a_part_says_which_seeds_it_has(tmp_path):
     task = the_task(tmp_path, 'name = "lucky"\nseeds = 60')
-    assert str(running.parts_of(task)[1]) == f"{task} seeds=25..49 of 60"
+    assert str(task.parts[1]) == f"{task} seeds=25..49 of 60"
 
 
 def test_methods_without_randomness_have_one_part(tmp_path):
     task = the_task(tmp_path, 'name = "good"\nseeds = 60')
-    assert running.parts_of(task) == [task]
+    assert task.parts == (task,)
 
 
 @pytest.fixture(scope="module", params=["pool", "cluster"])
@@ -69,7 +71,7 @@ def whole(tmp_path_factory):
 
 
 def test_rows_made_in_parts_are_those_made_at_once(where, whole, tmp_path, monkeypatch):
-    monkeypatch.setattr(running, "MOST_SEEDS", 2)
+    monkeypatch.setattr(tasks, "MOST_SEEDS", 2)
     divided, said = go(whole[0], tmp_path, **where)
     assert comparable(tmp_path) == comparable(whole[1])
     assert divided.counts == {"ok": 4, "timeout": 2, "unsupported": 2}
@@ -84,7 +86,7 @@ def test_rows_made_in_parts_are_those_made_at_once(where, whole, tmp_path, monke
 @pytest.mark.parametrize("most", [25, 2])
 def test_the_course_has_every_seed_in_order_however_they_were_divided(most, tmp_path, monkeypatch):
     """Of five seeds the third is the best; the seconds of all are the row's."""
-    monkeypatch.setattr(running, "MOST_SEEDS", most)
+    monkeypatch.setattr(tasks, "MOST_SEEDS", most)
     config = write_config(tmp_path, FIVE, 'name = "good"', head=SMALL)
     summary, _ = go(config, tmp_path / "out", workers=1)
     lucky = [row for row in summary.rows if row["method"] == "lucky"]
@@ -100,9 +102,9 @@ def test_the_course_has_every_seed_in_order_however_they_were_divided(most, tmp_
 
 
 def test_a_run_that_was_stopped_loses_no_part(tmp_path, monkeypatch):
-    monkeypatch.setattr(running, "MOST_SEEDS", 1)
+    monkeypatch.setattr(tasks, "MOST_SEEDS", 1)
     config = write_config(tmp_path, FIVE, head=SMALL)
-    saved, save = [], running._save
+    saved, save = [], Store.save
 
     def counted(store, task, outcome):
         if len(saved) == 3:
@@ -110,13 +112,13 @@ def test_a_run_that_was_stopped_loses_no_part(tmp_path, monkeypatch):
         save(store, task, outcome)
         saved.append(task)
 
-    monkeypatch.setattr(running, "_save", counted)
+    monkeypatch.setattr(Store, "save", counted)
     summary, _ = go(config, tmp_path / "out", workers=1)
     assert (summary.interrupted, summary.done, summary.missing) == (True, 0, 2)
     assert not summary.stale
     first = [task.seeds for task in saved]
     saved[:] = []
-    monkeypatch.setattr(running, "_save", lambda *what: saved.append(what[1]) or save(*what))
+    monkeypatch.setattr(Store, "save", lambda *what: saved.append(what[1]) or save(*what))
     summary, _ = go(config, tmp_path / "out", workers=1)
     assert first + [task.seeds for task in saved] == [(0,), (1,), (2,), (3,), (4,), (0, 1, 2, 3, 4)]
     assert (summary.done, summary.missing) == (2, 0)
@@ -124,19 +126,19 @@ def test_a_run_that_was_stopped_loses_no_part(tmp_path, monkeypatch):
 
 
 def test_a_run_that_was_stopped_after_the_last_part_ends(tmp_path, monkeypatch):
-    monkeypatch.setattr(running, "MOST_SEEDS", 2)
+    monkeypatch.setattr(tasks, "MOST_SEEDS", 2)
     config = write_config(tmp_path, FIVE, head=SMALL)
-    save = running._save
+    save = Store.save
 
     def stopped(store, task, outcome):
         if not task.is_part:
             raise KeyboardInterrupt
         save(store, task, outcome)
 
-    monkeypatch.setattr(running, "_save", stopped)
+    monkeypatch.setattr(Store, "save", stopped)
     assert go(config, tmp_path / "out")[0].interrupted
     assert len(entries(tmp_path / "out")) == 3
-    monkeypatch.setattr(running, "_save", save)
+    monkeypatch.setattr(Store, "save", save)
     summary, _ = go(config, tmp_path / "out")
     assert [row["seed"] for row in summary.rows] == [2, 2]
 
@@ -152,25 +154,25 @@ def test_seconds_are_summed_memory_is_the_most_and_the_first_of_equals_is_kept(t
         )
 
     outcomes = [made(3, 9.0, 25, 1.0, 80.0), made(25, 7.0, 25, 2.0, 95.0), made(52, 7.0, 10, 0.5, 70.0)]
-    small, large = running.combined(task, outcomes).rows
+    small, large = task.combined(outcomes).rows
     assert (large["seed"], large["time_us"], small["seed"]) == (25, 7.0, 25)
     assert [large[name] for name in ("seeds", "synth_s", "verify_s", "peak_rss_mb")] == [60, 3.5, 0.875, 95.0]
 
 
 def test_the_first_part_without_a_schedule_decides(tmp_path):
     task = the_task(tmp_path, 'name = "lucky"\nseeds = 75')
-    pieces = running.parts_of(task)
+    pieces = task.parts
     lost = [
         TaskOutcome(status, piece.rows(status, status), trace=status)
         for piece, status in zip(pieces, ("ok", "timeout", "failed"), strict=True)
     ]
-    outcome = running.combined(task, lost)
+    outcome = task.combined(lost)
     assert (outcome.status, outcome.trace) == ("timeout", "timeout")
     assert outcome.rows == task.rows("timeout", "timeout")
 
 
 def test_parts_after_one_without_a_schedule_are_left_out(where, tmp_path, monkeypatch):
-    monkeypatch.setattr(running, "MOST_SEEDS", 1)
+    monkeypatch.setattr(tasks, "MOST_SEEDS", 1)
     config = write_config(tmp_path, 'name = "stuck"\nseeds = 12', run_table='time_limit = "0.3s"', head=SMALL)
     config.write_text(config.read_text().replace("workers = 2", ""))
     summary, _ = go(config, tmp_path / "out", **where)
@@ -183,8 +185,8 @@ def test_parts_after_one_without_a_schedule_are_left_out(where, tmp_path, monkey
 
 def test_the_first_part_without_a_schedule_decides_whenever_it_ends(tmp_path):
     task = the_task(tmp_path, 'name = "lucky"\nseeds = 75')
-    one, two, three = running.parts_of(task)
-    left = running.Parts([task], lambda part: False)
+    one, two, three = task.parts
+    left = Parts([task], lambda part: False, {})
     lost, made = TaskOutcome("infeasible", []), TaskOutcome("ok", [])
     assert list(left) == [one, two, three]
     assert left.ended(two, lost) is None, "the first may be lost too"

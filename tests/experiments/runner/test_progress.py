@@ -130,7 +130,7 @@ def test_ctrl_c_while_the_line_is_there_erases_it_and_is_one_line(slow, capsys, 
 
 
 def task(method, rows=2):
-    return SimpleNamespace(names=("ring:4", method), sizes=range(rows))
+    return SimpleNamespace(names=("ring:4", method), num_rows=rows)
 
 
 OK = SimpleNamespace(status="ok", rows=[{"message": ""}])

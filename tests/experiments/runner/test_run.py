@@ -27,15 +27,13 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from tests.experiments import zoo
-from tutti.experiments.report import write_report
 from tutti.experiments.runner import cluster
 from tutti.experiments.runner.config import read_config
 from tutti.experiments.runner.plan import make_plan
-from tutti.experiments.runner.pool import DiskError
 from tutti.experiments.runner.results import COLUMNS, read_csv, read_frame, write_csv
 from tutti.experiments.runner.run import RunOptions, run
 from tutti.experiments.runner.store import Store
-from tutti.experiments.runner.tasks import Workplace, perform
+from tutti.experiments.runner.study import DiskError, Workplace, perform
 from tutti.topologies import InputError, TuttiError, parse_topology
 from tutti.topologies.files import replacing, to_node_link
 
@@ -66,7 +64,7 @@ def write_config(folder: Path, *methods: str, run_table: str = "", head: str = H
 def go(config: Path, out: Path, **options):
     text = io.StringIO()
     screen = Console(file=text, width=200)
-    summary = run(config, RunOptions(out=out, registry="zoo:METHODS", **options), screen, write_report)
+    summary = run(config, RunOptions(out=out, registry="zoo:METHODS", **options), screen)
     return summary, text.getvalue()
 
 
@@ -655,8 +653,8 @@ def test_a_row_on_another_network_of_that_name_has_failed(tmp_path):
     text = f'name = "x"\n[[topology]]\nspec = "{path}"\n[[collective]]\nkind = "allgather"\nsizes = ["1MB"]\n'
     config = write_config(tmp_path, 'name = "good"', head=text)
     (task,) = make_plan(read_config(config), zoo.METHODS)
-    assert perform(task, Workplace(zoo.METHODS, None, {}, topology=parse_topology)).status == "ok"
+    assert perform(task, Workplace(zoo.METHODS, topology=parse_topology)).status == "ok"
     path.write_text(json.dumps(to_node_link(parse_topology("ring:4?bandwidth=1GB/s"))))
-    outcome = perform(task, Workplace(zoo.METHODS, None, {}, topology=parse_topology))
+    outcome = perform(task, Workplace(zoo.METHODS, topology=parse_topology))
     said = f"{path} is another network where the row runs; give it the same file"
     assert (outcome.status, outcome.rows[0]["message"]) == ("failed", said)

@@ -43,10 +43,10 @@ imported = {{}}
 tasks.Stopwatch = Watch
 for name, text, kind, options in {cases!r}:
     where = parse_topology(text)
-    place = tasks.Workplace(METHODS, None, {{}}, topology=lambda text: where)
+    place = tasks.Workplace(METHODS, topology=lambda text: where)
     problem = Problem(where, collective(kind, where.num_ranks))
     (task,) = tasks_of(problem, METHODS[name], options, (10**6,), 1)
-    (row,) = tasks.perform(task, place).rows
+    (row,) = task.run(place).rows
     print(name, *imported[row["synth_s"]])
 """
 

@@ -16,10 +16,10 @@ import pytest
 from tests.experiments.solver_study.studies import refusal, replaced
 from tutti.experiments.cli import main
 from tutti.experiments.report.series import Series
-from tutti.experiments.solver_study import find_model
+from tutti.experiments.runner.config import read_config
 from tutti.experiments.solver_study.charts import study_charts, trace_chart
 from tutti.experiments.solver_study.config import read_study
-from tutti.experiments.solver_study.milp_instances import worth
+from tutti.experiments.solver_study.milp_instances import find_model, worth
 from tutti.experiments.solver_study.milp_statistics import (
     gap_left,
     mixed_standings,
@@ -28,14 +28,13 @@ from tutti.experiments.solver_study.milp_statistics import (
     scored,
     trace_of,
 )
-from tutti.experiments.solver_study.run import make_tasks
 from tutti.experiments.solver_study.statistics import (
     MIXED_TOLERANCE,
     charged,
     shift_of,
     shifted_geometric_mean,
 )
-from tutti.experiments.solver_study.tasks import judged
+from tutti.experiments.solver_study.tasks import judged, make_tasks
 from tutti.models.solvers import compile_model, solve
 from tutti.topologies.errors import InputError, Unsupported
 from tutti.topologies.text import parse_topology
@@ -383,12 +382,12 @@ def test_a_wrong_study_is_refused_in_one_line_before_anything_runs(text, message
 
 
 def test_the_shipped_study_is_about_all_networks_of_the_reference():
-    study = read_study("configs/milp_solvers.toml")
+    study = read_study(read_config("configs/milp_solvers.toml"))
     reference = pd.read_csv("tests/data/reference/instances.csv")
     assert {program.topology for program in study.programs} >= set(
         reference[reference.set == "milp"].topology
     )
-    assert len(make_tasks(study, None)) == 4 * len(study.programs)
+    assert len(make_tasks(study)) == 4 * len(study.programs)
 
 
 def test_a_mixed_integer_program_is_written_for_other_solvers(tmp_path, capsys):

@@ -14,12 +14,12 @@ import pytest
 from tests.experiments.solver_study.studies import refusal, replaced
 from tests.sweep import for_each
 from tutti.experiments.cli import main
+from tutti.experiments.runner.config import read_config
 from tutti.experiments.runner.results import to_table
-from tutti.experiments.runner.tasks import Workplace
-from tutti.experiments.solver_study.config import COLUMNS, is_study, read_study
+from tutti.experiments.runner.study import Workplace, perform, study_of
+from tutti.experiments.solver_study.config import COLUMNS, read_study
 from tutti.experiments.solver_study.instances import MODELS
 from tutti.experiments.solver_study.report import advice, render_study, write_study_report
-from tutti.experiments.solver_study.run import study_of
 from tutti.experiments.solver_study.statistics import (
     building,
     charged,
@@ -31,7 +31,7 @@ from tutti.experiments.solver_study.statistics import (
     size_class,
     standings,
 )
-from tutti.experiments.solver_study.tasks import judged, perform
+from tutti.experiments.solver_study.tasks import judged
 from tutti.models.solvers import solve
 from tutti.topologies.errors import TuttiError
 from tutti.topologies.text import parse_topology
@@ -249,13 +249,13 @@ def test_each_row_of_a_study_has_its_log(finished):
 def test_a_worker_elsewhere_writes_its_log_there_if_it_can_and_solves_all_the_same(tmp_path, monkeypatch):
     (tmp_path / "study.toml").write_text(STUDY)
     monkeypatch.chdir(tmp_path)
-    study = study_of(read_study("study.toml"), Path("out"))
-    (task, *_), place = study.tasks, Workplace({}, None, {})
-    assert task.log.parent == tmp_path / "out" / "logs"
+    (task, *_), out = study_of(read_config("study.toml"), {}).tasks, tmp_path / "out"
     for there in (False, True):
-        outcome = perform(task, place)
-        assert (outcome.status, bool(outcome.rows[0]["log"]), task.log.exists()) == ("ok", there, there)
-        task.log.parent.mkdir(parents=True, exist_ok=True)
+        outcome = perform(task, Workplace(directory=out))
+        (row,) = outcome.rows
+        assert (outcome.status, bool(row["log"])) == ("ok", there)
+        assert not there or (out / row["log"]).is_file()
+        (out / "logs").mkdir(parents=True, exist_ok=True)
 
 
 def test_a_solver_that_is_not_installed_is_a_row_that_says_how_to_get_it(finished):
@@ -376,11 +376,11 @@ def test_a_wrong_study_is_refused_in_one_line_before_anything_runs(text, message
 
 
 def test_the_shipped_study_can_be_read_and_has_forty_programs():
-    study = read_study("configs/solvers.toml")
+    study = read_study(read_config("configs/solvers.toml"))
     assert len(study.programs) >= 40
     assert {program.model for program in study.programs} >= {"bfb", "allreduce", "all-to-all", "routing"}
-    assert is_study("configs/solvers.toml")
-    assert not is_study("configs/smoke.toml")
+    assert read_config("configs/solvers.toml").kind == "solvers"
+    assert read_config("configs/smoke.toml").kind == "schedules"
 
 
 def test_a_limit_too_small_for_any_solution_is_a_row_and_not_a_failure(tmp_path):

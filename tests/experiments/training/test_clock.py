@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from tutti.experiments.training.clock import BOUND, Formula, Scheduled
-from tutti.experiments.training.workload import SEND, Communication
+from tutti.experiments.training.clock import BOUND, Scheduled
+from tutti.experiments.training.workload import SEND, Communication, Formula
 from tutti.schedules.collective import Kind
 from tutti.topologies.errors import InputError
 

@@ -7,8 +7,15 @@ from typing import Any
 
 import pytest
 
-from tutti.experiments.training.iteration import BUCKETS, Iteration, Plan, iterate, stage_order
-from tutti.experiments.training.simulation import Operation, OperationGraph
+from tutti.experiments.training.iteration import (
+    BUCKETS,
+    Iteration,
+    Operation,
+    OperationGraph,
+    Plan,
+    iterate,
+    stage_order,
+)
 from tutti.experiments.training.workload import (
     SEND,
     Communication,

@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from tutti.experiments.training.device import find_device
-from tutti.experiments.training.models import MODELS, TrainingSetup, find_model
+from tutti.experiments.training.models import MODELS, TrainingSetup, find_device, find_model
 from tutti.experiments.training.workload import Parallelism
 from tutti.schedules.collective import Kind
 from tutti.topologies.errors import InputError

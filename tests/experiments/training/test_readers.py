@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from tutti.experiments.training.calculon import CalculonJob, read_calculon
 from tutti.experiments.training.iteration import Iteration, Plan, iterate
-from tutti.experiments.training.simai import FIRST, read_simai
+from tutti.experiments.training.readers import FIRST, CalculonJob, read_calculon, read_simai
 from tutti.experiments.training.workload import SEND, Communication, Parallelism, Pass
 from tutti.schedules.collective import Kind
 from tutti.topologies.errors import InputError

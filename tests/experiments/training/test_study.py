@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from tutti.experiments.cli import main
+from tutti.experiments.registry import METHODS as ALL_METHODS
+from tutti.experiments.runner.config import read_config
 from tutti.experiments.runner.results import current_row, read_rows
-from tutti.experiments.solver_study import is_study
-from tutti.experiments.training.config import claims, is_training, read_training
+from tutti.experiments.training.config import claims, read_training
 from tutti.experiments.training.study import study_of
 from tutti.topologies.errors import InputError
 
@@ -52,8 +53,7 @@ def config(folder: Path, job: str = JOB, methods: str = METHODS, stated: str = S
 def test_a_study_runs_and_says_what_papers_state(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """All 248.6 MB of GPT-2's gradients: on a ring of 1 GB/s both ways 3/4 M/B, by the formula 1/2 M/B."""
     path = config(tmp_path)
-    assert is_training(path)
-    assert not is_study(path)
+    assert read_config(path).kind == "training"
     assert main(["run", str(path), "--out", str(tmp_path / "out")]) == 0
     ring, half = read_rows(tmp_path / "out")
     size = 2 * 124_318_464
@@ -61,7 +61,7 @@ def test_a_study_runs_and_says_what_papers_state(tmp_path: Path, capsys: pytest.
     assert half["weights_s"] == pytest.approx(0.5 * size / 1e9, rel=1e-6)
     assert ring["time_s"] == pytest.approx(ring["compute_s"] + ring["weights_s"])
     assert ring["optimal_s"] <= ring["time_s"]
-    (claim,) = claims([ring, half], read_training(path).stated)
+    (claim,) = claims([ring, half], read_training(read_config(path)).stated)
     assert claim.ours == pytest.approx(1.5, rel=1e-3)
     said = capsys.readouterr().out
     assert "ring over half" in said
@@ -122,21 +122,22 @@ def test_what_is_wrong_with_a_config_is_one_line(tmp_path: Path, old: str, new: 
     assert old in text
     path.write_text(text.replace(old, new, 1))
     with pytest.raises(InputError, match=re.escape(message)) as error:
-        read_training(path)
+        read_training(read_config(path))
     assert "\n" not in str(error.value)
     assert str(path) in str(error.value)
 
 
 def test_one_rank_alone_computes(tmp_path: Path) -> None:
-    read = read_training(config(tmp_path, JOB.replace("{dp = 4}", "{}"), METHODS, ""))
-    assert [task.nodes for task in study_of(read).tasks] == [1, 1]
+    read = read_config(config(tmp_path, JOB.replace("{dp = 4}", "{}"), METHODS, ""))
+    tasks = study_of(read, ALL_METHODS).tasks
+    assert [task.rows("ok")[0]["ranks"] for task in tasks] == [1, 1]
 
 
 def test_what_a_stage_sends_takes_what_the_formula_says(tmp_path: Path) -> None:
     """Two sends of 1024 tokens of 768 numbers of 2 bytes, there and back; without a time it is refused."""
     job = JOB.replace("dp = 4", "pp = 2").replace("dp =", "pp =").replace("ring:4", "ring:2")
     with pytest.raises(InputError, match="method half: formula: no time for send; it has allreduce"):
-        read_training(config(tmp_path, job, METHODS, ""))
+        read_training(read_config(config(tmp_path, job, METHODS, "")))
     path = config(tmp_path, job, METHODS.replace("[6, 1]", "[6, 1], send = [1, 1]"), "")
     assert main(["run", str(path), "--out", str(tmp_path / "out")]) == 0
     _, half = read_rows(tmp_path / "out")
@@ -150,7 +151,7 @@ def test_groups_on_one_network_take_turns(tmp_path: Path) -> None:
     for text in ('"ring:4"', '"complete:4"'):
         both = job.replace(f"{{dp = {NETWORK}}}", f'{{dp = "ring:4", ep = {text}}}')
         methods = METHODS.replace("[6, 1]", "[6, 1], all-to-all = [2, 1]")
-        read = read_training(config(tmp_path, both, methods, ""))
+        read = read_training(read_config(config(tmp_path, both, methods, "")))
         names += [
             {entrant.on(read.jobs[0])[group].name for group in ("dp", "ep")} for entrant in read.entrants
         ]
@@ -161,7 +162,7 @@ def test_names_of_earlier_versions_are_read_in_methods_and_stated_numbers(tmp_pa
     methods = '[[method]]\nname = "stepwise"\noptions = {fewest = true}\nothers = {allreduce = "rounds"}\n'
     stated = STATED.replace('"ring"', '"stepwise"').replace('over_method = "half"', 'over_column = "time_s"')
     path = config(tmp_path, methods=methods, stated=stated)
-    study = read_training(path)
+    study = read_training(read_config(path))
     assert study.entrants[0].table.options == {"min_steps": True}  # as its rows show them
     networks = study.entrants[0].on(study.jobs[0])["dp"]
     assert networks.methods == {None: "shortest_path_all_to_all", "allreduce": "min_latency"}

@@ -13,7 +13,7 @@ from tutti.experiments.cli import main
 from tutti.experiments.registry import METHODS
 from tutti.experiments.runner.config import read_config
 from tutti.experiments.runner.plan import make_plan
-from tutti.experiments.runner.tasks import Workplace, perform
+from tutti.experiments.runner.study import Workplace, perform
 from tutti.models.bounds.bottleneck_cut import bottleneck_cut, node_cut
 from tutti.models.forestcoll import METHOD, ForestcollOptions
 from tutti.models.forestcoll.fixed_k import fixed_k_ratio
@@ -102,7 +102,7 @@ def test_in_a_run_too_many_trees_are_an_infeasible_row_and_no_fault(tmp_path):
         '[[collective]]\nkind = "allgather"\nsizes = ["1MB"]\n[[method]]\nname = "forestcoll"\n'
     )
     (task,) = make_plan(read_config(config), METHODS)
-    outcome = perform(task, Workplace(METHODS, None, {}, lambda stage: None))
+    outcome = perform(task, Workplace(METHODS))
     assert outcome.status == outcome.rows[0]["status"] == "infeasible"
     assert "at most 1000000 are allowed; fix the number of trees" in outcome.rows[0]["message"]
 
