@@ -530,6 +530,50 @@ def _copies(pid: int) -> list[int]:
         return []
 
 
+def run_program(command: Sequence[str], output: Any, memory: float | None) -> int | None:
+    """Run another program to its end, or until this process ends; its peak counts in `peak_memory`.
+
+    Parameters
+    ----------
+    command
+        The program and its arguments.
+    output
+        An open file for what it prints.
+    memory
+        Bytes resident beyond which it is killed; None for no limit.
+
+    Returns
+    -------
+    int or None
+        Its exit status, minus the number of a signal; None if it had too much memory.
+    """
+    too_large, wait_s, parent = False, WAITS.poll / 20, os.getpid()
+    program = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        preexec_fn=lambda: _die_with(parent),  # noqa: PLW1509 (nothing else runs between fork and exec)
+    )
+    try:
+        while True:
+            pid, status, usage = os.wait4(program.pid, os.WNOHANG)
+            if pid:
+                break
+            if memory is not None and resident_memory(program.pid) * MEGA > memory:
+                too_large = True
+                program.kill()
+            time.sleep(wait_s)
+            wait_s = min(1.5 * wait_s, WAITS.poll)
+    except BaseException:
+        program.kill()
+        program.wait()
+        raise
+    program.returncode = os.waitstatus_to_exitcode(status)
+    _COPIES_MB.append(_megabytes(usage.ru_maxrss))
+    return None if too_large else program.returncode
+
+
 def reset_peak_memory() -> None:
     """Forget the peak so far, where the system can; elsewhere it is that of the whole process."""
     _COPIES_MB.clear()

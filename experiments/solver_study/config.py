@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -43,7 +43,7 @@ COLUMNS = typed("""
     relative_error float, answer text, variables int, integers int, maximize bool, constraints int,
     nonzeros int, iterations int, build_s float, solve_s float, cpu_s float, timed_s float,
     primal_integral float, trace text, certify_s float, peak_rss_mb float, limit_s float, limit_mb float,
-    log text
+    log text, threads int, tolerance float, nodes int, integrality float, violation float
 """)
 """Name and type of every column, in order; those that other runs have too mean the same.
 
@@ -53,11 +53,14 @@ failed. ``certified_lower`` and ``certified_upper`` bound the optimum of the ins
 proved; ``certified_exact`` is the fraction where they meet. ``relative_error`` is how far the objective lies
 outside of them, and ``answer`` is right, wrong, agreed (by two back-ends) or unproven (by nothing).
 ``timed_s`` is what means and profiles count: ``solve_s`` or ``cpu_s``, as the config says. ``log`` is the
-file of the solver's log.
+file of the solver's log. ``tolerance`` is the solver's, of feasibility and optimality. ``violation`` is the
+largest amount by which the values exceed a side of a row or a bound of a column, over 1 or the side if larger.
 
 Of mixed-integer programs only: ``integers`` are their whole columns, ``bound`` is the solver's, ``worth`` the
 incumbent's objective in own arithmetic and ``feasible`` whether it keeps all rows there; ``trace`` is a JSON
-list of [seconds, incumbent, bound], and ``primal_integral`` that of Berthold, in seconds."""
+list of [seconds, incumbent, bound], and ``primal_integral`` that of Berthold, in seconds. ``nodes`` are those
+of branch and bound (CP-SAT's branches), and ``integrality`` is the largest distance of a whole column's value
+from a whole number."""
 
 
 OF_THE_RUN = {"time_limit", "memory_limit", "seed", "log", "own_process", "relative_gap"}
@@ -83,7 +86,10 @@ class SolverTable(Table):
 
 
 class StudyTable(Table):
-    """``[study]``: what is the same for all solves."""
+    """``[study]``: what is the same for all solves.
+
+    The first count of `threads` is for all programs, the others for every `threads_every`-th.
+    """
 
     time_limit: TimeText
     memory_limit: str | None = None
@@ -93,6 +99,9 @@ class StudyTable(Table):
     keep_logs: bool = True
     clock: Literal["wall", "cpu"] = "wall"
     relative_gap: Decimal = Field(default=Decimal("1e-6"), gt=0, lt=1)
+    tolerance: Decimal | None = Field(default=None, gt=0, lt=1)
+    threads: list[Annotated[int, Field(ge=1)]] = Field(default=[1], min_length=1)
+    threads_every: int = Field(default=1, ge=1)
 
 
 class StudyDocument(Named):
@@ -143,6 +152,8 @@ class StudyProgram:
         Orders of rows and columns, and the solver's own seed where it has one.
     time_limit
         Seconds of a solve.
+    threads
+        How many a solver has; each of these is another row.
     """
 
     where: str
@@ -150,6 +161,7 @@ class StudyProgram:
     topology: str
     seeds: tuple[int, ...]
     time_limit: float
+    threads: tuple[int, ...] = (1,)
 
 
 @dataclass(frozen=True)
@@ -174,6 +186,8 @@ class StudyConfig:
         What means and profiles count: ``"wall"`` or, where others use the machine, ``"cpu"``.
     relative_gap
         At which branch and cut stops.
+    tolerance
+        Of all solvers that do not have their own in their options; None: each has its default.
     """
 
     path: str
@@ -187,6 +201,7 @@ class StudyConfig:
     keep_logs: bool
     clock: str
     relative_gap: float
+    tolerance: float | None = None
 
     @property
     def mixed(self) -> bool:
@@ -225,6 +240,7 @@ def read_study(path: Path | str) -> StudyConfig:
         keep_logs=table.keep_logs,
         clock=table.clock,
         relative_gap=float(table.relative_gap),
+        tolerance=None if table.tolerance is None else float(table.tolerance),
     )
 
 
@@ -243,8 +259,9 @@ def _programs(
             limit
             if table.time_limit is None
             else _limit(table.time_limit, parse_time, f"{placed.where}: time_limit"),
+            tuple(study.threads if number % study.threads_every == 0 else study.threads[:1]),
         )
-        for placed in tables
+        for number, placed in enumerate(tables, start=1)
         for table in (placed.table,)
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 
 from rich.console import Console
@@ -14,6 +15,7 @@ from tutti.experiments.runner.tasks import Row, Task, topology_digest
 from tutti.experiments.solver_study.config import COLUMNS, StudyConfig, StudyProgram, read_study
 from tutti.experiments.solver_study.milp_instances import find_model, is_mixed
 from tutti.experiments.solver_study.milp_statistics import scored
+from tutti.experiments.solver_study.statistics import not_run
 from tutti.experiments.solver_study.tasks import StudyTask, judged
 from tutti.schedules.collective import collective
 from tutti.topologies.errors import InputError, TuttiError
@@ -26,9 +28,15 @@ PERFORM = "tutti.experiments.solver_study.tasks:perform"
 
 
 def run_study(config_path: Path | str, options: RunOptions, console: Console) -> Summary:
-    """Run a study of solvers, or the rest of it, and write its results and report; as `carry_out`."""
-    directory = options.out
-    return carry_out(study_of(read_study(config_path), directory), options, console)
+    """Run a study of solvers, or the rest of it, and write its results and report; as `carry_out`.
+
+    What a solver was not run on is said on the console.
+    """
+    summary = carry_out(study_of(read_study(config_path), options.out), options, console)
+    if not (options.quiet or summary.interrupted):
+        for line in not_run(summary.rows):
+            console.print(f"not run: {line}", markup=False, highlight=False)
+    return summary
 
 
 def study_of(config: StudyConfig, directory: Path | None = None) -> Study:
@@ -57,6 +65,7 @@ def study_of(config: StudyConfig, directory: Path | None = None) -> Study:
             "memory_limit_bytes": config.memory_limit,
             "clock": config.clock,
             **({"relative_gap": config.relative_gap} if config.mixed else {}),
+            **({} if config.tolerance is None else {"tolerance": config.tolerance}),
             "solvers": {e.label: f"{e.solver} {options_text(e.given)}".strip() for e in config.solvers},
         },
         counted={"answers": "answer"},
@@ -100,11 +109,14 @@ def _tasks_of(program: StudyProgram, config: StudyConfig, logs: Path | None) -> 
     except TuttiError as error:
         raise InputError(f"{program.where}: {error}") from error
     what = (topology_digest(topology), program.topology, program.model)
+    mixed = (config.clock, config.relative_gap) if config.mixed else ()
     for entrant in config.solvers:
-        for seed in program.seeds:
+        for threads, seed in product(program.threads, program.seeds):
             who = (entrant.label, entrant.solver, dict(entrant.given))
-            mixed = (config.clock, config.relative_gap) if config.mixed else ()
-            key = task_key(TASK_FORMAT, *what, *who, seed, config.memory_limit, *mixed)
+            more = {"tolerance": config.tolerance, "threads": threads if threads > 1 else None}
+            given = {name: value for name, value in more.items() if value is not None}
+            rest = (config.memory_limit, *mixed, *([given] if given else []))
+            key = task_key(TASK_FORMAT, *what, *who, seed, *rest)
             log = None if logs is None else logs / f"{key[:16]}.log"
             yield StudyTask(
                 topology=program.topology,
@@ -112,7 +124,7 @@ def _tasks_of(program: StudyProgram, config: StudyConfig, logs: Path | None) -> 
                 switches=topology.num_switches,
                 links=topology.num_links,
                 collective=collective(model.kind, topology.num_ranks),
-                method=entrant.label,
+                method=entrant.label if threads == 1 else f"{entrant.label}, {threads} threads",
                 kind="exact",
                 options=entrant.given,
                 seeded=True,
@@ -129,6 +141,8 @@ def _tasks_of(program: StudyProgram, config: StudyConfig, logs: Path | None) -> 
                 log=log,
                 clock=config.clock,
                 relative_gap=config.relative_gap,
+                tolerance=config.tolerance,
+                threads=threads,
             )
 
 

@@ -16,11 +16,12 @@ import numpy as np
 from tutti.experiments.runner.tasks import Row, Stopwatch, Task, TaskOutcome, Workplace, guarded
 from tutti.experiments.solver_study.config import SolverEntrant
 from tutti.experiments.solver_study.instances import SolverInstance
-from tutti.experiments.solver_study.milp_instances import find_model, is_mixed
+from tutti.experiments.solver_study.milp_instances import find_model, integrality, is_mixed, violation
 from tutti.experiments.solver_study.statistics import MIXED_TOLERANCE, TOLERANCE, grouped, instance_of
 from tutti.models.solvers import (
     CompiledModel,
     Feature,
+    HighsOptions,
     Progress,
     SolutionStatus,
     SolverOptions,
@@ -29,6 +30,7 @@ from tutti.models.solvers import (
     find_backend,
     solve,
 )
+from tutti.models.solvers.highs import MIXED_PRESOLVE, presolve_loses_optima
 from tutti.models.solvers.registry import BACKENDS
 from tutti.topologies.errors import InputError, TuttiError, Unsupported
 from tutti.topologies.text import parse_topology
@@ -61,8 +63,10 @@ class StudyTask(Task):
         Bytes.
     log
         The file of the solver's log, None for none; there is none either where its folder can't be reached.
-    clock, relative_gap
+    clock, relative_gap, tolerance
         As the study's.
+    threads
+        Of the solver.
 
     The others are those of any task; `sizes` is one 0, as a linear program has no size of M, and the time
     limit is the solver's.
@@ -76,9 +80,11 @@ class StudyTask(Task):
     log: Path | None
     clock: str = "wall"
     relative_gap: float = 1e-6
+    tolerance: float | None = None
+    threads: int = 1
 
     def __str__(self) -> str:
-        return f"{self.model} {self.topology} {self.entrant.label} seed={self.order}"
+        return f"{self.model} {self.topology} {self.method} seed={self.order}"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -90,7 +96,8 @@ class StudyTask(Task):
         (row,) = super().rows(status, message)
         limit_mb = None if self.memory_limit is None else self.memory_limit / MEGA
         row |= {"seed": self.order, "model": self.model, "builder": self.builder}
-        return [row | {"solver": self.entrant.solver, "limit_s": self.time_limit, "limit_mb": limit_mb}]
+        row |= {"solver": self.entrant.solver, "threads": self.threads}
+        return [row | {"limit_s": self.time_limit, "limit_mb": limit_mb}]
 
 
 def perform(task: StudyTask, place: Workplace) -> TaskOutcome:
@@ -101,11 +108,14 @@ def perform(task: StudyTask, place: Workplace) -> TaskOutcome:
 def _solve(task: StudyTask) -> TaskOutcome:
     log = None if task.log is None or not task.log.parent.is_dir() else task.log
     options = _options(task, log)
+    needs = options.needs | ({Feature.THREADS} if task.threads > 1 else frozenset())
     try:
-        backend = find_backend(task.entrant.solver, options.needs)
+        backend = find_backend(task.entrant.solver, needs)
     except InputError as error:  # not installed: the study goes on without it
         return TaskOutcome("unsupported", task.rows("unsupported", str(error)))
     instance = _instance(task.model, task.topology)
+    if isinstance(options, HighsOptions) and options.presolve and presolve_loses_optima(instance.compiled):
+        raise Unsupported(MIXED_PRESOLVE)
     points: list[Progress] = []
     result = solve(instance.compiled.permuted(task.order), backend.name, options, trace=points.append)
     result = _in_own_order(result, instance, task.order)
@@ -114,6 +124,9 @@ def _solve(task: StudyTask) -> TaskOutcome:
     status, message = _status(result)
     (row,) = task.rows(status, message)
     row |= _measured(instance, result) | {"certify_s": watch.seconds}
+    row["tolerance"] = options.tolerance or backend.tolerance
+    if result.values is not None:
+        row["violation"] = float(violation(instance.compiled, result.values))
     row["timed_s"] = result.cpu_s if task.clock == "cpu" else result.solve_s
     if instance.compiled.integer.any():
         row |= _mixed(instance.compiled, result, points, lower if instance.compiled.maximize else upper)
@@ -126,6 +139,11 @@ def _options(task: StudyTask, log: Path | None) -> SolverOptions:
     limits = {"time_limit": task.time_limit, "memory_limit": task.memory_limit}
     backend = BACKENDS[task.entrant.solver]
     own: dict[str, Any] = {"seed": task.order} if Feature.SEED in backend.features else {}
+    if task.tolerance is not None and backend.sets_tolerance:
+        own["tolerance"] = task.tolerance
+    if task.threads > 1 and Feature.THREADS in backend.features:
+        own["threads"] = task.threads
+    own = {name: value for name, value in own.items() if name not in task.entrant.given}
     if is_mixed(task.model) and Feature.MILP in backend.features:
         own["relative_gap"] = task.relative_gap
     return task.entrant.options(**limits, **own, log=log, own_process=True)
@@ -166,6 +184,7 @@ def _measured(instance: SolverInstance, result: SolverResult) -> dict[str, Any]:
         "variables": result.columns,
         "constraints": result.rows,
         "iterations": result.iterations,
+        "nodes": result.nodes,
     }
     made = {"certified_by": instance.certified_by, "build_s": instance.build_s}
     return {**said, "solution_status": str(result.status), **own, **counts, **made}
@@ -184,6 +203,7 @@ def _mixed(
         "bound": result.bound,
         "worth": None if worth is None else float(worth),
         "feasible": None if result.values is None else worth is not None,
+        "integrality": None if result.values is None else integrality(model, result.values),
         "trace": json.dumps(trace),
     }
 

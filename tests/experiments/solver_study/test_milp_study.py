@@ -388,7 +388,15 @@ def test_the_shipped_study_is_about_all_networks_of_the_reference():
     assert {program.topology for program in study.programs} >= set(
         reference[reference.set == "milp"].topology
     )
-    assert len(make_tasks(study, None)) == 4 * len(study.programs)
+    tasks = make_tasks(study, None)
+    assert len(study.programs) == 115
+    # Three seeds with one thread, and of every fifth program with two.
+    assert len(tasks) == len(study.solvers) * 3 * (115 + 23)
+    assert len({task.key for task in tasks}) == len(tasks)
+    assert sum(task.method == "SCIP, 2 threads" for task in tasks) == 3 * 23
+    long = read_study("configs/milp_solvers_long.toml")
+    assert [(p.model, p.topology) for p in long.programs] == [(p.model, p.topology) for p in study.programs]
+    assert {p.time_limit for p in long.programs} == {600.0}
 
 
 def test_a_mixed_integer_program_is_written_for_other_solvers(tmp_path, capsys):
