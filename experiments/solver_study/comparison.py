@@ -106,15 +106,12 @@ def differences(rows: Sequence[Row]) -> list[Difference]:
     if len(programs) < 2:
         return []
     shift = shift_of(rows)
-    logs, shares = (
-        {
-            solver: np.array([float(np.mean([of(row) for row in own[p]])) for p in programs])
-            for solver, own in (
-                (name, grouped(group, instance_of)) for name, group in by_solver(rows).items()
-            )
-        }
-        for of in (lambda row: math.log(charged(row) + shift), lambda row: float(solved(row)))
-    )
+    groups = {solver: grouped(own, instance_of) for solver, own in by_solver(rows).items()}
+
+    def means(of: Callable[[Row], float]) -> dict[str, FloatArray]:
+        return {s: np.array([np.mean([*map(of, own[p])]) for p in programs]) for s, own in groups.items()}
+
+    logs, shares = means(lambda row: math.log(charged(row) + shift)), means(lambda row: float(solved(row)))
     pairs = list(combinations(sorted(logs, key=lambda solver: float(logs[solver].mean())), 2))
 
     def mean(values: FloatArray, axis: int) -> FloatArray:
@@ -162,7 +159,7 @@ def _interval(
 
 def difference_grid(rows: Sequence[Row]) -> TextTable:
     """Return the differences as a table, with what they say in words."""
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for one in differences(rows):
         (a, b), (low, high), (least, most) = one.solvers, one.ratio_interval, one.solved_interval
         lines.append(

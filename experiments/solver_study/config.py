@@ -54,7 +54,7 @@ proved; ``certified_exact`` is the fraction where they meet. ``relative_error`` 
 outside of them, and ``answer`` is right, wrong, agreed (by two back-ends) or unproven (by nothing).
 ``timed_s`` is what means and profiles count: ``solve_s`` or ``cpu_s``, as the config says. ``log`` is the
 file of the solver's log. ``tolerance`` is the solver's, of feasibility and optimality. ``violation`` is the
-largest amount by which the values exceed a side of a row or a bound of a column, over 1 or the side if larger.
+largest amount by which the values exceed a side of a row or column, over 1 or the side if that is larger.
 
 Of mixed-integer programs only: ``integers`` are their whole columns, ``bound`` is the solver's, ``worth`` the
 incumbent's objective in own arithmetic and ``feasible`` whether it keeps all rows there; ``trace`` is a JSON

@@ -23,6 +23,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from scipy.sparse import csr_array
 
+from tutti.experiments.old_names import current_model
 from tutti.experiments.solver_study.instances import MODELS, Bounds, LinearModel, SolverInstance, timed
 from tutti.models.solvers import CompiledModel, HighsOptions, SolutionStatus, compile_model, solve
 from tutti.schedules.collective import Kind, collective
@@ -138,7 +139,9 @@ def _excess(values: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray
 def _exact_excess(value: Fraction, low: float, high: float) -> Fraction:
     """Return the same of one value, exactly."""
     sides = [(sign, Fraction(side)) for sign, side in ((-1, low), (1, high)) if np.isfinite(side)]
-    return max((sign * (value - side) / max(1, abs(side)) for sign, side in sides), default=Fraction(0))
+    return max(
+        (sign * (value - side) / max(Fraction(1), abs(side)) for sign, side in sides), default=Fraction(0)
+    )
 
 
 def integrality(model: CompiledModel, values: FloatArray) -> float:
@@ -407,7 +410,6 @@ class MixedModel:
             text,
             self.summary,
             Kind.ALLGATHER,
-            "pyomo",
             lambda topology: self.build(topology, options),
             lambda topology: self.entries(topology, options),
         )
@@ -455,7 +457,7 @@ def model_text(name: str, options: Mapping[str, Any]) -> str:
     words = (
         f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in options.items()
     )
-    return " ".join([name, *words])
+    return current_model(" ".join([name, *words]))
 
 
 def is_mixed(text: str) -> bool:
@@ -471,7 +473,7 @@ def find_model(text: str) -> LinearModel:
     InputError
         If there is none, or it has no such option; the message suggests one.
     """
-    name, *words = text.split() or [""]
+    name, *words = current_model(text).split() or [""]
     known = {**MODELS, **MIXED}
     if name not in known:
         raise InputError(f"unknown model '{name}'{suggestion(name, known)}")

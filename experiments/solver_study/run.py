@@ -133,7 +133,6 @@ def _tasks_of(program: StudyProgram, config: StudyConfig, logs: Path | None) -> 
                 size_dependent=False,
                 key=key,
                 model=model.name,
-                builder=model.builder,
                 entrant=entrant,
                 order=seed,
                 time_limit=program.time_limit,

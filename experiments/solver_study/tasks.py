@@ -53,8 +53,8 @@ class StudyTask(Task):
 
     Parameters
     ----------
-    model, builder
-        Which linear program on the topology, and how it is made.
+    model
+        Which program on the topology.
     entrant
         The solver.
     order
@@ -73,7 +73,6 @@ class StudyTask(Task):
     """
 
     model: str
-    builder: str
     entrant: SolverEntrant
     order: int
     memory_limit: float | None
@@ -95,7 +94,7 @@ class StudyTask(Task):
         """Return its row with what is known without running it."""
         (row,) = super().rows(status, message)
         limit_mb = None if self.memory_limit is None else self.memory_limit / MEGA
-        row |= {"seed": self.order, "model": self.model, "builder": self.builder}
+        row |= {"seed": self.order, "model": self.model, "builder": "pyomo"}
         row |= {"solver": self.entrant.solver, "threads": self.threads}
         return [row | {"limit_s": self.time_limit, "limit_mb": limit_mb}]
 

@@ -38,6 +38,8 @@ STRATEGIES = {"choose": 0, "dual": 1, "primal": 4}
 """Option ``simplex_strategy``."""
 SUFFIXES = (".mps", ".lp")
 """Of files that a model is written to."""
+IN_FILES = str.maketrans("[] ", "()_")
+"""Characters of names in Pyomo, and what they are in files."""
 STUFFING_FAULT = "1.14."
 """Versions whose presolve loses optima of models with both whole and continuous columns.
 
@@ -144,7 +146,10 @@ def run(model: CompiledModel, options: HighsOptions, extras: Extras = NOTHING) -
 
 
 def write_model(model: CompiledModel, path: Path | str) -> None:
-    """Write a model as free MPS or CPLEX LP; columns are called c0, c1, ... and rows r0, r1, ... in order.
+    """Write a model as free MPS or CPLEX LP, with the names of its variables and constraints.
+
+    Brackets become parentheses, which CPLEX LP allows in names: ``y(0,3)`` is ``y[0,3]``. Columns and rows of
+    matrices that no Pyomo model stands behind are called c0, c1, ... and r0, r1, ...
 
     Raises
     ------
@@ -164,6 +169,9 @@ def write_model(model: CompiledModel, path: Path | str) -> None:
     highs = highspy.Highs()
     highs.setOptionValue("output_flag", False)
     _pass_model(highspy, highs, model, maximize=model.maximize)
+    for components, name in ((model.variables, highs.passColName), (model.constraints, highs.passRowName)):
+        for place, component in enumerate(components):
+            name(place, component.name.translate(IN_FILES))
     if highs.writeModel(str(path)) == highspy.HighsStatus.kError:
         raise InputError(f"{path}: can't write model {model.name}")
 

@@ -46,7 +46,7 @@ workers = 1
 [[instance]]
 model = "{m}"
 topology = "ring:3"
-sweep = {m = ["bfb", "all-to-all", "allreduce"]}
+sweep = {m = ["bfb", "mcf", "allreduce"]}
 [[instance]]
 model = "routing"
 topology = "ring:3"
@@ -68,7 +68,7 @@ def row(method="a", topology="t", seed=0, solve_s=1.0, **more):
     """A row of a study that ended well, unless told otherwise."""
     common = {
         "model": "m",
-        "builder": "arrays",
+        "builder": "pyomo",
         "status": "ok",
         "answer": "right",
         "limit_s": 10.0,
@@ -236,7 +236,7 @@ def test_a_study_has_a_row_for_each_program_solver_and_seed(finished):
     assert (done.peak_rss_mb > 1).all()
     # BFB and the routing of a ring of 3 take one shard a link; 6 ordered pairs share 6 links in all-to-all.
     values = dict(zip(frame.model, frame.certified_exact, strict=True))
-    assert values["bfb"] == values["routing"] == values["all-to-all"] == "1"
+    assert values["bfb"] == values["routing"] == values["mcf"] == "1"
 
 
 def test_each_row_of_a_study_has_its_log(finished):
@@ -378,7 +378,7 @@ def test_a_wrong_study_is_refused_in_one_line_before_anything_runs(text, message
 def test_the_shipped_study_can_be_read_and_has_forty_programs():
     study = read_study("configs/solvers.toml")
     assert len(study.programs) >= 40
-    assert {program.model for program in study.programs} >= {"bfb", "allreduce", "all-to-all", "routing"}
+    assert {program.model for program in study.programs} >= {"bfb", "allreduce", "mcf", "routing"}
     assert is_study("configs/solvers.toml")
     assert not is_study("configs/smoke.toml")
 
@@ -386,7 +386,7 @@ def test_the_shipped_study_can_be_read_and_has_forty_programs():
 def test_a_limit_too_small_for_any_solution_is_a_row_and_not_a_failure(tmp_path):
     config = tmp_path / "short.toml"
     text = changed('memory_limit = "3GB"', 'memory_limit = "1MB"').replace("[0, 1]", "[0]")
-    config.write_text(text.replace('["bfb", "all-to-all", "allreduce"]', '["bfb"]').replace("[2]", "[0]"))
+    config.write_text(text.replace('["bfb", "mcf", "allreduce"]', '["bfb"]').replace("[2]", "[0]"))
     assert main(["run", str(config), "--out", str(tmp_path / "out"), "--quiet", "--only", "simplex"]) == 0
     frame = pd.read_parquet(tmp_path / "out" / "results.parquet")
     assert set(frame.status) == {"timeout"}
@@ -413,9 +413,9 @@ def test_a_program_that_is_unknown_or_does_not_suit_is_refused(tmp_path, capsys)
 def test_a_program_that_memory_does_not_hold_is_refused_before_it_is_built(tmp_path, capsys):
     """4,096 sources, 16,384 links: each of 6.7 x 10^7 flows is in three rows or about that."""
     path = str(tmp_path / "model.mps")
-    assert main(["model", "all-to-all", "torus:64x64", "-o", path]) == 2
+    assert main(["model", "mcf", "torus:64x64", "-o", path]) == 2
     said = capsys.readouterr().err
-    assert "all-to-all on torus:64x64 would have about 2e+08 nonzeros and take about 302 GB" in said
+    assert "mcf on torus:64x64 would have about 2e+08 nonzeros and take about 302 GB" in said
     assert "--large writes it all the same" in said
     assert not Path(path).exists()
 
