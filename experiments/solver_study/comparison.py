@@ -85,7 +85,7 @@ class Difference:
     @property
     def faster(self) -> str:
         """Who is faster on average; empty where the interval allows both."""
-        low, high = self.ratio_interval
+        low, high = (round(end, 2) for end in self.ratio_interval)
         return self.solvers[0] if high < 1 else self.solvers[1] if low > 1 else ""
 
     @property
@@ -97,6 +97,8 @@ class Difference:
 
 def differences(rows: Sequence[Row]) -> list[Difference]:
     """Return every pair of solvers that ran the same problems; none of fewer than two programs.
+
+    Where there are solvers with more threads, each is compared with itself with another count of them.
 
     The intervals are percentiles of a paired bootstrap: programs are drawn with replacement, each with both
     solvers and all its seeds, as seeds of a program are no independent observations. Together they hold with
@@ -112,7 +114,10 @@ def differences(rows: Sequence[Row]) -> list[Difference]:
         return {s: np.array([np.mean([*map(of, own[p])]) for p in programs]) for s, own in groups.items()}
 
     logs, shares = means(lambda row: math.log(charged(row) + shift)), means(lambda row: float(solved(row)))
-    pairs = list(combinations(sorted(logs, key=lambda solver: float(logs[solver].mean())), 2))
+    ordered = sorted(logs, key=lambda solver: float(logs[solver].mean()))
+    single = {row["method"]: _single_thread(row) for row in rows}
+    alone = all(solver == one for solver, one in single.items())
+    pairs = [(a, b) for a, b in combinations(ordered, 2) if alone or single[a] == single[b]]
 
     def mean(values: FloatArray, axis: int) -> FloatArray:
         return np.maximum(np.exp(values.mean(axis=axis)) - shift, LEAST_SECONDS)
@@ -137,6 +142,12 @@ def differences(rows: Sequence[Row]) -> list[Difference]:
             )
         )
     return found
+
+
+def _single_thread(row: Row) -> str:
+    """Return the label of a row's solver with one thread."""
+    threads: Any = row.get("threads")
+    return str(row["method"]).removesuffix("" if missing(threads) else f", {threads:g} threads")
 
 
 def _interval(
@@ -268,9 +279,10 @@ def _effort(rows: Sequence[Row]) -> Iterator[str]:
     yield f"{max(memory):,.0f} MB" if memory else ""
     for name in ("nodes", "iterations"):
         counts = _values(rows, name)
-        yield number(shifted_geometric_mean(counts, RULES.count_shift)) if counts else ""
+        yield number(round(shifted_geometric_mean(counts, RULES.count_shift), 1)) if counts else ""
     for name in ("integrality", "violation"):
-        yield f"{max(values):.1e}" if (values := _values(rows, name)) else ""
+        most = max(_values(rows, name), default=None)
+        yield "" if most is None else f"{most:.1e}" if most else "0"
 
 
 def _values(rows: Sequence[Row], name: str) -> list[float]:

@@ -8,7 +8,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from tutti.experiments.old_names import current_model
 from tutti.experiments.report.charts import Figure
 from tutti.experiments.report.page import TEMPLATES, manifest_lines, palette, scripts, source, swatch
 from tutti.experiments.report.series import Series
@@ -126,7 +125,7 @@ def write_study_report(directory: Path, page: Path | None = None) -> Path:
         If there are no readable results, or the page can't be written.
     """
     try:
-        rows = [{**row, "model": current_model(row["model"])} for row in read_rows(directory)]
+        rows = read_rows(directory)
         manifest = json.loads(read_text(directory / MANIFEST))
     except (InputError, ValueError) as error:
         raise InputError(f"{directory}: no readable results of a study: {error}") from error

@@ -107,7 +107,8 @@ def perform(task: StudyTask, place: Workplace) -> TaskOutcome:
 def _solve(task: StudyTask) -> TaskOutcome:
     log = None if task.log is None or not task.log.parent.is_dir() else task.log
     options = _options(task, log)
-    needs = options.needs | ({Feature.THREADS} if task.threads > 1 else frozenset())
+    needs = {Feature.MILP if is_mixed(task.model) else Feature.LP, *options.needs}
+    needs |= {Feature.THREADS} if task.threads > 1 else set()
     try:
         backend = find_backend(task.entrant.solver, needs)
     except InputError as error:  # not installed: the study goes on without it

@@ -131,6 +131,23 @@ def test_intervals_of_more_pairs_are_wider():
     assert RULES.confidence == 0.95
 
 
+def test_more_threads_are_compared_with_one_thread_of_the_same_solver():
+    rows = [
+        row(label, topology, threads=threads)
+        for label, threads in (("a", 1), ("b", 1), ("a, 2 threads", 2), ("b, 2 threads", 2))
+        for topology in "st"
+    ]
+    found = {frozenset(one.solvers) for one in differences(rows)}
+    assert found == {frozenset(("a", "a, 2 threads")), frozenset(("b", "b, 2 threads"))}
+
+
+def test_a_difference_that_two_digits_do_not_show_is_none():
+    """A solver that is slower by a thousandth on every program."""
+    rows = [row(name, t, seconds) for name, seconds in (("a", 9.0), ("b", 9.009)) for t in "stuv"]
+    (line,) = difference_grid(rows).lines
+    assert line[1:3] == ("1.00 (1.00 to 1.00)", "no difference")
+
+
 def test_every_row_has_one_outcome():
     rows = [
         row("a", "s"),

@@ -14,8 +14,9 @@ import pytest
 from tests.experiments.solver_study.studies import refusal, replaced
 from tests.sweep import for_each
 from tutti.experiments.cli import main
-from tutti.experiments.runner.results import to_table
+from tutti.experiments.runner.results import read_rows, to_table
 from tutti.experiments.runner.tasks import Workplace
+from tutti.experiments.solver_study import find_model
 from tutti.experiments.solver_study.config import COLUMNS, is_study, read_study
 from tutti.experiments.solver_study.instances import MODELS
 from tutti.experiments.solver_study.report import advice, render_study, write_study_report
@@ -334,6 +335,17 @@ def test_the_report_of_a_folder_shows_an_interval_where_that_is_the_certificate(
     assert "2.000001 (proven to 5e-07)" in body
     assert "not certified" in body
     assert not re.search(r"\b(nan|None)\b", body)
+
+
+def test_labels_of_more_than_a_word_and_old_names_of_models_are_read(tmp_path):
+    rows = judged([row(name, model="all-to-all", objective=2.0) for name in ("HiGHS simplex", "HiGHS IPM")])
+    (tmp_path / "manifest.json").write_text('{"name": "x"}')
+    pq.write_table(to_table(rows, COLUMNS), tmp_path / "results.parquet")
+    found = [(line["method"], line["model"]) for line in read_rows(tmp_path)]
+    assert found == [("HiGHS simplex", "mcf"), ("HiGHS IPM", "mcf")]
+    page = write_study_report(tmp_path).read_text()
+    assert "1 linear program, 2 solvers" in page
+    assert find_model("all-to-all").name == "mcf"
 
 
 def test_a_study_without_any_answer_still_has_a_report():
