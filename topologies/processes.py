@@ -530,7 +530,7 @@ def _copies(pid: int) -> list[int]:
         return []
 
 
-def run_program(command: Sequence[str], output: Any, memory: float | None) -> int | None:
+def run_program(command: Sequence[str], output: Any, seconds: float | None, memory: float | None) -> CallEnd:
     """Run another program to its end, or until this process ends; its peak counts in `peak_memory`.
 
     Parameters
@@ -539,15 +539,16 @@ def run_program(command: Sequence[str], output: Any, memory: float | None) -> in
         The program and its arguments.
     output
         An open file for what it prints.
-    memory
-        Bytes resident beyond which it is killed; None for no limit.
+    seconds, memory
+        Limits, in seconds and in bytes resident, beyond which it is killed; None for none.
 
     Returns
     -------
-    int or None
-        Its exit status, minus the number of a signal; None if it had too much memory.
+    CallEnd
+        Whether it ended by itself or by a limit.
     """
-    too_large, wait_s, parent = False, WAITS.poll / 20, os.getpid()
+    how, wait_s, parent = CallEnd.ANSWER, WAITS.poll / 20, os.getpid()
+    deadline = None if seconds is None else time.monotonic() + seconds
     program = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -561,7 +562,10 @@ def run_program(command: Sequence[str], output: Any, memory: float | None) -> in
             if pid:
                 break
             if memory is not None and resident_memory(program.pid) * MEGA > memory:
-                too_large = True
+                how = CallEnd.MEMORY
+                program.kill()
+            elif deadline is not None and time.monotonic() > deadline:
+                how = CallEnd.TIME
                 program.kill()
             time.sleep(wait_s)
             wait_s = min(1.5 * wait_s, WAITS.poll)
@@ -571,7 +575,7 @@ def run_program(command: Sequence[str], output: Any, memory: float | None) -> in
         raise
     program.returncode = os.waitstatus_to_exitcode(status)
     _COPIES_MB.append(_megabytes(usage.ru_maxrss))
-    return None if too_large else program.returncode
+    return how
 
 
 def reset_peak_memory() -> None:

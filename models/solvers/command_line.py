@@ -7,11 +7,13 @@ free MPS with 15 digits, as a minimum; its offset is added afterwards. CBC write
 from __future__ import annotations
 
 import importlib.util
+import math
 import platform
 import re
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -23,16 +25,21 @@ import numpy as np
 from tutti.models.solvers.backend import Backend
 from tutti.models.solvers.compiled import CompiledModel
 from tutti.models.solvers.highs import write_model
-from tutti.models.solvers.options import Feature, Positive, Seed, SolverOptions, Threads
+from tutti.models.solvers.options import LEAST_SECONDS, Feature, Positive, Seed, SolverOptions, Threads
 from tutti.models.solvers.outcome import NOTHING, Extras, Outcome, Progress, SolutionStatus, Termination
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import FloatArray
 from tutti.topologies.options import Choice
-from tutti.topologies.processes import run_program
+from tutti.topologies.processes import CallEnd, run_program
 from tutti.topologies.units import MEGA
 
-Answer = tuple[int | None, str, str]
-"""Exit status (None: killed at the memory limit), the log's text, and the solution file's."""
+Answer = tuple[CallEnd, str, str]
+"""How the program ended, the log's text, and the solution file's."""
+PATIENCE = 0.02
+"""Time that a program has to stop by itself after its time limit, as a fraction of the limit, or of 10 s if
+that is more. It is less than the helper process has, so that the log is still read."""
+KILLED = {CallEnd.TIME: Termination.TIME_LIMIT, CallEnd.MEMORY: Termination.MEMORY_LIMIT}
+"""Why a program was killed."""
 
 
 @dataclass(frozen=True)
@@ -70,28 +77,33 @@ def _version(place: str, asks: tuple[str, ...]) -> str:
 
 
 def _answer(
-    model: CompiledModel, options: SolverOptions, arguments: Callable[[Path, Path], list[str]]
+    model: CompiledModel,
+    options: SolverOptions,
+    arguments: Callable[[Path, Path, float | None], list[str]],
 ) -> Answer:
     """Write the model, run the program and read what it wrote.
 
     Parameters
     ----------
     arguments
-        From the files of the model and of the solution to the command.
+        From the files of the model and of the solution, and the seconds left, to the command.
     """
+    begin, limit = time.perf_counter(), options.time_limit
     with tempfile.TemporaryDirectory() as folder:
         file, solution, log = (Path(folder, name) for name in ("model.mps", "solution", "log"))
         least = replace(
             model, maximize=False, cost=model.sign * model.cost, offset=0.0, variables=(), constraints=()
         )
         write_model(least, file)
+        left = None if limit is None else max(limit - (time.perf_counter() - begin), LEAST_SECONDS)
+        latest = None if limit is None or left is None else left + PATIENCE * max(limit, 10.0)
         with log.open("wb") as output:
-            status = run_program(arguments(file, solution), output, options.memory_limit)
+            how = run_program(arguments(file, solution, left), output, latest, options.memory_limit)
         text = log.read_text(errors="replace")
         if options.log is not None:
             with Path(options.log).open("a") as kept:
                 kept.write(text)
-        return status, text, solution.read_text() if solution.exists() else ""
+        return how, text, solution.read_text() if solution.exists() else ""
 
 
 def _found(
@@ -153,7 +165,6 @@ CBC_NOTHING = 1e40
 def run_cbc(model: CompiledModel, options: CbcOptions, extras: Extras = NOTHING) -> Outcome:
     """Write the model for CBC, run it and read its answer; its log is the source of a trace."""
     native = {
-        "sec": options.time_limit,
         "ratioGap": options.relative_gap,
         "maxNodes": options.iteration_limit,
         "threads": options.threads if options.threads > 1 else None,
@@ -166,17 +177,18 @@ def run_cbc(model: CompiledModel, options: CbcOptions, extras: Extras = NOTHING)
         "timeMode": "elapsed",
     }
     given = [word for key, value in native.items() if value is not None for word in (f"-{key}", str(value))]
-    status, log, solution = _answer(
-        model, options, lambda file, to: [str(find_cbc()), str(file), *given, "-solve", "-solution", str(to)]
-    )
+
+    def command(file: Path, to: Path, left: float | None) -> list[str]:
+        limit = [] if left is None else ["-sec", f"{left:.2f}"]
+        return [str(find_cbc()), str(file), *limit, *given, "-solve", "-solution", str(to)]
+
+    how, log, solution = _answer(model, options, command)
     if extras.trace is not None:
         for progress in cbc_trace(log, model.sign, model.offset):
             extras.trace(progress)
-    return (
-        Outcome(Termination.MEMORY_LIMIT, SolutionStatus.NONE)
-        if status is None
-        else _cbc(model, log, solution)
-    )
+    if how in KILLED:
+        return Outcome(KILLED[how], SolutionStatus.NONE, stopped="killed")
+    return _cbc(model, log, solution)
 
 
 def _cbc(model: CompiledModel, log: str, solution: str) -> Outcome:
@@ -285,17 +297,21 @@ GLPK_BOUND = re.compile(r"^\+.*>= +(\S+)", re.MULTILINE)
 def run_glpk(model: CompiledModel, options: GlpkOptions, extras: Extras = NOTHING) -> Outcome:
     """Write the model for GLPK, run it and read its answer; its log has no times for a trace."""
     given = {
-        "--tmlim": None if options.time_limit is None else int(np.ceil(options.time_limit)),
-        "--memlim": None if options.memory_limit is None else int(np.ceil(options.memory_limit / MEGA)),
+        "--memlim": None if options.memory_limit is None else math.ceil(options.memory_limit / MEGA),
         "--mipgap": options.relative_gap if model.integer.any() else None,
     }
     words = [word for name, value in given.items() if value is not None for word in (name, str(value))]
     words += ["--interior"] if options.method == "ipm" and not model.integer.any() else []
     words += [] if options.presolve else ["--nopresol"]
-    status, log, solution = _answer(
-        model, options, lambda file, to: ["glpsol", "--freemps", str(file), "--write", str(to), *words]
-    )
-    if status is None or "memory limit" in log.lower() or "no memory" in log:
+
+    def command(file: Path, to: Path, left: float | None) -> list[str]:
+        limit = [] if left is None else ["--tmlim", str(math.ceil(left))]
+        return [str(find_glpk()), "--freemps", str(file), "--write", str(to), *limit, *words]
+
+    how, log, solution = _answer(model, options, command)
+    if how in KILLED:
+        return Outcome(KILLED[how], SolutionStatus.NONE, stopped="killed")
+    if "memory limit" in log.lower() or "no memory" in log:
         return Outcome(Termination.MEMORY_LIMIT, SolutionStatus.NONE)
     return _glpk(model, log, solution)
 

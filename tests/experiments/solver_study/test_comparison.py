@@ -9,7 +9,6 @@ import pytest
 from scipy.sparse import csr_array
 
 from tests.models.solvers.programs import hard_knapsack
-from tutti.experiments.solver_study import comparison
 from tutti.experiments.solver_study.comparison import (
     RULES,
     difference_grid,
@@ -210,7 +209,3 @@ def test_integrality_is_the_distance_of_whole_columns_only():
     assert integrality(model, np.array([0.0, 1 - 1e-7, 1e-9, 1.0])) == pytest.approx(1e-7, rel=1e-6)
     half = replace(model, integer=np.array([False, True, True, True]))
     assert integrality(half, np.array([0.5, 1.0, 0.0, 1.0])) == 0.0
-
-
-def test_the_virtual_best_is_no_solver_of_a_study():
-    assert comparison.VIRTUAL_BEST not in {line[0] for line in outcome_grid([row("a", "s")]).lines}

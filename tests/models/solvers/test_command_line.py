@@ -1,5 +1,8 @@
 """CBC and GLPK as programs: their answers, limits and statuses, where the programs are installed."""
 
+import tempfile
+import time
+
 import numpy as np
 import pyomo.environ as pyo
 import pytest
@@ -12,6 +15,7 @@ from tutti.models.solvers import (
     Progress,
     SolutionStatus,
     Termination,
+    command_line,
     solve,
 )
 from tutti.models.solvers.command_line import CBC, GLPK, cbc_trace
@@ -70,6 +74,24 @@ def test_a_log_is_kept_and_a_program_with_too_much_memory_is_stopped(solver, tmp
     assert log.stat().st_size > 100
     stopped = solve(hard_knapsack(60), solver, OPTIONS[solver](memory_limit=1e6))
     assert stopped.termination is Termination.MEMORY_LIMIT
+
+
+@every
+def test_a_program_that_runs_on_past_its_time_is_killed_and_leaves_no_file(solver, monkeypatch, tmp_path):
+    """A program that sleeps and never looks at its limit, in the place of the solver's."""
+    sleeper = tmp_path / "sleeper"
+    sleeper.write_text("#!/bin/sh\nexec sleep 60\n")
+    sleeper.chmod(0o755)
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setattr(command_line, "find_cbc", lambda: str(sleeper))
+    monkeypatch.setattr(command_line, "find_glpk", lambda: str(sleeper))
+    begin = time.monotonic()
+    result = solve(knapsack(), solver, OPTIONS[solver](time_limit=1))
+    assert (result.termination, result.stopped) == (Termination.TIME_LIMIT, "killed")
+    assert time.monotonic() - begin < 10
+    assert not list(folder.iterdir())
 
 
 @needs_glpk
