@@ -45,13 +45,15 @@ class ComparisonRules(NamedTuple):
     """Probability with which all intervals of a table hold together; each has its share (Bonferroni)."""
     resamples: int
     """Samples of the bootstrap. A larger value makes the ends of intervals less random."""
+    fewest: int
+    """Programs below which there are no intervals. With a smaller value they are too narrow."""
     penalty: float
     """Limits that PAR charges for an unsolved problem."""
     count_shift: float
     """Shift of the geometric means of nodes and iterations. With a larger value small counts matter less."""
 
 
-RULES = ComparisonRules(confidence=0.95, resamples=9999, penalty=10.0, count_shift=100.0)
+RULES = ComparisonRules(confidence=0.95, resamples=9999, fewest=10, penalty=10.0, count_shift=100.0)
 VIRTUAL_BEST = "virtual best"
 
 
@@ -96,16 +98,16 @@ class Difference:
 
 
 def differences(rows: Sequence[Row]) -> list[Difference]:
-    """Return every pair of solvers that ran the same problems; none of fewer than two programs.
+    """Return every pair of solvers that ran the same problems; none of fewer programs than `RULES.fewest`.
 
     Where there are solvers with more threads, each is compared with itself with another count of them.
 
     The intervals are percentiles of a paired bootstrap: programs are drawn with replacement, each with both
-    solvers and all its seeds, as seeds of a program are no independent observations. Together they hold with
-    probability `RULES.confidence`.
+    solvers and all its seeds, as seeds of a program are no independent observations. Those of all pairs hold
+    together with probability `RULES.confidence`.
     """
     programs = sorted(set(map(instance_of, rows)))
-    if len(programs) < 2:
+    if len(programs) < RULES.fewest:
         return []
     shift = shift_of(rows)
     groups = {solver: grouped(own, instance_of) for solver, own in by_solver(rows).items()}
@@ -115,7 +117,10 @@ def differences(rows: Sequence[Row]) -> list[Difference]:
 
     logs, shares = means(lambda row: math.log(charged(row) + shift)), means(lambda row: float(solved(row)))
     ordered = sorted(logs, key=lambda solver: float(logs[solver].mean()))
-    single = {row["method"]: _single_thread(row) for row in rows}
+    single = {
+        row["method"]: str(row["method"]).removesuffix(f", {int(row.get('threads') or 1)} threads")
+        for row in rows
+    }
     alone = all(solver == one for solver, one in single.items())
     pairs = [(a, b) for a, b in combinations(ordered, 2) if alone or single[a] == single[b]]
 
@@ -142,12 +147,6 @@ def differences(rows: Sequence[Row]) -> list[Difference]:
             )
         )
     return found
-
-
-def _single_thread(row: Row) -> str:
-    """Return the label of a row's solver with one thread."""
-    threads: Any = row.get("threads")
-    return str(row["method"]).removesuffix("" if missing(threads) else f", {threads:g} threads")
 
 
 def _interval(

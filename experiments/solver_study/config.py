@@ -259,7 +259,7 @@ def _programs(
             limit
             if table.time_limit is None
             else _limit(table.time_limit, parse_time, f"{placed.where}: time_limit"),
-            tuple(study.threads if number % study.threads_every == 0 else study.threads[:1]),
+            tuple(dict.fromkeys(study.threads if number % study.threads_every == 0 else study.threads[:1])),
         )
         for number, placed in enumerate(tables, start=1)
         for table in (placed.table,)

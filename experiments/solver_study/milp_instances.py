@@ -113,17 +113,14 @@ def violation(model: CompiledModel, values: FloatArray, negligible: float = NEGL
     for place in np.argsort(-at_most, kind="stable").tolist():
         if at_most[place] <= max(float(worst), negligible):
             break
-        worst = max(worst, _exact_excess(_total(model, values, place), low[place], high[place]))
+        if place < model.num_rows:
+            entries = slice(model.starts[place], model.starts[place + 1])
+            pairs = zip(model.value[entries].tolist(), values[model.index[entries]].tolist(), strict=True)
+            total = sum((Fraction(a) * Fraction(x) for a, x in pairs), Fraction(0))
+        else:
+            total = Fraction(values[place - model.num_rows])
+        worst = max(worst, _exact_excess(total, low[place], high[place]))
     return worst
-
-
-def _total(model: CompiledModel, values: FloatArray, place: int) -> Fraction:
-    """Return the sum of a row, or of a column after the rows the value."""
-    if place >= model.num_rows:
-        return Fraction(values[place - model.num_rows])
-    entries = slice(model.starts[place], model.starts[place + 1])
-    pairs = zip(model.value[entries].tolist(), values[model.index[entries]].tolist(), strict=True)
-    return sum((Fraction(a) * Fraction(x) for a, x in pairs), Fraction(0))
 
 
 def _excess(values: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
