@@ -91,9 +91,7 @@ def _answer(
     begin, limit = time.perf_counter(), options.time_limit
     with tempfile.TemporaryDirectory() as folder:
         file, solution, log = (Path(folder, name) for name in ("model.mps", "solution", "log"))
-        least = replace(
-            model, maximize=False, cost=model.sign * model.cost, offset=0.0, variables=(), constraints=()
-        )
+        least = replace(model.bare, maximize=False, cost=model.sign * model.cost, offset=0.0)
         write_model(least, file)
         left = None if limit is None else max(limit - (time.perf_counter() - begin), LEAST_SECONDS)
         latest = None if limit is None or left is None else left + PATIENCE * max(limit, 10.0)

@@ -223,8 +223,7 @@ def _solve_apart(model: CompiledModel, backend: Backend, options: SolverOptions,
     """
     limit = options.time_limit
     seconds = None if limit is None else limit + GRACE * max(limit, 10.0)
-    plain = replace(model, variables=(), constraints=())
-    call = _Solve(backend, plain, options, extras.start, traced=extras.trace is not None)
+    call = _Solve(backend, model.bare, options, extras.start, traced=extras.trace is not None)
     helper = _helper()
     ended = _loaded(helper, backend)
     if ended is None:

@@ -1,5 +1,7 @@
 """What HiGHS alone does: its statuses, starts from a basis, files."""
 
+import gc
+
 import pyomo.environ as pyo
 import pytest
 
@@ -84,8 +86,10 @@ def test_a_written_model_has_the_names_of_variables_and_constraints(suffix, tmp_
     m.rate = pyo.Var(bounds=(0, 3))
     m.share = pyo.Constraint([0, 1], rule=lambda m, i: m.send[i, "a b"] + 2 * m.send[i, "c"] >= m.rate / 2)
     m.least = pyo.Objective(expr=sum(m.send.values()) - 3 * m.rate)
-    path = tmp_path / f"named{suffix}"
-    write_model(compile_model(m), path)
+    path, compiled = tmp_path / f"named{suffix}", compile_model(m)
+    del m
+    gc.collect()  # components without their model would have no names
+    write_model(compiled, path)
     highs = highspy.Highs()
     highs.setOptionValue("output_flag", False)
     highs.readModel(str(path))
