@@ -33,6 +33,8 @@ OLD_OPTIONS: Mapping[str, Mapping[str, str]] = {
     "tacos": {"pick": "chunk_rule", "tries": "restarts", "wait": "wait_for_faster_link"},
 }
 """For each method, the names of its options before version 0.2, and their names of today."""
+OLD_MODELS = {"all-to-all": "mcf"}
+"""Names of studies' models before version 0.2, and their names of today."""
 METHOD_LISTS = frozenset({"base_methods", "methods"})
 """Options whose value is a list of methods."""
 _ASSIGNED = re.compile(r"(?:^| )(\w+)=")
@@ -42,6 +44,12 @@ _WORD = re.compile(r"\w+\b(?!=)")
 def current_name(name: str) -> str:
     """Return today's name of a method; a method from outside keeps a name that one had here earlier."""
     return OLD_NAMES.get(name, name)
+
+
+def current_model(text: str) -> str:
+    """Return today's name of a study's model, which may have options after it."""
+    name, space, options = text.partition(" ")
+    return OLD_MODELS.get(name, name) + space + options
 
 
 def current_options(method: str, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -530,6 +530,54 @@ def _copies(pid: int) -> list[int]:
         return []
 
 
+def run_program(command: Sequence[str], output: Any, seconds: float | None, memory: float | None) -> CallEnd:
+    """Run another program to its end, or until this process ends; its peak counts in `peak_memory`.
+
+    Parameters
+    ----------
+    command
+        The program and its arguments.
+    output
+        An open file for what it prints.
+    seconds, memory
+        Limits, in seconds and in bytes resident, beyond which it is killed; None for none.
+
+    Returns
+    -------
+    CallEnd
+        Whether it ended by itself or by a limit.
+    """
+    how, wait_s, parent = CallEnd.ANSWER, WAITS.poll / 20, os.getpid()
+    deadline = None if seconds is None else time.monotonic() + seconds
+    program = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        preexec_fn=lambda: _die_with(parent),  # noqa: PLW1509 (nothing else runs between fork and exec)
+    )
+    try:
+        while True:
+            pid, status, usage = os.wait4(program.pid, os.WNOHANG)
+            if pid:
+                break
+            if memory is not None and resident_memory(program.pid) * MEGA > memory:
+                how = CallEnd.MEMORY
+                program.kill()
+            elif deadline is not None and time.monotonic() > deadline:
+                how = CallEnd.TIME
+                program.kill()
+            time.sleep(wait_s)
+            wait_s = min(1.5 * wait_s, WAITS.poll)
+    except BaseException:
+        program.kill()
+        program.wait()
+        raise
+    program.returncode = os.waitstatus_to_exitcode(status)
+    _COPIES_MB.append(_megabytes(usage.ru_maxrss))
+    return how
+
+
 def reset_peak_memory() -> None:
     """Forget the peak so far, where the system can; elsewhere it is that of the whole process."""
     _COPIES_MB.clear()

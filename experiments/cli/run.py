@@ -20,7 +20,7 @@ from tutti.experiments.runner.pool import load_methods
 from tutti.experiments.runner.run import RunOptions, Summary, carry_out, run
 from tutti.experiments.runner.study import study_of
 from tutti.experiments.solver_study.milp_instances import find_model
-from tutti.experiments.solver_study.statistics import shift_of, standings
+from tutti.experiments.solver_study.statistics import not_run, shift_of, standings
 from tutti.experiments.tuner_files import TUNERS
 from tutti.models.solvers.highs import check_path, write_model
 from tutti.schedules.collective import collective
@@ -84,6 +84,8 @@ def _print_study(summary: Summary) -> None:
         "what is not solved, or wrong, counts as the limit)"
     )
     print_table(title, ["solver", "right", "time-outs", "wrong", "failed", "mean (s)"], lines)
+    for line in not_run(summary.rows):
+        say(f"not run: {line}")
 
 
 def _print_training(summary: Summary) -> None:

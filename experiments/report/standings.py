@@ -187,16 +187,35 @@ def _geometric(ratios: Iterable[float | None]) -> float | None:
     return statistics.geometric_mean(known) if known else None
 
 
+def shifted_geometric_mean(values: Iterable[float], shift: float) -> float:
+    """Return exp(mean of log(value + shift)) - shift.
+
+    Raises
+    ------
+    ValueError
+        If there are no values.
+
+    Examples
+    --------
+    >>> round(shifted_geometric_mean([0.0, 3.0], 1), 12)
+    1.0
+    """
+    logs = [math.log(value + shift) for value in values]
+    if not logs:
+        raise ValueError("the mean of no values")
+    return math.exp(math.fsum(logs) / len(logs)) - shift
+
+
 def shifted_mean(gaps: Iterable[float | None]) -> float | None:
-    """Return exp(mean log(gap + SHIFT)) - SHIFT over the gaps that there are; below the bound counts as 0.
+    """Return the shifted geometric mean of the gaps that there are; below the bound counts as 0.
 
     Examples
     --------
     >>> round(shifted_mean([0.0, 0.03, None]), 4)  # 1 and 4 % with the shift: their geometric mean is 2 %
     0.01
     """
-    known = [math.log(max(gap, 0.0) + SHIFT) for gap in gaps if gap is not None]
-    return math.exp(statistics.fmean(known)) - SHIFT if known else None
+    known = [max(gap, 0.0) for gap in gaps if gap is not None]
+    return shifted_geometric_mean(known, SHIFT) if known else None
 
 
 def answers(results: Results) -> list[SeriesStanding]:

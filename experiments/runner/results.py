@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tutti.experiments.old_names import current_label
+from tutti.experiments.old_names import current_label, current_model
 from tutti.models.bounds.check import current_kind
 from tutti.topologies.files import opened, replacing
 
@@ -181,7 +181,12 @@ def read_rows(directory: Path) -> list[dict[str, Any]]:
 
 
 def current_row(row: Row) -> dict[str, Any]:
-    """Return a row of any version with the names of today: of its method, options and bound."""
+    """Return a row of any version with the names of today: of its method, options and bound.
+
+    Rows of a study of solvers have labels of solvers, which are no methods, and names of models.
+    """
+    if "limit_s" in row:
+        return {**row, "model": current_model(row["model"])}
     found = dict(row)
     if isinstance(row.get("method"), str):
         label = current_label(" ".join(filter(None, [row["method"], row.get("options")])))

@@ -11,10 +11,13 @@ from markupsafe import Markup, escape
 
 
 @cache
-def templates(folder: Path) -> Environment:
-    """Return a folder's templates: values are escaped, and a name that is not given is an error."""
+def templates(*folders: Path) -> Environment:
+    """Return the templates of folders, looked for in order.
+
+    Values are escaped, and a name that is not given is an error.
+    """
     environment = Environment(
-        loader=FileSystemLoader(folder),
+        loader=FileSystemLoader(folders),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -39,7 +39,7 @@ COLUMNS = typed("""
     relative_error float, answer text, variables int, integers int, maximize bool, constraints int,
     nonzeros int, iterations int, build_s float, solve_s float, cpu_s float, timed_s float,
     primal_integral float, trace text, certify_s float, peak_rss_mb float, limit_s float, limit_mb float,
-    log text
+    log text, threads int, tolerance float, tree_nodes int, integrality float, violation float
 """)
 """Name and type of every column, in order; those that other runs have too mean the same.
 
@@ -49,11 +49,14 @@ failed. ``certified_lower`` and ``certified_upper`` bound the optimum of the ins
 proved; ``certified_exact`` is the fraction where they meet. ``relative_error`` is how far the objective lies
 outside of them, and ``answer`` is right, wrong, agreed (by two back-ends) or unproven (by nothing).
 ``timed_s`` is what means and profiles count: ``solve_s`` or ``cpu_s``, as the config says. ``log`` is the
-file of the solver's log.
+file of the solver's log. ``tolerance`` is the solver's, of feasibility and optimality. ``violation`` is the
+largest amount by which the values exceed a side of a row or column, over 1 or the side if that is larger.
 
 Of mixed-integer programs only: ``integers`` are their whole columns, ``bound`` is the solver's, ``worth`` the
 incumbent's objective in own arithmetic and ``feasible`` whether it keeps all rows there; ``trace`` is a JSON
-list of [seconds, incumbent, bound], and ``primal_integral`` that of Berthold, in seconds."""
+list of [seconds, incumbent, bound], and ``primal_integral`` that of Berthold, in seconds. ``tree_nodes`` are
+those of branch and bound (CP-SAT's branches), and ``integrality`` is the largest distance of a whole column's
+value from a whole number."""
 
 
 OF_THE_RUN = {"time_limit", "memory_limit", "seed", "log", "own_process", "relative_gap"}
@@ -79,7 +82,10 @@ class SolverTable(Table):
 
 
 class StudyTable(MachinesTable):
-    """``[study]``: what is the same for all solves."""
+    """``[study]``: what is the same for all solves.
+
+    The first count of `threads` is for all programs, the others for every `threads_every`-th.
+    """
 
     PLACE: ClassVar[str] = "[study]"
 
@@ -89,6 +95,9 @@ class StudyTable(MachinesTable):
     keep_logs: bool = True
     clock: Literal["wall", "cpu"] = "wall"
     relative_gap: Decimal = Field(default=Decimal("1e-6"), gt=0, lt=1)
+    tolerance: Decimal | None = Field(default=None, gt=0, lt=1)
+    threads: list[Annotated[int, Field(ge=1)]] = Field(default=[1], min_length=1)
+    threads_every: int = Field(default=1, ge=1)
 
 
 @dataclass(frozen=True)
@@ -131,6 +140,8 @@ class StudyProgram:
         Orders of rows and columns, and the solver's own seed where it has one.
     time_limit
         Seconds of a solve.
+    threads
+        How many a solver has; each of these is another row.
     """
 
     where: str
@@ -138,6 +149,7 @@ class StudyProgram:
     topology: str
     seeds: tuple[int, ...]
     time_limit: float | None
+    threads: tuple[int, ...] = (1,)
 
 
 @dataclass(frozen=True)
@@ -160,6 +172,8 @@ class StudyConfig:
         What means and profiles count: ``"wall"`` or, where others use the machine, ``"cpu"``.
     relative_gap
         At which branch and cut stops.
+    tolerance
+        Of all solvers that do not have their own in their options; None: each has its default.
     """
 
     programs: tuple[StudyProgram, ...]
@@ -169,6 +183,7 @@ class StudyConfig:
     keep_logs: bool
     clock: str
     relative_gap: float
+    tolerance: float | None = None
 
     @property
     def mixed(self) -> bool:
@@ -193,6 +208,7 @@ def read_study(config: Config) -> StudyConfig:
         keep_logs=table.keep_logs,
         clock=table.clock,
         relative_gap=float(table.relative_gap),
+        tolerance=None if table.tolerance is None else float(table.tolerance),
     )
 
 
@@ -209,8 +225,9 @@ def _programs(
             table.topology.strip(),
             seeds if table.seeds is None else at(placed.where, distinct_seeds, table.seeds),
             positive(parse_time, table.time_limit, f"{placed.where}: time_limit") or limit,
+            tuple(dict.fromkeys(study.threads if number % study.threads_every == 0 else study.threads[:1])),
         )
-        for placed in tables
+        for number, placed in enumerate(tables, start=1)
         for table in (placed.table,)
     )
 

@@ -9,9 +9,9 @@ intersection does.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING
 
 from tutti.experiments.runner.tasks import Stopwatch
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 PROOF_SECONDS = 60.0
 """How long the proof of an allreduce optimum may take, once an instance; what is proven by then counts."""
 
-BYTES_AN_ENTRY = {"arrays": 200, "pyomo": 1500}
-"""Memory for a nonzero while matrices are made and written; measured: 90 to 320, and 600 to 1,800."""
+BYTES_AN_ENTRY = 1500
+"""Memory for a nonzero while a model is built, compiled and written; measured: 600 to 1,800."""
 
 Bounds = tuple[Fraction | None, Fraction | None]
 """What is proven of an optimum: from below and from above."""
@@ -75,8 +75,6 @@ class LinearModel:
         As users write it; what it is.
     kind
         The collective that it speaks of.
-    builder
-        How its matrices are made: ``arrays``, written down directly, or ``pyomo``, compiled.
     build
         From a topology to the instance; raises `Unsupported` where the model does not suit the network.
     entries
@@ -86,13 +84,12 @@ class LinearModel:
     name: str
     summary: str
     kind: Kind
-    builder: str
     build: Callable[[Topology], SolverInstance]
     entries: Callable[[Topology], int]
 
     def memory(self, topology: Topology) -> int:
         """Return about how many bytes building and writing it takes."""
-        return self.entries(topology) * BYTES_AN_ENTRY[self.builder]
+        return self.entries(topology) * BYTES_AN_ENTRY
 
 
 def timed(build: Callable[[], CompiledModel]) -> tuple[CompiledModel, float]:
@@ -102,23 +99,21 @@ def timed(build: Callable[[], CompiledModel]) -> tuple[CompiledModel, float]:
     return made, watch.seconds
 
 
-def _bfb(topology: Topology, *, pyomo: bool = False) -> SolverInstance:
-    from tutti.experiments.solver_study.programs import whole_matrices, whole_model, whole_optimum
+def _bfb(topology: Topology) -> SolverInstance:
+    from tutti.experiments.solver_study.programs import whole_model, whole_optimum
     from tutti.models.bfb.method import METHOD
     from tutti.schedules.method import Problem
 
     METHOD.supports(Problem(topology, collective(Kind.ALLGATHER, topology.num_ranks)), METHOD.options())
     whole_optimum(topology)  # its kernels compile here, if they must, and not in the measured time
-    compiled, seconds = timed(
-        lambda: compile_model(whole_model(topology)) if pyomo else whole_matrices(topology)
-    )
+    compiled, seconds = timed(lambda: compile_model(whole_model(topology)))
     return SolverInstance(compiled, seconds, whole_optimum(topology), "counting, exact")
 
 
 def _routing(topology: Topology) -> SolverInstance:
-    from tutti.experiments.solver_study.programs import routing_matrices, routing_optimum
+    from tutti.experiments.solver_study.programs import routing_model, routing_optimum
 
-    compiled, seconds = timed(lambda: routing_matrices(topology))
+    compiled, seconds = timed(lambda: compile_model(routing_model(topology)))
     return SolverInstance(compiled, seconds, routing_optimum(topology), "bottleneck cut, exact")
 
 
@@ -180,46 +175,29 @@ def _allreduce_entries(topology: Topology) -> int:
     return 8 * ranks * (arcs + ranks) + (3 * ranks * links if topology.num_switches else 0)
 
 
+BFB = LinearModel(
+    "bfb",
+    "BFB's linear programs (3.1) of all nodes and steps as one",
+    Kind.ALLGATHER,
+    _bfb,
+    _flow_entries,
+)
+MCF = LinearModel(
+    "mcf",
+    "all-to-all as a multi-commodity flow, aggregated by source (A.1)",
+    Kind.ALL_TO_ALL,
+    _all_to_all,
+    _flow_entries,
+)
 MODELS: dict[str, LinearModel] = {
     model.name: model
     for model in (
-        LinearModel(
-            "bfb",
-            "BFB's linear programs (3.1) of all nodes and steps as one",
-            Kind.ALLGATHER,
-            "arrays",
-            _bfb,
-            _flow_entries,
-        ),
-        LinearModel(
-            "bfb-pyomo",
-            "the same, compiled from Pyomo",
-            Kind.ALLGATHER,
-            "pyomo",
-            partial(_bfb, pyomo=True),
-            _flow_entries,
-        ),
-        LinearModel(
-            "all-to-all",
-            "all-to-all as a multi-commodity flow, aggregated by source (A.1)",
-            Kind.ALL_TO_ALL,
-            "pyomo",
-            _all_to_all,
-            _flow_entries,
-        ),
-        LinearModel(
-            "all-to-all-pyomo",
-            "another name of all-to-all",
-            Kind.ALL_TO_ALL,
-            "pyomo",
-            _all_to_all,
-            _flow_entries,
-        ),
+        BFB,
+        MCF,
         LinearModel(
             "allreduce",
             "allreduce by in-trees and out-trees, its max-flows written out (B.5)",
             Kind.ALLREDUCE,
-            "pyomo",
             _allreduce,
             _allreduce_entries,
         ),
@@ -227,10 +205,11 @@ MODELS: dict[str, LinearModel] = {
             "routing",
             "the routing relaxation of allgather",
             Kind.ALLGATHER,
-            "arrays",
             _routing,
             lambda topology: 4 * topology.num_ranks**2 * topology.num_links,
         ),
+        replace(BFB, name="bfb-pyomo", summary="another name of bfb"),
+        replace(MCF, name="all-to-all-pyomo", summary="another name of mcf"),
     )
 }
 """The models of a study; a new one is an entry here."""

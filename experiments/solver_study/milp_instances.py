@@ -23,12 +23,13 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from scipy.sparse import csr_array
 
+from tutti.experiments.old_names import current_model
 from tutti.experiments.solver_study.instances import MODELS, Bounds, LinearModel, SolverInstance, timed
 from tutti.models.solvers import CompiledModel, HighsOptions, SolutionStatus, compile_model, solve
 from tutti.schedules.collective import Kind, collective
 from tutti.schedules.method import Problem
 from tutti.topologies.errors import InputError, Unsupported, suggestion
-from tutti.topologies.exact import BoolArray, FloatArray, frozen
+from tutti.topologies.exact import FloatArray, frozen
 from tutti.topologies.options import Options, Whole
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import parse_size
@@ -54,8 +55,7 @@ def worth(model: CompiledModel, values: FloatArray) -> Fraction | None:
         if completed is None:
             return None
         rounded, tolerance = completed, KEPT
-    in_bounds = _within(rounded, model.lower, model.upper, tolerance)
-    if not (in_bounds and _rows_hold(model, rounded, tolerance)):
+    if violation(model, rounded, negligible=tolerance) > tolerance:
         return None
     used = np.flatnonzero(model.cost * rounded)
     terms = zip(model.cost[used].tolist(), rounded[used].tolist(), strict=True)
@@ -77,37 +77,74 @@ def _completed(model: CompiledModel, values: FloatArray) -> FloatArray | None:
     return np.where(model.integer, values, result.values)
 
 
-def _rows_hold(model: CompiledModel, values: FloatArray, tolerance: float) -> bool:
-    """Whether the rows hold: sums of whole numbers are exact in floats below 2^53, others are fractions."""
+NEGLIGIBLE = 1e-12
+"""Violations below this count as 0. With a smaller value more rows are added up in fractions."""
+
+
+def violation(model: CompiledModel, values: FloatArray, negligible: float = NEGLIGIBLE) -> Fraction:
+    """Return by how much the values exceed a side of a row or column at most, over 1 or the side if larger.
+
+    Sums are computed in floats first. Rows whose violation may be the largest, by the error bound of a sum of
+    products (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1), are computed in fractions.
+
+    Parameters
+    ----------
+    model
+        The program.
+    values
+        float64, one a column.
+    negligible
+        What is less is not computed exactly, and may be returned as 0.
+    """
     shape = (model.num_rows, model.num_columns)
+    sums = csr_array((model.value, model.index, model.starts), shape=shape) @ values
+    sizes = csr_array((np.abs(model.value), model.index, model.starts), shape=shape) @ np.abs(values)
     whole = bool((model.value == np.rint(model.value)).all() and (values == np.rint(values)).all())
-    if whole and float(np.abs(model.value).sum()) * float(np.abs(values).max(initial=1)) < 2.0**53:
-        matrix = csr_array((model.value, model.index, model.starts), shape=shape)
-        return _within(matrix @ values, model.row_lower, model.row_upper, tolerance)
-    exact = [Fraction(value) for value in values.tolist()]
-    for row in range(model.num_rows):
-        entries = slice(model.starts[row], model.starts[row + 1])
-        pairs = zip(model.value[entries].tolist(), model.index[entries].tolist(), strict=True)
-        total = Fraction(sum(Fraction(a) * exact[column] for a, column in pairs if exact[column]))
-        if not _between(total, model.row_lower[row], model.row_upper[row], tolerance):
-            return False
-    return True
-
-
-def _within(values: FloatArray, low: FloatArray, high: FloatArray, tolerance: float) -> bool:
-    room_low, room_high = (
-        tolerance * np.maximum(1.0, np.abs(side)) if tolerance else 0.0 for side in (low, high)
+    error = (np.diff(model.starts) + 2) * np.finfo(np.float64).eps * sizes
+    room = np.zeros(model.num_rows) if whole and sizes.max(initial=0.0) < 2.0**53 else error
+    at_most = np.concatenate(
+        [
+            _excess(sums, model.row_lower + room, model.row_upper - room),
+            _excess(values, model.lower, model.upper),
+        ]
     )
-    below: BoolArray = values < low - room_low
-    above: BoolArray = values > high + room_high
-    return not (below.any() or above.any())
+    low, high = np.append(model.row_lower, model.lower), np.append(model.row_upper, model.upper)
+    worst = Fraction(0)
+    for place in np.argsort(-at_most, kind="stable").tolist():
+        if at_most[place] <= max(float(worst), negligible):
+            break
+        if place < model.num_rows:
+            entries = slice(model.starts[place], model.starts[place + 1])
+            pairs = zip(model.value[entries].tolist(), values[model.index[entries]].tolist(), strict=True)
+            total = sum((Fraction(a) * Fraction(x) for a, x in pairs), Fraction(0))
+        else:
+            total = Fraction(values[place - model.num_rows])
+        worst = max(worst, _exact_excess(total, low[place], high[place]))
+    return worst
 
 
-def _between(value: Fraction, low: float, high: float, tolerance: float) -> bool:
-    room = Fraction(tolerance)
-    above = low == -np.inf or value >= Fraction(low) - room * Fraction(max(1.0, abs(low)))
-    below = high == np.inf or value <= Fraction(high) + room * Fraction(max(1.0, abs(high)))
-    return bool(above and below)
+def _excess(values: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+    """Return how far each value lies outside of its sides, over 1 or the side."""
+    with np.errstate(invalid="ignore"):
+        below, above = (
+            np.where(np.isfinite(side), gap / np.maximum(1.0, np.abs(side)), 0.0)
+            for side, gap in ((low, low - values), (high, values - high))
+        )
+    return np.maximum(np.maximum(below, above), 0.0)
+
+
+def _exact_excess(value: Fraction, low: float, high: float) -> Fraction:
+    """Return the same of one value, exactly."""
+    sides = [(sign, Fraction(side)) for sign, side in ((-1, low), (1, high)) if np.isfinite(side)]
+    return max(
+        (sign * (value - side) / max(Fraction(1), abs(side)) for sign, side in sides), default=Fraction(0)
+    )
+
+
+def integrality(model: CompiledModel, values: FloatArray) -> float:
+    """Return the largest distance of a whole column's value from a whole number, exact in floats."""
+    own = values[model.integer]
+    return float(np.abs(own - np.rint(own)).max(initial=0.0))
 
 
 CHECKED = "the incumbent checked in own arithmetic; the project's bound"
@@ -370,7 +407,6 @@ class MixedModel:
             text,
             self.summary,
             Kind.ALLGATHER,
-            "pyomo",
             lambda topology: self.build(topology, options),
             lambda topology: self.entries(topology, options),
         )
@@ -418,7 +454,7 @@ def model_text(name: str, options: Mapping[str, Any]) -> str:
     words = (
         f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in options.items()
     )
-    return " ".join([name, *words])
+    return current_model(" ".join([name, *words]))
 
 
 def is_mixed(text: str) -> bool:
@@ -434,7 +470,7 @@ def find_model(text: str) -> LinearModel:
     InputError
         If there is none, or it has no such option; the message suggests one.
     """
-    name, *words = text.split() or [""]
+    name, *words = current_model(text).split() or [""]
     known = {**MODELS, **MIXED}
     if name not in known:
         raise InputError(f"unknown model '{name}'{suggestion(name, known)}")

@@ -21,14 +21,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from tutti.experiments.report.standings import shifted_geometric_mean
 from tutti.experiments.solver_study.statistics import (
     MIXED_SHIFT,
     TOLERANCE,
     Row,
     by_solver,
     charged,
+    comparable,
     missing,
-    shifted_geometric_mean,
     solved,
     taken,
 )
@@ -163,8 +164,8 @@ class MixedStanding:
 
 
 def mixed_standings(rows: Iterable[Row]) -> list[MixedStanding]:
-    """Return a line a solver that ran, the least mean first."""
-    lines = (_standing(solver, own) for solver, own in by_solver(rows).items())
+    """Return a line for each solver that ran all problems (`comparable`), the least mean first."""
+    lines = (_standing(solver, own) for solver, own in by_solver(comparable(rows)[0]).items())
     return sorted(lines, key=lambda line: (line.mean_s, line.integral))
 
 

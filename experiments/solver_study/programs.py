@@ -29,17 +29,14 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
 import pyomo.environ as pyo
-from scipy.sparse import coo_array
 
+from tutti.models.all_to_all.model import incidence
 from tutti.models.bfb.counting import workloads
 from tutti.models.bfb.frontiers import frontiers
 from tutti.models.bfb.model import eligible_links
 from tutti.models.bounds.bottleneck_cut import bottleneck_cut
-from tutti.models.solvers.compiled import CompiledModel
 from tutti.topologies.errors import Unsupported
-from tutti.topologies.kernels import now
 from tutti.topologies.topology import Topology
 
 
@@ -83,51 +80,8 @@ def whole_model(topology: Topology) -> pyo.ConcreteModel:
     return m
 
 
-def whole_matrices(topology: Topology) -> CompiledModel:
-    """Return the same program as matrices, written down directly.
-
-    Columns are x by (u, v) and in-link, then U by step; rows are the loads, then the shards.
-
-    Raises
-    ------
-    Unsupported
-        If links differ.
-    """
-    _check_equal(topology)
-    begin = now()
-    work = frontiers(topology)
-    eligible = np.unpackbits(work.eligible, axis=1, bitorder="little").astype(np.bool_)
-    jobs = np.repeat(np.arange(len(work.jobs) - 1), np.diff(work.jobs))
-    shard_class = np.repeat(np.arange(len(eligible)), np.diff(work.offsets))
-    shard, link = np.nonzero(eligible[shard_class])
-    job = jobs[shard_class[shard]]
-    loads, load = np.unique(job * eligible.shape[1] + link, return_inverse=True)
-    flows, shards = len(shard), len(shard_class)
-    step = (loads // eligible.shape[1]) % work.steps
-    rows, columns = len(loads) + shards, flows + work.steps
-    matrix = coo_array(
-        (
-            np.concatenate([np.ones(flows), -np.ones(len(loads)), np.ones(flows)]),
-            (
-                np.concatenate([load, np.arange(len(loads)), len(loads) + shard]),
-                np.concatenate([np.arange(flows), flows + step, np.arange(flows)]),
-            ),
-        ),
-        shape=(rows, columns),
-    ).tocsr()
-    right = np.repeat([0.0, 1.0], [len(loads), shards])
-    return CompiledModel.of_matrix(
-        "bfb-whole",
-        matrix,
-        np.arange(columns) >= flows,
-        np.where(right > 0, 1.0, -np.inf),
-        right,
-        begin=begin,
-    )
-
-
 def whole_optimum(topology: Topology) -> Fraction:
-    """Return the optimum of both, exactly, by counting.
+    """Return the optimum of `whole_model`, exactly, by counting.
 
     Raises
     ------
@@ -145,62 +99,52 @@ def _check_equal(topology: Topology) -> None:
         raise Unsupported(f"bfb's program (3.1) needs links of one bandwidth and alpha; {unequal}")
 
 
-def routing_matrices(topology: Topology) -> CompiledModel:
-    """Return the relaxation; bandwidths in units of the largest, T in shards over that.
+def routing_model(topology: Topology) -> pyo.ConcreteModel:
+    """Return the relaxation, as it stands above.
 
-    Columns are f by (s, d) and link, then g by s and link, then T. Rows are the three families in order.
+    Bandwidths are in units of the largest one, and T in shards over that.
 
     Examples
     --------
+    >>> from tutti.models.solvers import compile_model
     >>> from tutti.topologies.text import parse_topology
-    >>> model = routing_matrices(parse_topology("ring:3"))
+    >>> model = compile_model(routing_model(parse_topology("ring:3")))
     >>> model.num_columns, model.num_rows
     (55, 54)
     """
-    begin, bandwidth = now(), topology.bandwidth.floats
-    links, ranks = topology.num_links, topology.num_ranks
-    source, sink = np.nonzero(~np.eye(ranks, dtype=np.bool_))
-    flows, shares = len(source) * links, ranks * links
-    columns = flows + shares + 1
-    f = np.arange(flows).reshape(-1, links)
-    g = flows + np.arange(shares).reshape(ranks, links)
-    conserved, arriving = _conservation(topology, source, sink, f)
-    rows = flows + conserved.shape[0] + links
-    entries = [
-        (f.ravel(), f.ravel(), np.ones(flows)),
-        (f.ravel(), g[source].ravel(), -np.ones(flows)),
-        (flows + conserved.row, conserved.col, conserved.data),
-        (rows - links + np.tile(np.arange(links), ranks), g.ravel(), np.ones(shares)),
-        (rows - links + np.arange(links), np.full(links, columns - 1), -bandwidth / bandwidth.max()),
-    ]
-    row, column, value = (np.concatenate(parts) for parts in zip(*entries, strict=True))
-    matrix = coo_array((value, (row, column)), shape=(rows, columns)).tocsr()
-    upper = np.concatenate([np.zeros(flows), arriving, np.zeros(links)])
-    lower = np.concatenate([np.full(flows, -np.inf), arriving, np.full(links, -np.inf)])
-    return CompiledModel.of_matrix(
-        "routing", matrix, np.arange(columns) == columns - 1, lower, upper, begin=begin
-    )
+    m = pyo.ConcreteModel(name="routing")
+    m.ranks = pyo.Set(initialize=range(topology.num_ranks), doc="s and d")
+    m.links = pyo.Set(initialize=range(topology.num_links), doc="e")
+    m.pairs = pyo.Set(initialize=[(s, d) for s in m.ranks for d in m.ranks if s != d], doc="(s, d)")
+    m.f = pyo.Var(m.pairs, m.links, bounds=(0, None), doc="f_{s,d,e}")
+    m.g = pyo.Var(m.ranks, m.links, bounds=(0, None), doc="g_{s,e}")
+    m.T = pyo.Var(bounds=(0, None), doc="T")
+    b = (topology.bandwidth.floats / topology.bandwidth.floats.max()).tolist()
+    ends = zip(topology.source.tolist(), topology.target.tolist(), strict=True)
+    out_of, into = incidence(topology.num_nodes, ends)
+
+    @m.Constraint(m.pairs, m.links)
+    def copies_share_the_link(m: Any, s: int, d: int, e: int) -> Any:
+        """Link e carries s's shard once for all destinations."""
+        return m.f[s, d, e] <= m.g[s, e]
+
+    @m.Constraint(m.pairs, range(topology.num_nodes))
+    def shard_arrives(m: Any, s: int, d: int, u: int) -> Any:
+        """What comes into a node goes on, but for the shard at its destination."""
+        if u == s:
+            return pyo.Constraint.Skip
+        passed = sum(m.f[s, d, e] for e in into[u]) - sum(m.f[s, d, e] for e in out_of[u])
+        return passed == (1 if u == d else 0)
+
+    @m.Constraint(m.links)
+    def load_within_time(m: Any, e: int) -> Any:
+        """Link e carries the shards of all ranks within T."""
+        return sum(m.g[s, e] for s in m.ranks) <= b[e] * m.T
+
+    m.objective = pyo.Objective(expr=m.T, sense=pyo.minimize)
+    return m
 
 
 def routing_optimum(topology: Topology) -> Fraction:
-    """Return the optimum of `routing_matrices`, exactly: the ratio of the bottleneck cut."""
+    """Return the optimum of `routing_model`, exactly: the ratio of the bottleneck cut."""
     return bottleneck_cut(topology).ratio * max(topology.bandwidth)
-
-
-def _conservation(
-    topology: Topology, source: np.ndarray, sink: np.ndarray, f: np.ndarray
-) -> tuple[coo_array, np.ndarray]:
-    """Return the rows of the second family over f, and their right-hand sides."""
-    pairs, links, nodes = len(source), topology.num_links, topology.num_nodes
-    # one row for each pair and node but the pair's source
-    kept = np.arange(nodes)[None, :] != source[:, None]
-    number = np.cumsum(kept.ravel()).reshape(pairs, nodes) - 1
-    ends = np.concatenate([topology.target, topology.source])
-    sign = np.repeat([1.0, -1.0], links)
-    columns = np.concatenate([f, f], axis=1)
-    used = kept[:, ends]
-    values = np.broadcast_to(sign, used.shape)[used]
-    rows = np.take_along_axis(number, np.broadcast_to(ends, used.shape), axis=1)[used]
-    arriving = (np.arange(nodes)[None, :] == sink[:, None]).astype(np.float64)[kept]
-    matrix = coo_array((values, (rows, columns[used])), shape=(len(arriving), f.size))
-    return matrix, arriving

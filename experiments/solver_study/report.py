@@ -9,12 +9,15 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from tutti.experiments.report.charts import Figure
-from tutti.experiments.report.page import manifest_lines, render, swatch
+from tutti.experiments.report.page import manifest_lines, palette, scripts, source, swatch
 from tutti.experiments.report.series import Series
+from tutti.experiments.report.standings import shifted_geometric_mean
+from tutti.experiments.report.tables import TEMPLATES
 from tutti.experiments.report.text import number, seconds
 from tutti.experiments.runner.manifest import MANIFEST
 from tutti.experiments.runner.results import read_rows
 from tutti.experiments.runner.study import REPORT
+from tutti.experiments.show.svg import templates
 from tutti.experiments.solver_study.charts import (
     error_chart,
     integral_chart,
@@ -22,6 +25,14 @@ from tutti.experiments.solver_study.charts import (
     scaling_chart,
     study_charts,
     trace_chart,
+)
+from tutti.experiments.solver_study.comparison import (
+    RULES,
+    TextTable,
+    difference_grid,
+    measure_grid,
+    outcome_grid,
+    win_grid,
 )
 from tutti.experiments.solver_study.instances import MODELS
 from tutti.experiments.solver_study.milp_instances import MIXED, is_mixed
@@ -38,13 +49,14 @@ from tutti.experiments.solver_study.statistics import (
     by_solver,
     charged,
     choices,
+    comparable,
     disagreements,
     grouped,
     instance_of,
     missing,
+    not_run,
     problems_of,
     profile,
-    shifted_geometric_mean,
     size_class,
     solved,
     standings,
@@ -54,22 +66,49 @@ from tutti.topologies.errors import InputError
 from tutti.topologies.files import read_text, written
 
 Row = Mapping[str, Any]
+OWN_TEMPLATES = Path(__file__).parent / "templates"
+
+
+def render(name: str, /, **shown: Any) -> str:
+    """Return a page by a template of studies, with the style and the scripts of all pages."""
+    style = source("report.css") + palette()
+    page = templates(OWN_TEMPLATES, TEMPLATES).get_template(name)
+    return page.render(shown, style=style, scripts=scripts())
+
+
+def comparisons(rows: Sequence[Row]) -> list[tuple[str, str, list[TextTable]]]:
+    """Return for each group of solvers that ran the same problems a title, who they are, and tables."""
+    found = []
+    for group in comparable(rows):
+        solvers = list(by_solver(group))
+        if len(solvers) > 1:
+            programs = len(set(map(instance_of, group)))
+            title = f"{problems_of(group)} problems of {programs} programs, {len(solvers)} solvers"
+            grids = [measure_grid(group), difference_grid(group), win_grid(group)]
+            found.append((title, ", ".join(solvers), [grid for grid in grids if grid.lines]))
+    return found
 
 
 def page_values(
     rows: Sequence[Row], manifest: Mapping[str, Any], looks: Mapping[str, Series]
 ) -> dict[str, Any]:
     """Return what the template asks for of any study."""
+    every = comparable(rows)[0]
     return {
         "charts": study_charts(list(looks.values())),
         "name": str(manifest.get("name", "study")),
         "instances": len(set(map(instance_of, rows))),
         "seeds": sorted({int(row["seed"]) for row in rows}),
+        "threads": sorted({int(row.get("threads") or 1) for row in rows}),
         "limit": seconds(max((float(row["limit_s"]) for row in rows), default=0.0)),
         "problems": problems_of(rows),
         "looks": looks,
         "swatch": swatch,
-        "fastest": {solver: sum(r <= 1.0 for r in own) for solver, own in profile(rows).items()},
+        "fastest": {solver: sum(r <= 1.0 for r in own) for solver, own in profile(every).items()},
+        "comparisons": comparisons(rows),
+        "outcomes": outcome_grid(rows),
+        "rules": RULES,
+        "not_run": not_run(rows),
         "wrong": [row for row in rows if row.get("answer") == "wrong"],
         "failed": [row for row in rows if row["status"] == "failed"],
         "pairs": disagreements(rows),
@@ -102,14 +141,18 @@ def render_study(rows: Sequence[Row], manifest: Mapping[str, Any]) -> str:
     models = list(dict.fromkeys(row["model"] for row in rows))
     of_model = {model: [row for row in rows if row["model"] == model] for model in models}
     known = {model: own for model, own in of_model.items() if any(map(size_class, own))}
+    every = comparable(rows)[0]
     return render(
         "study.html",
         **page_values(rows, manifest, looks),
         standings=standings(rows),
-        not_run={row["method"]: row["message"] for row in rows if row["status"] == NOT_RUN},
         choices=[(choice, advice(choice)) for choice in choices(rows)],
-        profiles=[("all models", profile_chart(rows, looks, "all models"))]
-        + [(model, profile_chart(own, looks, model)) for model, own in known.items() if len(known) > 1],
+        profiles=[("all models", profile_chart(every, looks, "all models"))]
+        + [
+            (model, profile_chart(comparable(own)[0], looks, model))
+            for model, own in known.items()
+            if len(known) > 1
+        ],
         scaling=[(model, scaling_chart(own, looks, model)) for model, own in known.items()],
         errors=error_chart(rows, looks),
         unproven=sorted(
@@ -179,7 +222,7 @@ def _cell(rows: Sequence[Row]) -> tuple[float | None, str, str, str]:
         return None, "", "none", ""
     tip = "\n".join(_row_tip(row) for row in rows)
     if all(map(solved, rows)):
-        mean = shifted_geometric_mean(map(charged, rows))
+        mean = shifted_geometric_mean(map(charged, rows), SHIFT)
         return mean, seconds(mean), "", tip
     if any(row.get("answer") == "wrong" for row in rows):
         return None, "wrong", "wrong", tip
@@ -212,7 +255,7 @@ SOON = 0.5
 
 def render_mixed(rows: Sequence[Row], manifest: Mapping[str, Any], looks: Mapping[str, Series]) -> str:
     """Return the page of a study of mixed-integer programs as HTML."""
-    ran = [row for row in rows if row["status"] != NOT_RUN]
+    ran, every = [row for row in rows if row["status"] != NOT_RUN], comparable(rows)[0]
     families = {family: [row for row in ran if _family(row) == family] for family in map(_family, ran)}
     programs = grouped(rows, instance_of)
     tried = [row for row in ran if is_mixed_row(row)]
@@ -221,14 +264,14 @@ def render_mixed(rows: Sequence[Row], manifest: Mapping[str, Any], looks: Mappin
         **page_values(rows, manifest, looks),
         standings=mixed_standings(ran),
         families=[
-            (family, len(set(map(instance_of, own))), mixed_standings(own))
+            (family, len(set(map(instance_of, group))), mixed_standings(group))
             for family, own in families.items()
+            for group in comparable(own)
         ],
         summaries={family: MIXED[family].summary for family in families if family in MIXED},
-        not_run=sorted({(row["method"], row["message"]) for row in rows if row["status"] == NOT_RUN}),
         profiles=[
-            ("time to proven optimality", profile_chart(rows, looks, "all models")),
-            ("primal integral", integral_chart(ran, looks)),
+            ("time to proven optimality", profile_chart(every, looks, "all models")),
+            ("primal integral", integral_chart(every, looks)),
         ],
         courses=list(_courses(programs, looks)),
         soon=SOON,

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from itertools import chain, combinations
 from typing import Any, TypeVar
 
+from tutti.experiments.report.standings import shifted_geometric_mean
+
 Row = Mapping[str, Any]
 R = TypeVar("R", bound=Mapping[str, Any])
 K = TypeVar("K", bound=Hashable)
@@ -33,25 +35,6 @@ TOLERANCE = 1e-6
 MIXED_TOLERANCE = 1e-5
 """The same for mixed-integer programs, whose solvers satisfy rows and integrality to 1e-6."""
 NOT_RUN = "unsupported"
-
-
-def shifted_geometric_mean(values: Iterable[float], shift: float = SHIFT) -> float:
-    """Return exp(mean of log(value + shift)) - shift.
-
-    Raises
-    ------
-    ValueError
-        If there are no values.
-
-    Examples
-    --------
-    >>> round(shifted_geometric_mean([0.0, 3.0]), 12)
-    1.0
-    """
-    logs = [math.log(value + shift) for value in values]
-    if not logs:
-        raise ValueError("the mean of no values")
-    return math.exp(math.fsum(logs) / len(logs)) - shift
 
 
 def grouped(rows: Iterable[R], key: Callable[[R], K]) -> dict[K, list[R]]:
@@ -104,6 +87,21 @@ def missing(value: Any) -> bool:
     return value is None or value != value
 
 
+def comparable(rows: Iterable[Row]) -> list[list[Row]]:
+    """Return rows in groups in which every solver ran the same problems, the largest group first.
+
+    There is one for each set of problems that some solver ran, with all solvers that ran at least these; one
+    without rows if none ran.
+    """
+    rows = list(rows)
+    ran = {solver: frozenset(map(problem, own)) for solver, own in by_solver(rows).items()}
+    sets = sorted(set(ran.values()), key=len, reverse=True)
+    return [
+        [row for row in rows if problem(row) in own and ran.get(row["method"], frozenset()) >= own]
+        for own in sets
+    ] or [[]]
+
+
 @dataclass(frozen=True)
 class SolverStanding:
     """How a solver did.
@@ -131,8 +129,8 @@ class SolverStanding:
 
 
 def standings(rows: Iterable[Row]) -> list[SolverStanding]:
-    """Return a line a solver that ran, the best mean first."""
-    rows = list(rows)
+    """Return a line for each solver that ran all problems (`comparable`), the best mean first."""
+    rows = comparable(rows)[0]
     lines = (_standing(name, group, shift_of(rows)) for name, group in by_solver(rows).items())
     return sorted(lines, key=lambda s: s.mean_s)
 
@@ -171,6 +169,18 @@ def profile(rows: Iterable[Row]) -> dict[str, list[float]]:
         for key, seconds in own.items():
             best[key] = min(best.get(key, math.inf), seconds)
     return {name: sorted(seconds / best[key] for key, seconds in own.items()) for name, own in times.items()}
+
+
+def not_run(rows: Sequence[Row]) -> list[str]:
+    """Return who was not run on how many problems, and why, in words."""
+    tried = {solver: len(own) for solver, own in grouped(rows, lambda row: str(row["method"])).items()}
+    left_out = grouped(
+        (row for row in rows if row["status"] == NOT_RUN), lambda row: (str(row["method"]), row["message"])
+    )
+    return [
+        f"{solver}: {f'{len(own)} of {tried[solver]} problems: ' if len(own) < tried[solver] else ''}{why}"
+        for (solver, why), own in left_out.items()
+    ]
 
 
 def problems_of(rows: Iterable[Row]) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, product
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +25,13 @@ from tutti.experiments.solver_study.config import (
     read_study,
 )
 from tutti.experiments.solver_study.instances import SolverInstance
-from tutti.experiments.solver_study.milp_instances import find_model, is_mixed
+from tutti.experiments.solver_study.milp_instances import find_model, integrality, is_mixed, violation
 from tutti.experiments.solver_study.milp_statistics import scored
 from tutti.experiments.solver_study.statistics import MIXED_TOLERANCE, TOLERANCE, grouped, instance_of
 from tutti.models.solvers import (
     CompiledModel,
     Feature,
+    HighsOptions,
     Progress,
     SolutionStatus,
     SolverOptions,
@@ -39,10 +40,11 @@ from tutti.models.solvers import (
     find_backend,
     solve,
 )
+from tutti.models.solvers.highs import MIXED_PRESOLVE, presolve_loses_optima
 from tutti.models.solvers.registry import BACKENDS
 from tutti.schedules.collective import collective
 from tutti.schedules.method import Method
-from tutti.topologies.errors import InputError, TuttiError
+from tutti.topologies.errors import InputError, TuttiError, Unsupported
 from tutti.topologies.options import options_text
 from tutti.topologies.text import parse_topology
 from tutti.topologies.units import MEGA
@@ -69,8 +71,8 @@ class StudyTask(Task):
     ----------
     topology, nodes, switches, links, collective
         The network, and what is done on it.
-    model, builder
-        Which linear program on the topology, and how it is made.
+    model
+        Which program on the topology.
     entrant
         The solver.
     order
@@ -79,8 +81,10 @@ class StudyTask(Task):
         Bytes.
     keep_log
         Whether the solver's log is kept; it is not where the folder of the run can't be reached.
-    clock, relative_gap
+    clock, relative_gap, tolerance
         As the study's.
+    threads
+        Of the solver.
     """
 
     topology: str
@@ -89,16 +93,22 @@ class StudyTask(Task):
     links: int
     collective: str
     model: str
-    builder: str
     entrant: SolverEntrant
     order: int
     memory_limit: float | None
     keep_log: bool = True
     clock: str = "wall"
     relative_gap: float = 1e-6
+    tolerance: float | None = None
+    threads: int = 1
 
     def __str__(self) -> str:
-        return f"{self.model} {self.topology} {self.entrant.label} seed={self.order}"
+        return f"{self.model} {self.topology} {self.method} seed={self.order}"
+
+    @property
+    def method(self) -> str:
+        """The solver's label, with its threads if they are several."""
+        return self.entrant.label if self.threads == 1 else f"{self.entrant.label}, {self.threads} threads"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -107,23 +117,31 @@ class StudyTask(Task):
 
     def rows(self, status: str, message: str = "") -> list[Row]:
         """Return its row with what is known without running it."""
-        own = ("topology", "nodes", "switches", "links", "collective", "model", "builder")
-        row = {name: getattr(self, name) for name in own} | {"seed": self.order}
-        row |= {"method": self.entrant.label, "solver": self.entrant.solver}
+        own = ("topology", "nodes", "switches", "links", "collective", "model", "method")
+        row = {name: getattr(self, name) for name in own} | {"seed": self.order, "builder": "pyomo"}
+        row["solver"] = self.entrant.solver
         limit_mb = None if self.memory_limit is None else self.memory_limit / MEGA
         row |= {"options": options_text(self.entrant.given), "limit_s": self.time_limit, "limit_mb": limit_mb}
-        return [row | {"status": status, "message": message}]
+        return [row | {"threads": self.threads, "status": status, "message": message}]
 
     def run(self, place: Workplace) -> TaskOutcome:
         """Solve it, and check the answer."""
         logs = place.directory / LOGS
         log = logs / f"{self.key[:16]}.log" if self.keep_log and logs.is_dir() else None
         options = _options(self, log)
+        needs = {Feature.MILP if is_mixed(self.model) else Feature.LP, *options.needs}
+        needs |= {Feature.THREADS} if self.threads > 1 else set()
         try:
-            backend = find_backend(self.entrant.solver, options.needs)
+            backend = find_backend(self.entrant.solver, needs)
         except InputError as error:  # not installed: the study goes on without it
             return TaskOutcome("unsupported", self.rows("unsupported", str(error)))
         instance = _instance(self.model, self.topology)
+        if (
+            isinstance(options, HighsOptions)
+            and options.presolve
+            and presolve_loses_optima(instance.compiled)
+        ):
+            raise Unsupported(MIXED_PRESOLVE)
         points: list[Progress] = []
         result = solve(instance.compiled.permuted(self.order), backend.name, options, trace=points.append)
         result = _in_own_order(result, instance, self.order)
@@ -132,6 +150,9 @@ class StudyTask(Task):
         status, message = _status(result)
         (row,) = self.rows(status, message)
         row |= _measured(instance, result) | {"certify_s": watch.seconds}
+        row["tolerance"] = options.tolerance or backend.tolerance
+        if result.values is not None:
+            row["violation"] = float(violation(instance.compiled, result.values))
         row["timed_s"] = result.cpu_s if self.clock == "cpu" else result.solve_s
         if instance.compiled.integer.any():
             row |= _mixed(instance.compiled, result, points, lower if instance.compiled.maximize else upper)
@@ -144,6 +165,11 @@ def _options(task: StudyTask, log: Path | None) -> SolverOptions:
     limits = {"time_limit": task.time_limit, "memory_limit": task.memory_limit}
     backend = BACKENDS[task.entrant.solver]
     own: dict[str, Any] = {"seed": task.order} if Feature.SEED in backend.features else {}
+    if task.tolerance is not None and backend.sets_tolerance:
+        own["tolerance"] = task.tolerance
+    if task.threads > 1 and Feature.THREADS in backend.features:
+        own["threads"] = task.threads
+    own = {name: value for name, value in own.items() if name not in task.entrant.given}
     if is_mixed(task.model) and Feature.MILP in backend.features:
         own["relative_gap"] = task.relative_gap
     return task.entrant.options(**limits, **own, log=log, own_process=True)
@@ -184,6 +210,7 @@ def _measured(instance: SolverInstance, result: SolverResult) -> dict[str, Any]:
         "variables": result.columns,
         "constraints": result.rows,
         "iterations": result.iterations,
+        "tree_nodes": result.nodes,
     }
     made = {"certified_by": instance.certified_by, "build_s": instance.build_s}
     return {**said, "solution_status": str(result.status), **own, **counts, **made}
@@ -202,6 +229,7 @@ def _mixed(
         "bound": result.bound,
         "worth": None if worth is None else float(worth),
         "feasible": None if result.values is None else worth is not None,
+        "integrality": None if result.values is None else integrality(model, result.values),
         "trace": json.dumps(trace),
     }
 
@@ -236,6 +264,7 @@ def study_of(given: Config, methods: Mapping[str, Method]) -> Study:
             "memory_limit_bytes": config.memory_limit,
             "clock": config.clock,
             **({"relative_gap": config.relative_gap} if config.mixed else {}),
+            **({} if config.tolerance is None else {"tolerance": config.tolerance}),
             "solvers": {e.label: f"{e.solver} {options_text(e.given)}".strip() for e in config.solvers},
         },
         counted={"answers": "answer"},
@@ -276,28 +305,30 @@ def _tasks_of(program: StudyProgram, config: StudyConfig) -> Iterator[StudyTask]
     model = at(program.where, find_model, program.model)
     topology = at(program.where, parse_topology, program.topology)
     what = (topology_digest(topology), program.topology, program.model)
-    for entrant in config.solvers:
-        for seed in program.seeds:
-            who = (entrant.label, entrant.solver, dict(entrant.given))
-            mixed = (config.clock, config.relative_gap) if config.mixed else ()
-            key = task_key(TASK_FORMAT, *what, *who, seed, config.memory_limit, *mixed)
-            yield StudyTask(
-                key=key,
-                time_limit=program.time_limit,
-                topology=program.topology,
-                nodes=topology.num_nodes,
-                switches=topology.num_switches,
-                links=topology.num_links,
-                collective=str(collective(model.kind, topology.num_ranks)),
-                model=model.name,
-                builder=model.builder,
-                entrant=entrant,
-                order=seed,
-                memory_limit=config.memory_limit,
-                keep_log=config.keep_logs,
-                clock=config.clock,
-                relative_gap=config.relative_gap,
-            )
+    mixed = (config.clock, config.relative_gap) if config.mixed else ()
+    for entrant, threads, seed in product(config.solvers, program.threads, program.seeds):
+        who = (entrant.label, entrant.solver, dict(entrant.given))
+        more = {"tolerance": config.tolerance, "threads": threads if threads > 1 else None}
+        given = {name: value for name, value in more.items() if value is not None}
+        rest = (config.memory_limit, *mixed, *([given] if given else []))
+        yield StudyTask(
+            key=task_key(TASK_FORMAT, *what, *who, seed, *rest),
+            time_limit=program.time_limit,
+            topology=program.topology,
+            nodes=topology.num_nodes,
+            switches=topology.num_switches,
+            links=topology.num_links,
+            collective=str(collective(model.kind, topology.num_ranks)),
+            model=model.name,
+            entrant=entrant,
+            order=seed,
+            memory_limit=config.memory_limit,
+            keep_log=config.keep_logs,
+            clock=config.clock,
+            relative_gap=config.relative_gap,
+            tolerance=config.tolerance,
+            threads=threads,
+        )
 
 
 def _arranged(tasks: Sequence[Task], outcomes: Outcomes) -> Iterator[list[Row]]:

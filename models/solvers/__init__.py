@@ -7,6 +7,7 @@ which is the way in. A new solver is a module like `pdlp` and its place in `regi
 """
 
 from tutti.models.solvers.backend import Backend
+from tutti.models.solvers.command_line import CbcOptions, GlpkOptions
 from tutti.models.solvers.compiled import CompiledModel, compile_model
 from tutti.models.solvers.gurobi import GurobiOptions
 from tutti.models.solvers.highs import HighsOptions, write_model
@@ -29,11 +30,13 @@ from tutti.models.solvers.solving import solve
 __all__ = [
     "Backend",
     "Basis",
+    "CbcOptions",
     "CompiledModel",
     "CpsatOptions",
     "Effort",
     "Feature",
     "GlopOptions",
+    "GlpkOptions",
     "GurobiOptions",
     "HighsOptions",
     "Outcome",

@@ -78,6 +78,10 @@ class Backend:
         library sets up at its first one.
     extras
         Features that need further packages.
+    tolerance
+        Its own tolerance, where its options name none: of feasibility, or of what it stops at.
+    sets_tolerance
+        Whether another can be chosen.
     """
 
     name: str
@@ -90,6 +94,8 @@ class Backend:
     modules: tuple[str, ...] = ()
     rehearse: Callable[[], object] | None = None
     extras: tuple[Extra, ...] = ()
+    tolerance: float | None = None
+    sets_tolerance: bool = True
 
     @property
     def installed(self) -> bool:

@@ -41,6 +41,8 @@ class CompiledModel:
         The Pyomo component of each column and each row.
     compile_s
         Seconds that it took.
+    source
+        The Pyomo model, without which its components would lose their names.
     """
 
     name: str
@@ -58,6 +60,12 @@ class CompiledModel:
     variables: tuple[Any, ...]
     constraints: tuple[Any, ...]
     compile_s: float
+    source: Any = None
+
+    @property
+    def bare(self) -> CompiledModel:
+        """The matrices without what stands behind them, for another process or a file without names."""
+        return replace(self, variables=(), constraints=(), source=None)
 
     @classmethod
     def of_matrix(
@@ -254,6 +262,7 @@ def compile_model(model: pyo.ConcreteModel, *, declared_order: bool = False) -> 
         variables=tuple(columns),
         constraints=constraints,
         compile_s=now() - begin,
+        source=model,
     )
 
 

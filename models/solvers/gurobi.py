@@ -23,6 +23,7 @@ from tutti.models.solvers.outcome import (
     Termination,
     Trace,
 )
+from tutti.topologies.errors import Unsupported
 from tutti.topologies.options import Choice
 
 METHODS = {"choose": -1, "primal": 0, "dual": 1, "ipm": 2, "pdlp": 6}
@@ -82,9 +83,26 @@ TERMINATIONS = {
 
 
 def run(model: CompiledModel, options: GurobiOptions, extras: Extras = NOTHING) -> Outcome:
-    """Hand the arrays to Gurobi, solve and read the answer."""
+    """Hand the arrays to Gurobi, solve and read the answer.
+
+    Raises
+    ------
+    Unsupported
+        If the licence is the restricted one of the wheel and the model is larger than that allows.
+    """
     import gurobipy
 
+    try:
+        return _run(gurobipy, model, options, extras)
+    except gurobipy.GurobiError as error:
+        if error.errno != gurobipy.GRB.Error.SIZE_LIMIT_EXCEEDED:
+            raise
+        raise Unsupported(
+            "gurobi's restricted licence, that of its wheel, is for smaller programs"
+        ) from error
+
+
+def _run(gurobipy: Any, model: CompiledModel, options: GurobiOptions, extras: Extras) -> Outcome:
     with gurobipy.Env(
         params={"OutputFlag": 0 if options.log is None else 1, "LogToConsole": 0}
     ) as environment:
@@ -115,6 +133,7 @@ def _native_options(options: GurobiOptions) -> dict[str, Any]:
         "BarIterLimit": options.iteration_limit,
         "FeasibilityTol": options.tolerance,
         "OptimalityTol": options.tolerance,
+        "IntFeasTol": options.tolerance,
         "BarConvTol": options.tolerance,
         "MIPGap": options.relative_gap,
     }
@@ -152,17 +171,19 @@ def _teller(gurobipy: Any, trace: Trace) -> Any:
 
     def report(native: Any, where: int) -> None:
         if where == codes.MIPSOL:
-            best, bound = native.cbGet(codes.MIPSOL_OBJBST), native.cbGet(codes.MIPSOL_OBJBND)
-            trace(Progress(native.cbGet(codes.RUNTIME), float(best), float(bound)))
+            told = (float(native.cbGet(code)) for code in (codes.MIPSOL_OBJBST, codes.MIPSOL_OBJBND))
+            known = (value if abs(value) < gurobipy.GRB.INFINITY else None for value in told)
+            trace(Progress(native.cbGet(codes.RUNTIME), *known))
 
     return report
 
 
 def _read(native: Any, columns: Any, rows: _ConstraintRows, model: CompiledModel) -> Outcome:
     termination = TERMINATIONS.get(native.Status, Termination.UNKNOWN)
-    if native.SolCount == 0:
-        return Outcome(termination, SolutionStatus.NONE)
     optimal, whole = termination is Termination.OPTIMAL, bool(model.integer.any())
+    counts = (int(native.IterCount) + int(native.BarIterCount), int(native.NodeCount) if whole else None)
+    if native.SolCount == 0:
+        return Outcome(termination, SolutionStatus.NONE, None, None, None, None, None, *counts)
     status = SolutionStatus.OPTIMAL if optimal else SolutionStatus.FEASIBLE
     objective = float(native.ObjVal)
     bound = float(native.ObjBound) if whole else objective if optimal else None
@@ -171,7 +192,7 @@ def _read(native: Any, columns: Any, rows: _ConstraintRows, model: CompiledModel
         duals = np.zeros(model.num_rows)
         duals[rows.at_least] += np.array(rows.above.Pi)
         duals[rows.at_most] += np.array(rows.below.Pi)
-    return Outcome(termination, status, objective, bound, np.array(columns.X), duals)
+    return Outcome(termination, status, objective, bound, np.array(columns.X), duals, None, *counts)
 
 
 GUROBI = Backend(
@@ -183,4 +204,5 @@ GUROBI = Backend(
     run=run,
     install="pip install gurobipy, and a licence from https://www.gurobi.com/",
     modules=("gurobipy", "scipy.sparse"),
+    tolerance=1e-6,
 )

@@ -38,6 +38,8 @@ STRATEGIES = {"choose": 0, "dual": 1, "primal": 4}
 """Option ``simplex_strategy``."""
 SUFFIXES = (".mps", ".lp")
 """Of files that a model is written to."""
+IN_FILES = str.maketrans("[] ", "()_")
+"""Characters of names in Pyomo, and what they are in files."""
 STUFFING_FAULT = "1.14."
 """Versions whose presolve loses optima of models with both whole and continuous columns.
 
@@ -45,6 +47,16 @@ It stuffs continuous columns of one row as if the whole ones could be, too, and 
 (ERGO-Code/HiGHS issues 2957, 3043, 3073 and 3094; right in 1.13 and again from 1.15 on, which can't share a
 process with ortools). No option turns this one rule off, so presolve is left out there.
 """
+MIXED_PRESOLVE = (
+    "HiGHS 1.14 loses optima of programs with whole and continuous columns: give it presolve = false"
+)
+"""What a study says of such a version and program."""
+
+
+def presolve_loses_optima(model: CompiledModel) -> bool:
+    """Whether the installed version's presolve has a fault on such a model (`STUFFING_FAULT`)."""
+    mixed = bool(model.integer.any() and not model.integer.all())
+    return mixed and HIGHS.version.startswith(STUFFING_FAULT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +128,7 @@ def run(model: CompiledModel, options: HighsOptions, extras: Extras = NOTHING) -
     highs = highspy.Highs()
     highs.setOptionValue("log_to_console", False)
     native = _native_options(options)
-    if highs.version().startswith(STUFFING_FAULT) and model.integer.any() and not model.integer.all():
+    if presolve_loses_optima(model):
         native["presolve"] = "off"
     for name, value in native.items():
         # HiGHS goes on with its previous setting after a refusal, so every status counts.
@@ -134,7 +146,10 @@ def run(model: CompiledModel, options: HighsOptions, extras: Extras = NOTHING) -
 
 
 def write_model(model: CompiledModel, path: Path | str) -> None:
-    """Write a model as free MPS or CPLEX LP; columns are called c0, c1, ... and rows r0, r1, ... in order.
+    """Write a model as free MPS or CPLEX LP, with the names of its variables and constraints.
+
+    Brackets become parentheses, which CPLEX LP allows in names: ``y(0,3)`` is ``y[0,3]``. Columns and rows of
+    matrices that no Pyomo model stands behind are called c0, c1, ... and r0, r1, ...
 
     Raises
     ------
@@ -154,6 +169,9 @@ def write_model(model: CompiledModel, path: Path | str) -> None:
     highs = highspy.Highs()
     highs.setOptionValue("output_flag", False)
     _pass_model(highspy, highs, model, maximize=model.maximize)
+    for components, name in ((model.variables, highs.passColName), (model.constraints, highs.passRowName)):
+        for place, component in enumerate(components):
+            name(place, component.name.translate(IN_FILES))
     if highs.writeModel(str(path)) == highspy.HighsStatus.kError:
         raise InputError(f"{path}: can't write model {model.name}")
 
@@ -191,6 +209,7 @@ def _native_options(options: HighsOptions) -> dict[str, Any]:
         "pdlp_iteration_limit": options.iteration_limit,
         "primal_feasibility_tolerance": checked,
         "dual_feasibility_tolerance": checked,
+        "mip_feasibility_tolerance": checked,
         "ipm_optimality_tolerance": options.tolerance,
         "pdlp_optimality_tolerance": options.tolerance,
         "mip_rel_gap": options.relative_gap,
@@ -279,10 +298,11 @@ def _read(highspy: Any, highs: Any, model: CompiledModel) -> Outcome:
     found = info.primal_solution_status == int(highspy.SolutionStatus.kSolutionStatusFeasible)
     counts = (info.simplex_iteration_count, info.ipm_iteration_count, info.pdlp_iteration_count)
     iterations = sum(max(count, 0) for count in counts)
-    if not (found or optimal):
-        return Outcome(termination, SolutionStatus.NONE, iterations=iterations)
-    objective = model.sign * float(info.objective_function_value)
     whole = bool(model.integer.any())
+    nodes = int(info.mip_node_count) if whole else None
+    if not (found or optimal):
+        return Outcome(termination, SolutionStatus.NONE, iterations=iterations, nodes=nodes)
+    objective = model.sign * float(info.objective_function_value)
     proven = model.sign * info.mip_dual_bound if whole else objective if optimal else None
     return Outcome(
         termination,
@@ -293,6 +313,7 @@ def _read(highspy: Any, highs: Any, model: CompiledModel) -> Outcome:
         model.sign * np.array(solution.row_dual) if solution.dual_valid and optimal and not whole else None,
         _basis(highs) if optimal and not whole else None,
         iterations,
+        nodes,
     )
 
 
@@ -319,6 +340,7 @@ HIGHS = Backend(
     install='pip install "highspy<1.15"',
     modules=("highspy",),
     rehearse=_rehearse,
+    tolerance=1e-7,
     extras=(
         Extra(
             Feature.HIPO,

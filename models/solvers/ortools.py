@@ -29,7 +29,6 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -75,6 +74,8 @@ CPSAT_LINE = re.compile(
     r"^#(?:\d+|Bound|Done)\s+([\d.]+)s (?:.*?best:(\S+)\s+next:\[([^\]]*)\])?", re.MULTILINE
 )
 SCIP_HEAD = "dualbound"
+NODES = re.compile(r"^(?:Solving Nodes +|branches): +(\d+)", re.MULTILINE)
+"""Of SCIP's and CP-SAT's logs."""
 MOST_WHOLE = 2**40
 """Largest whole number in a program for CP-SAT. With a larger value its sums may exceed 64 bits."""
 
@@ -160,37 +161,47 @@ def run_native(
     return Stopped(solver, time.perf_counter() - begin)
 
 
-@contextmanager
-def traced_by_log(
-    options: _Options, extras: Extras, read: Callable[[str], Iterable[Progress]]
-) -> Iterator[_Options]:
-    """Give options with a log where a trace is asked for, and tell afterwards what the log says.
+def run_traced(
+    native: str,
+    model: CompiledModel,
+    options: _Options,
+    extras: Extras,
+    parameters: Callable[[_Options], str],
+    read: Callable[[str], Iterable[Progress]],
+) -> tuple[Stopped, str]:
+    """Solve as `run_native`, with a log where a trace is asked for; tell what it says, and return its text.
 
     Parameters
     ----------
-    options, extras
-        As a back-end's.
+    native, model, options, extras
+        As `run_native`.
+    parameters
+        From options to the solver's own text format.
     read
         From a log's text to what it tells.
     """
     if extras.trace is None:
-        yield options
-        return
+        return run_native(native, model, options, parameters(options), extras), ""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log") if options.log is None else Path(options.log)
         begin = log.stat().st_size if log.exists() else 0  # logs are appended to
-        yield replace(options, log=log)
+        logged = replace(options, log=log)
+        stopped = run_native(native, model, logged, parameters(logged), extras)
         with log.open("rb") as file:
             file.seek(begin)
-            for progress in read(file.read().decode(errors="replace")):
-                extras.trace(progress)
+            text = file.read().decode(errors="replace")
+    for progress in read(text):
+        extras.trace(progress)
+    return stopped, text
 
 
-def read_whole(run: Stopped, options: SolverOptions) -> Outcome:
-    """Return the outcome of a mixed-integer program: incumbent and bound, no duals."""
+def read_whole(run: Stopped, options: SolverOptions, log: str) -> Outcome:
+    """Return the outcome of a mixed-integer program: incumbent and bound, no duals; nodes by the log."""
     termination = run.termination(options)
+    counted = NODES.findall(log)
+    nodes = int(counted[-1]) if counted else None
     if not run.solver.has_solution():
-        return Outcome(termination, SolutionStatus.NONE)
+        return Outcome(termination, SolutionStatus.NONE, nodes=nodes)
     status = SolutionStatus.OPTIMAL if termination is Termination.OPTIMAL else SolutionStatus.FEASIBLE
     bound = float(run.solver.best_objective_bound())
     return Outcome(
@@ -199,6 +210,7 @@ def read_whole(run: Stopped, options: SolverOptions) -> Outcome:
         float(run.solver.objective_value()),
         bound if np.isfinite(bound) else None,
         run.solver.variable_values(),
+        nodes=nodes,
     )
 
 
@@ -275,6 +287,7 @@ GLOP = ORTOOLS(
     options=GlopOptions,
     run=run_glop,
     rehearse=_rehearse_glop,
+    tolerance=1e-8,
 )
 
 
@@ -306,17 +319,20 @@ def run_scip(model: CompiledModel, options: ScipOptions, extras: Extras = NOTHIN
     InputError
         If SCIP refuses the model or an option.
     """
+    stopped, log = run_traced("scip", model, options, extras, _scip_parameters, scip_trace)
+    return read_whole(stopped, options, log)
+
+
+def _scip_parameters(options: ScipOptions) -> str:
     native = {
-        "display/freq": None if extras.trace is None else 10,  # nodes for a line of its table
+        "display/freq": None if options.log is None else 10,  # nodes for a line of its table
         "limits/gap": options.relative_gap,
         "limits/totalnodes": options.iteration_limit,
         "randomization/randomseedshift": options.seed,
         "numerics/feastol": options.tolerance,
         "presolving/maxrounds": None if options.presolve else 0,
     }
-    settings = "\n".join(f"{name} = {value}" for name, value in native.items() if value is not None)
-    with traced_by_log(options, extras, scip_trace) as logged:
-        return read_whole(run_native("scip", model, logged, settings, extras), options)
+    return "\n".join(f"{name} = {value}" for name, value in native.items() if value is not None)
 
 
 def _rehearse_scip() -> None:
@@ -329,6 +345,7 @@ SCIP = ORTOOLS(
     options=ScipOptions,
     run=run_scip,
     rehearse=_rehearse_scip,
+    tolerance=1e-6,
 )
 
 
@@ -367,8 +384,8 @@ def run_cpsat(model: CompiledModel, options: CpsatOptions, extras: Extras = NOTH
         If CP-SAT refuses the model or an option.
     """
     read = partial(cpsat_trace, maximize=model.maximize)
-    with traced_by_log(options, extras, read) as logged:
-        outcome = read_whole(run_native("sat", model, logged, _cpsat_parameters(logged), extras), options)
+    stopped, log = run_traced("sat", model, options, extras, _cpsat_parameters, read)
+    outcome = read_whole(stopped, options, log)
     if model.integer.all() or outcome.status is SolutionStatus.NONE:
         return outcome
     return replace(outcome, status=SolutionStatus.FEASIBLE, bound=None)
@@ -378,6 +395,7 @@ def _cpsat_parameters(options: CpsatOptions) -> str:
     """Return SatParameters."""
     native: dict[str, Any] = {
         "mip_var_scaling": float(options.grid),
+        "mip_wanted_precision": options.tolerance,
         "relative_gap_limit": options.relative_gap,
         "num_workers": options.threads,
         "random_seed": options.seed,
@@ -399,6 +417,7 @@ CPSAT = ORTOOLS(
     options=CpsatOptions,
     run=run_cpsat,
     rehearse=_rehearse_cpsat,
+    tolerance=1e-6,
 )
 
 

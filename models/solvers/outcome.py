@@ -180,6 +180,8 @@ class Outcome:
         Of a basic optimum, to start from again; None where the solver gives none.
     iterations
         Of the algorithm that ran; None where not told.
+    nodes
+        Of branch and bound, or CP-SAT's branches; None where not told.
     stopped
         How it was stopped from outside (killed, crashed); empty if it stopped by itself.
     """
@@ -192,6 +194,7 @@ class Outcome:
     duals: FloatArray | None = None
     basis: Basis | None = None
     iterations: int | None = None
+    nodes: int | None = None
     stopped: str = ""
 
 

@@ -158,4 +158,5 @@ PDLP = Backend(
         "scipy.sparse",
     ),
     rehearse=_rehearse,
+    tolerance=1e-6,
 )

@@ -11,14 +11,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tutti.models.solvers import gurobi, highs, ortools, pdlp
+from tutti.models.solvers import command_line, gurobi, highs, ortools, pdlp
 from tutti.models.solvers.backend import Backend
 from tutti.models.solvers.options import Feature
 from tutti.topologies.errors import InputError, Unsupported, suggestion
 
 BACKENDS = {
     backend.name: backend
-    for backend in (highs.HIGHS, ortools.GLOP, pdlp.PDLP, gurobi.GUROBI, ortools.SCIP, ortools.CPSAT)
+    for backend in (
+        highs.HIGHS,
+        ortools.GLOP,
+        pdlp.PDLP,
+        gurobi.GUROBI,
+        ortools.SCIP,
+        ortools.CPSAT,
+        command_line.CBC,
+        command_line.GLPK,
+    )
 }
 """Every known solver, installed or not; a new one is a module like `pdlp` and its place here."""
 

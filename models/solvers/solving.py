@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import inspect
 import os
+import resource
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -144,9 +145,15 @@ def _run(model: CompiledModel, backend: Backend, options: SolverOptions, extras:
     if options.apart:
         return _solve_apart(model, backend, options, extras)
     backend.load()
-    begin, cpu = time.perf_counter(), time.process_time()
+    begin, cpu = time.perf_counter(), _processor_seconds()
     outcome = _outcome(backend, model, options, extras)
-    return _Measured(outcome, time.perf_counter() - begin, None, time.process_time() - cpu)
+    return _Measured(outcome, time.perf_counter() - begin, None, _processor_seconds() - cpu)
+
+
+def _processor_seconds() -> float:
+    """Return the seconds of processors of this process and of programs that it ran."""
+    every = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in every)
 
 
 def _outcome(backend: Backend, model: CompiledModel, options: SolverOptions, extras: Extras) -> Outcome:
@@ -216,8 +223,7 @@ def _solve_apart(model: CompiledModel, backend: Backend, options: SolverOptions,
     """
     limit = options.time_limit
     seconds = None if limit is None else limit + GRACE * max(limit, 10.0)
-    plain = replace(model, variables=(), constraints=())
-    call = _Solve(backend, plain, options, extras.start, traced=extras.trace is not None)
+    call = _Solve(backend, model.bare, options, extras.start, traced=extras.trace is not None)
     helper = _helper()
     ended = _loaded(helper, backend)
     if ended is None:
@@ -315,10 +321,10 @@ def _solve_here(call: _Solve, caller: Caller) -> _Measured:
     backend, extras = call.backend, Extras(call.start, caller.tell if call.traced else None)
     reset_peak_memory()
     caller.start_clock()
-    begin, cpu = time.perf_counter(), time.process_time()
+    begin, cpu = time.perf_counter(), _processor_seconds()
     try:
         outcome = _outcome(backend, call.model, call.options, extras)
     except MemoryError:
         outcome = Outcome(Termination.MEMORY_LIMIT, SolutionStatus.NONE, stopped="out of memory")
-    seconds, cpu_s = time.perf_counter() - begin, time.process_time() - cpu
+    seconds, cpu_s = time.perf_counter() - begin, _processor_seconds() - cpu
     return _Measured(outcome, seconds, peak_memory(), cpu_s)

@@ -16,6 +16,7 @@ import pytest
 from tests.experiments.solver_study.studies import refusal, replaced
 from tutti.experiments.cli import main
 from tutti.experiments.report.series import Series
+from tutti.experiments.report.standings import shifted_geometric_mean
 from tutti.experiments.runner.config import read_config
 from tutti.experiments.solver_study.charts import study_charts, trace_chart
 from tutti.experiments.solver_study.config import read_study
@@ -32,7 +33,6 @@ from tutti.experiments.solver_study.statistics import (
     MIXED_TOLERANCE,
     charged,
     shift_of,
-    shifted_geometric_mean,
 )
 from tutti.experiments.solver_study.tasks import judged, make_tasks
 from tutti.models.solvers import compile_model, solve
@@ -313,6 +313,54 @@ def test_the_report_of_mixed_integer_programs_needs_nothing_else(finished):
     assert "without presolve" in page
 
 
+THREADED = """
+name = "threaded"
+[study]
+time_limit = "20s"
+workers = 1
+tolerance = 1e-7
+threads = [1, 2]
+threads_every = 2
+[[instance]]
+model = "sccl"
+topology = "ring:4"
+[[instance]]
+model = "taccl-scheduling"
+topology = "ring:4"
+options = {chunks = 2, symmetry = false, size = "100B"}
+[[solver]]
+name = "highs"
+[[solver]]
+name = "highs"
+label = "highs without presolve"
+options = {presolve = false, tolerance = 1e-8}
+[[solver]]
+name = "scip"
+"""
+
+
+def test_what_a_solver_is_not_run_on_is_a_row_and_is_said_on_the_terminal(tmp_path, capsys):
+    (tmp_path / "threaded.toml").write_text(THREADED)
+    assert main(["run", str(tmp_path / "threaded.toml"), "--out", str(tmp_path / "out")]) == 0
+    said = "".join(capsys.readouterr().out.split())
+    frame = pd.read_parquet(tmp_path / "out" / "results.parquet")
+    rows = {(r["model"].split()[0], r["method"]): r for r in frame.to_dict("records")}
+    assert len(rows) == len(frame) == 3 + 6
+    assert {key[1] for key in rows if key[0] == "sccl"} == {"highs", "highs without presolve", "scip"}
+    for label, why in (("scip, 2 threads", "does not do threads"), ("highs", "loses optima")):
+        row = rows["taccl-scheduling", label]
+        assert row["status"] == "unsupported"
+        assert why in row["message"]
+        assert why.replace(" ", "") in said
+    assert rows["taccl-scheduling", "highs without presolve, 2 threads"]["threads"] == 2
+    assert rows["sccl", "highs"]["tolerance"] == rows["sccl", "scip"]["tolerance"] == 1e-7
+    assert rows["sccl", "highs without presolve"]["tolerance"] == 1e-8
+    ran = frame[frame.status == "ok"]
+    assert (ran.violation <= 1e-6).all()
+    assert (ran.integrality <= 1e-6).all()
+    assert ran.nodes.notna().all()
+
+
 def test_a_course_has_a_mark_at_each_better_incumbent_and_goes_on_until_the_end():
     text = json.dumps([[0.1, None, 2.0], [1.0, 12.0, 2.0], [2.0, 12.0, 6.0], [4.0, 8.0, 8.0]])
     rows = scored(judged([row("a", trace=text, solve_s=5.0, timed_s=5.0)]))
@@ -387,7 +435,15 @@ def test_the_shipped_study_is_about_all_networks_of_the_reference():
     assert {program.topology for program in study.programs} >= set(
         reference[reference.set == "milp"].topology
     )
-    assert len(make_tasks(study)) == 4 * len(study.programs)
+    tasks = make_tasks(study)
+    assert len(study.programs) == 115
+    # Three seeds with one thread, and of every fifth program with two.
+    assert len(tasks) == len(study.solvers) * 3 * (115 + 23)
+    assert len({task.key for task in tasks}) == len(tasks)
+    assert sum(task.method == "SCIP, 2 threads" for task in tasks) == 3 * 23
+    long = read_study(read_config("configs/milp_solvers_long.toml"))
+    assert [(p.model, p.topology) for p in long.programs] == [(p.model, p.topology) for p in study.programs]
+    assert {p.time_limit for p in long.programs} == {600.0}
 
 
 def test_a_mixed_integer_program_is_written_for_other_solvers(tmp_path, capsys):

@@ -14,11 +14,13 @@ import pytest
 from tests.experiments.solver_study.studies import refusal, replaced
 from tests.sweep import for_each
 from tutti.experiments.cli import main
+from tutti.experiments.report.standings import shifted_geometric_mean
 from tutti.experiments.runner.config import read_config
-from tutti.experiments.runner.results import to_table
+from tutti.experiments.runner.results import read_rows, to_table
 from tutti.experiments.runner.study import Workplace, perform, study_of
 from tutti.experiments.solver_study.config import COLUMNS, read_study
 from tutti.experiments.solver_study.instances import MODELS
+from tutti.experiments.solver_study.milp_instances import find_model
 from tutti.experiments.solver_study.report import advice, render_study, write_study_report
 from tutti.experiments.solver_study.statistics import (
     building,
@@ -27,7 +29,6 @@ from tutti.experiments.solver_study.statistics import (
     disagreements,
     problems_of,
     profile,
-    shifted_geometric_mean,
     size_class,
     standings,
 )
@@ -46,7 +47,7 @@ workers = 1
 [[instance]]
 model = "{m}"
 topology = "ring:3"
-sweep = {m = ["bfb", "all-to-all", "allreduce"]}
+sweep = {m = ["bfb", "mcf", "allreduce"]}
 [[instance]]
 model = "routing"
 topology = "ring:3"
@@ -68,7 +69,7 @@ def row(method="a", topology="t", seed=0, solve_s=1.0, **more):
     """A row of a study that ended well, unless told otherwise."""
     common = {
         "model": "m",
-        "builder": "arrays",
+        "builder": "pyomo",
         "status": "ok",
         "answer": "right",
         "limit_s": 10.0,
@@ -83,12 +84,12 @@ def row(method="a", topology="t", seed=0, solve_s=1.0, **more):
 
 
 def test_the_shifted_geometric_mean_is_that_by_hand():
-    assert shifted_geometric_mean([1.0, 7.0]) == pytest.approx(3.0)  # sqrt(2 * 8) - 1
-    assert shifted_geometric_mean([0.0, 0.0]) == pytest.approx(0.0)
+    assert shifted_geometric_mean([1.0, 7.0], shift=1.0) == pytest.approx(3.0)  # sqrt(2 * 8) - 1
+    assert shifted_geometric_mean([0.0, 0.0], shift=1.0) == pytest.approx(0.0)
     assert shifted_geometric_mean([2.0, 8.0], shift=0.0) == pytest.approx(4.0)
     assert shifted_geometric_mean([90.0, 90.0, 90.0], shift=10.0) == pytest.approx(90.0)
     with pytest.raises(ValueError, match="the mean of no values"):
-        shifted_geometric_mean([])
+        shifted_geometric_mean([], shift=1.0)
 
 
 def test_a_limit_a_failure_and_a_wrong_answer_count_as_the_limit():
@@ -236,7 +237,7 @@ def test_a_study_has_a_row_for_each_program_solver_and_seed(finished):
     assert (done.peak_rss_mb > 1).all()
     # BFB and the routing of a ring of 3 take one shard a link; 6 ordered pairs share 6 links in all-to-all.
     values = dict(zip(frame.model, frame.certified_exact, strict=True))
-    assert values["bfb"] == values["routing"] == values["all-to-all"] == "1"
+    assert values["bfb"] == values["routing"] == values["mcf"] == "1"
 
 
 def test_each_row_of_a_study_has_its_log(finished):
@@ -336,6 +337,17 @@ def test_the_report_of_a_folder_shows_an_interval_where_that_is_the_certificate(
     assert not re.search(r"\b(nan|None)\b", body)
 
 
+def test_labels_of_more_than_a_word_and_old_names_of_models_are_read(tmp_path):
+    rows = judged([row(name, model="all-to-all", objective=2.0) for name in ("HiGHS simplex", "HiGHS IPM")])
+    (tmp_path / "manifest.json").write_text('{"name": "x"}')
+    pq.write_table(to_table(rows, COLUMNS), tmp_path / "results.parquet")
+    found = [(line["method"], line["model"]) for line in read_rows(tmp_path)]
+    assert found == [("HiGHS simplex", "mcf"), ("HiGHS IPM", "mcf")]
+    page = write_study_report(tmp_path).read_text()
+    assert "1 linear program, 2 solvers" in page
+    assert find_model("all-to-all").name == "mcf"
+
+
 def test_a_study_without_any_answer_still_has_a_report():
     nothing = {"answer": None, "objective": None, "relative_error": None, "nonzeros": None}
     rows = judged([row("a", status="failed", solve_s=None, build_s=None, **nothing)])
@@ -378,7 +390,7 @@ def test_a_wrong_study_is_refused_in_one_line_before_anything_runs(text, message
 def test_the_shipped_study_can_be_read_and_has_forty_programs():
     study = read_study(read_config("configs/solvers.toml"))
     assert len(study.programs) >= 40
-    assert {program.model for program in study.programs} >= {"bfb", "allreduce", "all-to-all", "routing"}
+    assert {program.model for program in study.programs} >= {"bfb", "allreduce", "mcf", "routing"}
     assert read_config("configs/solvers.toml").kind == "solvers"
     assert read_config("configs/smoke.toml").kind == "schedules"
 
@@ -386,7 +398,7 @@ def test_the_shipped_study_can_be_read_and_has_forty_programs():
 def test_a_limit_too_small_for_any_solution_is_a_row_and_not_a_failure(tmp_path):
     config = tmp_path / "short.toml"
     text = changed('memory_limit = "3GB"', 'memory_limit = "1MB"').replace("[0, 1]", "[0]")
-    config.write_text(text.replace('["bfb", "all-to-all", "allreduce"]', '["bfb"]').replace("[2]", "[0]"))
+    config.write_text(text.replace('["bfb", "mcf", "allreduce"]', '["bfb"]').replace("[2]", "[0]"))
     assert main(["run", str(config), "--out", str(tmp_path / "out"), "--quiet", "--only", "simplex"]) == 0
     frame = pd.read_parquet(tmp_path / "out" / "results.parquet")
     assert set(frame.status) == {"timeout"}
@@ -413,9 +425,9 @@ def test_a_program_that_is_unknown_or_does_not_suit_is_refused(tmp_path, capsys)
 def test_a_program_that_memory_does_not_hold_is_refused_before_it_is_built(tmp_path, capsys):
     """4,096 sources, 16,384 links: each of 6.7 x 10^7 flows is in three rows or about that."""
     path = str(tmp_path / "model.mps")
-    assert main(["model", "all-to-all", "torus:64x64", "-o", path]) == 2
+    assert main(["model", "mcf", "torus:64x64", "-o", path]) == 2
     said = capsys.readouterr().err
-    assert "all-to-all on torus:64x64 would have about 2e+08 nonzeros and take about 302 GB" in said
+    assert "mcf on torus:64x64 would have about 2e+08 nonzeros and take about 302 GB" in said
     assert "--large writes it all the same" in said
     assert not Path(path).exists()
 

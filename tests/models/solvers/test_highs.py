@@ -1,9 +1,12 @@
 """What HiGHS alone does: its statuses, starts from a basis, files."""
 
+import gc
+
+import pyomo.environ as pyo
 import pytest
 
 from tests.models.solvers.programs import hard_knapsack, knapsack, transport
-from tutti.models.solvers import HighsOptions, Progress, Start, highs, solve, write_model
+from tutti.models.solvers import HighsOptions, Progress, Start, compile_model, highs, solve, write_model
 from tutti.topologies.errors import InputError
 
 
@@ -72,3 +75,27 @@ def test_a_model_is_written_in_known_formats_into_a_folder_that_exists(tmp_path)
         write_model(transport(2), tmp_path / "model.txt")
     with pytest.raises(InputError, match=r"^/no/such/model\.mps: there is no folder /no/such$"):
         write_model(transport(2), "/no/such/model.mps")
+
+
+@pytest.mark.parametrize("suffix", [".mps", ".lp"])
+def test_a_written_model_has_the_names_of_variables_and_constraints(suffix, tmp_path):
+    import highspy
+
+    m = pyo.ConcreteModel(name="named")
+    m.send = pyo.Var([0, 1], ["a b", "c"], domain=pyo.Binary)
+    m.rate = pyo.Var(bounds=(0, 3))
+    m.share = pyo.Constraint([0, 1], rule=lambda m, i: m.send[i, "a b"] + 2 * m.send[i, "c"] >= m.rate / 2)
+    m.least = pyo.Objective(expr=sum(m.send.values()) - 3 * m.rate)
+    path, compiled = tmp_path / f"named{suffix}", compile_model(m)
+    del m
+    gc.collect()  # components without their model would have no names
+    write_model(compiled, path)
+    highs = highspy.Highs()
+    highs.setOptionValue("output_flag", False)
+    highs.readModel(str(path))
+    read = highs.getLp()
+    assert set(read.row_names_) == {"share(0)", "share(1)"}
+    assert set(read.col_names_) == {"send(0,a_b)", "send(0,c)", "send(1,a_b)", "send(1,c)", "rate"}
+    highs.run()
+    # At a rate of 3 each row needs 3/2, which "c" alone gives: 1 + 1 - 9.
+    assert highs.getInfo().objective_function_value == pytest.approx(-7)
