@@ -24,8 +24,11 @@ SITE      := $(VENV)/.site
 # What `make docs` needs besides.
 SITE_NEEDS := furo myst-nb numpydoc pdoc sphinx sphinx-copybutton sphinx-design
 
+# What the study of modelling layers needs besides: one HiGHS for all layers.
+LAYERS_NEED := highsbox==1.15.1 highspy==1.15.1 linopy pyoptinterface
+
 .DEFAULT_GOAL := help
-.PHONY: help setup kernels mpi run test lint bench docs api lock vega clean
+.PHONY: help setup kernels mpi run test lint bench layers docs api lock vega clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-7s %s\n", $$1, $$2}'
@@ -55,6 +58,10 @@ lint: $(DEVELOPED) ## check style, format, types, the direction of imports and t
 bench: $(COMPILED) ## run the benchmarks
 	@$(BIN)/python -m tutti.experiments.bench $(ARGS)
 
+layers: $(INSTALLED) ## run the study of modelling layers into results/layers
+	@$(PIP) --require-hashes --target $(VENV)/layers -r requirements-layers.txt
+	@PYTHONPATH=$(VENV)/layers $(BIN)/python -m tutti.experiments.layers.study results/layers
+
 docs: $(COMPILED) $(SITE) ## build the site in build/docs, and run every example in it
 	@mkdir -p build
 	@$(BIN)/python -m sphinx -q -W --keep-going --jobs 2 docs build/docs 2> build/docs.log || { cat build/docs.log; exit 1; }
@@ -69,6 +76,7 @@ lock: ## resolve the locked requirements again from pyproject.toml (needs uv)
 	$(LOCK) --extra clone --extra cluster --extra dev --extra figures --constraint requirements.txt \
 	    $$(sed -n 's/^\([a-z][^=]*\)==.*/--no-emit-package \1/p' requirements.txt | sort -u) \
 	    --output-file requirements-dev.txt pyproject.toml
+	printf '%s\n' $(LAYERS_NEED) | $(LOCK) --output-file requirements-layers.txt -
 	echo 'mpi4py>=4' | $(LOCK) --output-file requirements-mpi.txt -
 	printf '%s\n' $(SITE_NEEDS) | $(LOCK) --constraint requirements.txt --constraint requirements-dev.txt \
 	    --output-file requirements-docs.txt -
