@@ -235,8 +235,8 @@ def prove_cut_gossip(certificate: Certificate, topology: Topology, collective: C
     if not shares:
         raise InputError("cut_gossip bound: no item goes into the set")
     known = all_distances(topology)
-    heard = Reachability.of(topology, list(zip(*known, strict=True)), outer, tick, outward=False)
-    told = Reachability.of(topology, known, inner, tick, outward=True)
+    heard = Reachability(topology, list(zip(*known, strict=True)), outer, tick, outward=False)
+    told = Reachability(topology, known, inner, tick, outward=True)
     of_start = all(len(item.starts) == 1 for item in items)
     for_end = all(len(item.ends) == 1 for item in items)
     crossing = Crossing(

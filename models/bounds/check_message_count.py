@@ -100,7 +100,7 @@ class Receipt:
 
     def all_come(self, ticks: int) -> bool:
         """Return whether by that tick all that the ends need can have come."""
-        table = _ReceiptColumns.of(self)
+        table = _ReceiptColumns(self)
         # X and Z; what there is for a message from a link's tail, and for one that comes through.
         come, stock = np.zeros((2, 2, ticks + 1, len(table.rate)), dtype=np.int64)
         last = np.zeros((len(_CASES), len(table.rate)), dtype=np.int64)
@@ -228,11 +228,10 @@ class Receipt:
         return bool((total >= self.needs[number]).all())
 
 
-@dataclass(frozen=True, eq=False)
 class _ReceiptColumns:
     """The columns of X: entries times distances K. H is by hub and distance, and 0 beyond all.
 
-    Parameters
+    Attributes
     ----------
     alpha, rate, there
         Of each column of X: ticks, downwards; parts of M in a tick, upwards; what there is to bring.
@@ -250,29 +249,13 @@ class _ReceiptColumns:
         As of `ReceiptDemand`.
     """
 
-    alpha: Int64Array
-    rate: Int64Array
-    there: Int64Array
-    own: Int64Array
-    most: Int64Array
-    into: Int64Array
-    sources: Int64Array
-    first: Int64Array
-    entry: Int64Array
-    sender: Int64Array
-    before: Int64Array
-    nearer: Int64Array
-    ranks: int
-    adds: bool
-
-    @classmethod
-    def of(cls, receipt: Receipt) -> _ReceiptColumns:
-        """Return the table of a receipt."""
+    def __init__(self, receipt: Receipt) -> None:
         topology, steps, hubs = receipt.topology, len(receipt.known), len(receipt.hubs)
-        own, most = np.zeros((2, hubs, steps + 1), dtype=np.int64)
+        self.ranks, self.adds = topology.num_ranks, receipt.demand.adds
+        self.own, self.most = np.zeros((2, hubs, steps + 1), dtype=np.int64)
         for rank in receipt.demand.starts:
-            own[rank, 0] = receipt.demand.so_far([rank], [1])[0]
-        most[:, :steps] = receipt.needs[:hubs]
+            self.own[rank, 0] = receipt.demand.so_far([rank], [1])[0]
+        self.most[:, :steps] = receipt.needs[:hubs]
         columns, senders = [], []
         for row, (number, link) in enumerate(receipt.entries):
             rate = -int(-PARTS * topology.bandwidth[link] * receipt.tick // receipt.size)
@@ -282,17 +265,12 @@ class _ReceiptColumns:
                 (row, who, receipt.ticks(before), np.array(nearer).max(axis=0))
                 for (who, before), nearer in receipt.senders(number, int(topology.source[link])).items()
             ]
-        alphas, rates, there = (np.array(column) for column in zip(*columns, strict=True))
-        entry, sender, before, nearer = (np.array(column) for column in zip(*senders, strict=True))
-        into = np.array([min(number, hubs) for number, _ in receipt.entries])
+        self.alpha, self.rate, self.there = map(np.array, zip(*columns, strict=True))
+        self.entry, self.sender, self.before, self.nearer = map(np.array, zip(*senders, strict=True))
+        self.into = np.array([min(number, hubs) for number, _ in receipt.entries])
         sources = receipt.sources()
-        first = np.array([0, *accumulate(map(len, sources))])
-        flat = np.array([row for rows in sources for row in rows], dtype=np.int64)
-        return cls(
-            *(alphas, rates, there, own, most, into, flat, first, entry, sender, before, nearer),
-            ranks=topology.num_ranks,
-            adds=receipt.demand.adds,
-        )
+        self.first = np.array([0, *accumulate(map(len, sources))])
+        self.sources = np.array([row for rows in sources for row in rows], dtype=np.int64)
 
     def brought(self, now: int, last: Int64Array, come: Int64Array, stock: Int64Array) -> Int64Array:
         """Return what each column can have brought until now, in each of `_CASES`.

@@ -154,23 +154,16 @@ class _Share(NamedTuple):
         if len(traffic.members) > 1:
             return None
         members, ranks = traffic.members[0], traffic.num_ranks
-        kinds = [
-            bool(len(traffic.pairs.start)),
-            bool(traffic.spread.any()),
-            bool(traffic.collect.any()),
-            bool(traffic.both.any()),
-        ]
+        several = (bool(each.any()) for each in (traffic.spread, traffic.collect, traffic.both))
+        kinds = single, spread, collect, _ = bool(len(traffic.pairs.start)), *several
         if sum(kinds) != 1:
             return None
-        share, (single, spread, collect, _) = np.zeros((ranks, ranks), dtype=np.int64), kinds
+        share = np.zeros((ranks, ranks), dtype=np.int64)
         if single:
             np.add.at(share, (traffic.pairs.start, traffic.pairs.end), traffic.pairs.share)
-        elif spread:
-            share[np.ix_(members, members)] = traffic.spread[:, None]
-        elif collect:
-            share[np.ix_(members, members)] = traffic.collect
         else:
-            share[np.ix_(members, members)] = traffic.both[0]
+            each = traffic.spread[:, None] if spread else traffic.collect if collect else traffic.both[0]
+            share[np.ix_(members, members)] = each
         np.fill_diagonal(share, 0)
         most = Fraction(int(share.max()), traffic.denominator)
         return cls(members, most, share, traffic.denominator, single or spread, single or collect)
@@ -269,9 +262,7 @@ class _Cut:
             alpha, bandwidth = topology.alpha[link], topology.bandwidth[link]
             had = _nearest(came[:, senders], ticks[senders, tail])
             passed = _nearest(goes[:, ends], ticks[head, ends])
-            key = b"".join(
-                [*(each.tobytes() for each in (i, o, had, passed)), f"{alpha} {bandwidth}".encode()]
-            )
+            key = b"".join(each.tobytes() for each in (i, o, had, passed)) + f"{alpha} {bandwidth}".encode()
             if key not in known:
                 known[key] = _Way(i, o, had, passed, _room(alpha, bandwidth, tick, size, needed), 0)
             known[key] = known[key]._replace(number=known[key].number + 1)
@@ -289,25 +280,13 @@ class _Cut:
 
     def _served(self, ticks: int) -> int:
         """Return what all links can serve in that time, or as much as is needed."""
-        share, moment = self.share, np.arange(ticks + 1) // self.parts
+        share, moment = self.share, np.minimum(np.arange(ticks + 1) // self.parts, MOST_WHOLE - 1)
         most = -(-share.most.numerator * UNITS // share.most.denominator)
-        return sum(
-            way.number
-            * int(
-                _most_served(
-                    way.heard[np.minimum(moment, MOST_WHOLE - 1)],
-                    way.told[np.minimum(moment, MOST_WHOLE - 1)],
-                    way.had[1:],
-                    way.passed,
-                    way.room,
-                    most,
-                    share.of_start,
-                    share.for_end,
-                    self.needed,
-                )
-            )
-            for way in self.ways
-        )
+        limits, served = (most, share.of_start, share.for_end, self.needed), 0
+        for way in self.ways:
+            counts = way.heard[moment], way.told[moment], way.had[1:], way.passed
+            served += way.number * int(_most_served(*counts, way.room, *limits))
+        return served
 
 
 def _moved(
@@ -356,9 +335,8 @@ def _until_all(rows: Iterator[Int64Array], members: Int32Array) -> Iterator[Int6
 def _nearest(counts: Int64Array, away: Int64Array) -> Int64Array:
     """Return for each whole tick the largest count, each so many ticks before."""
     at = np.arange(len(counts))[:, None] - away
-    found: Int64Array = np.where(at >= 0, np.take_along_axis(counts, np.maximum(at, 0), 0), 0).max(
-        axis=1, initial=0
-    )
+    before = np.where(at >= 0, np.take_along_axis(counts, np.maximum(at, 0), 0), 0)
+    found: Int64Array = before.max(axis=1, initial=0)
     return found
 
 

@@ -109,8 +109,8 @@ def combined_bound(
     )
     over, inside = exit_bandwidth(topology, bottleneck), bottleneck[: topology.num_ranks]
     sides = (
-        ("in", _ArrivalDistances.of(traffic), topology.ingress, inside),
-        ("out", _ArrivalDistances.of(traffic.reverse), topology.egress, ~inside),
+        ("in", _ArrivalDistances(traffic), topology.ingress, inside),
+        ("out", _ArrivalDistances(traffic.reverse), topology.egress, ~inside),
     )
     for direction, arrivals, bandwidth, near in sides:
         for first, rows in distances.blocks(towards=direction == "in"):
@@ -163,20 +163,16 @@ def _offer_whole_cut(
         search.offer(_Items(least, units), bandwidth, _BindingPlace(over_cut=True))
 
 
-@dataclass(frozen=True, eq=False)
 class _ArrivalDistances:
     """The data that must arrive at each rank, and the distances from which they come."""
 
-    traffic: Traffic
-    pairs: PairItems
-    first: Int64Array
-
-    @classmethod
-    def of(cls, traffic: Traffic) -> _ArrivalDistances:
-        pairs, order = traffic.pairs, np.argsort(traffic.pairs.end, kind="stable")
-        ordered = PairItems(pairs.start[order], pairs.end[order], pairs.share[order], pairs.group[order])
-        first = np.searchsorted(ordered.end, np.arange(traffic.num_ranks + 1))
-        return cls(traffic, ordered, first)
+    def __init__(self, traffic: Traffic) -> None:
+        order = np.argsort(traffic.pairs.end, kind="stable")
+        self.traffic, self.pairs = (
+            traffic,
+            PairItems(*(column[order] for column in vars(traffic.pairs).values())),
+        )
+        self.first = np.searchsorted(self.pairs.end, np.arange(traffic.num_ranks + 1))
 
     def at(self, node: int, away: Int64Array, near: BoolArray | None = None) -> _Items:
         """Return distances and shares of the items that end at `node` (and start in the mask `near`).

@@ -108,7 +108,7 @@ def _bound(
     receipt = _Receipt.of(network, apart, share, cuts)
     if receipt is None:
         return None
-    ticks = _ReceiptArrays.of(receipt, tick, size).ticks()
+    ticks = _ReceiptArrays(receipt, tick, size).ticks()
     if ticks * tick <= least:
         return None
     certificate = {
@@ -326,11 +326,17 @@ class _Cases(NamedTuple):
     stock: Int64Array
 
 
-@dataclass(frozen=True, eq=False)
 class _ReceiptArrays:
     """X and H in ticks. Columns of X: rows of links times distances. H: hubs, distances, and 0 beyond all.
 
     Parameters
+    ----------
+    receipt
+        What is received, and from whom.
+    tick, size
+        Seconds, bytes.
+
+    Attributes
     ----------
     count
         How many distances there are.
@@ -347,7 +353,7 @@ class _ReceiptArrays:
     alone, place
         How many rows of links there are into hubs alone, and the first row into each.
     behind
-        As of `_Receipt`, by the first.
+        As of `_Receipt`.
     first, sender, lag, nearer
         Of each row of links: the first of its senders. Of those: which hub, how many ticks before the link,
         and `_Receipt.nearer`.
@@ -355,25 +361,7 @@ class _ReceiptArrays:
         What must have come for some end: the rows of links, the ticks from each to the end, and how much.
     """
 
-    count: int
-    alpha: Int64Array
-    rate: Int64Array
-    needs: Int64Array
-    own: Int64Array
-    ranks: int
-    additive: bool
-    alone: int
-    place: Int64Array
-    behind: Int64Array
-    first: Int64Array
-    sender: Int64Array
-    lag: Int64Array
-    nearer: Int64Array
-    tests: Sequence[tuple[Int64Array, Int64Array, Int64Array]]
-
-    @classmethod
-    def of(cls, receipt: _Receipt, tick: Fraction, size: Fraction) -> _ReceiptArrays:
-        """Return a search before its first tick."""
+    def __init__(self, receipt: _Receipt, tick: Fraction, size: Fraction) -> None:
         topology, link, count = receipt.topology, receipt.link, len(receipt.known)
         unit = tick * topology.alpha.denominator
 
@@ -382,32 +370,23 @@ class _ReceiptArrays:
 
         counted = min(topology.bandwidth) * tick if receipt.share.heard else size  # else all of it in a tick
         rates = {b: min(UNITS, -(-b * tick * UNITS // counted)) for b in set(topology.bandwidth)}
-        own = np.zeros((len(receipt.hubs), count + 1), dtype=np.int64)
-        own[: topology.num_ranks, 0] = receipt.share.own
-        needs = receipt.needs
-        tests = [
-            (rows, ticks(receipt.apart[topology.target[link[rows]], end]), needs[place])
+        self.count, self.ranks, self.additive = count, topology.num_ranks, not receipt.share.sums
+        self.alpha = np.repeat(ticks(topology.alpha.numerators[link]), count)
+        self.rate = np.repeat(np.array([rates[topology.bandwidth[e]] for e in link], dtype=np.int64), count)
+        self.needs = receipt.needs[receipt.place].ravel()
+        self.own = np.zeros((len(receipt.hubs), count + 1), dtype=np.int64)
+        self.own[: topology.num_ranks, 0] = receipt.share.own
+        self.alone = int((receipt.place < len(receipt.hubs)).sum())
+        self.place = np.searchsorted(receipt.place, np.arange(len(receipt.hubs)))
+        self.behind, self.sender, self.nearer = receipt.behind, receipt.sender, receipt.nearer
+        self.first = offsets_of(np.bincount(receipt.row, minlength=len(link)))[:-1]
+        self.lag = ticks(receipt.before)
+        self.tests = [
+            (rows, ticks(receipt.apart[topology.target[link[rows]], end]), receipt.needs[place])
             for place, inside in enumerate(receipt.sets)
             for rows in [np.flatnonzero(receipt.place == place)]
             for end in receipt.share.ends[inside[receipt.share.ends]].tolist()
         ]
-        return cls(
-            count=count,
-            alpha=np.repeat(ticks(topology.alpha.numerators[link]), count),
-            rate=np.repeat(np.array([rates[topology.bandwidth[e]] for e in link], dtype=np.int64), count),
-            needs=needs[receipt.place].ravel(),
-            own=own,
-            ranks=topology.num_ranks,
-            additive=not receipt.share.sums,
-            alone=int((receipt.place < len(receipt.hubs)).sum()),
-            place=np.searchsorted(receipt.place, np.arange(len(receipt.hubs))),
-            behind=receipt.behind,
-            first=offsets_of(np.bincount(receipt.row, minlength=len(link)))[:-1],
-            sender=receipt.sender,
-            lag=ticks(receipt.before),
-            nearer=receipt.nearer,
-            tests=tests,
-        )
 
     def ticks(self) -> int:
         """Return after how many ticks some rank still can't have all that it needs.
@@ -415,16 +394,13 @@ class _ReceiptArrays:
         What comes in a message began the shortest α before, or sooner: about so many ticks are looked at
         together.
         """
-        columns, tests, reached = len(self.alpha), list(self.tests), 0
+        columns, tests, reached = len(self.alpha), self.tests.copy(), 0
         # Side by side X and Z, what comes in all messages and in those that come through; so their stocks.
         come, stock = np.zeros((2, MOST_TICKS + 1, 2 * columns), dtype=np.int64)
         held = np.zeros((MOST_TICKS + 1, 2, self.count + 1), dtype=np.int64)
-        first, second = np.arange(columns), np.arange(columns) + columns
-        cases = _Cases(
-            np.concatenate([first, first, second]),
-            np.concatenate([second, first, second]),
-            np.concatenate([first, second, second]),
-        )
+        # Begun at the tail; come through, with what came before; and come through alone.
+        sides = np.array([[0, 0, 1], [1, 0, 1], [0, 1, 1]])[..., None]
+        cases = _Cases(*(sides * columns + np.arange(columns)).reshape(3, -1))
         last = _LastMessages(np.tile(self.alpha, 3), np.tile(self.rate, 3), cases, come, stock)
         flow = np.where(self.alpha < SHORTEST, self.rate, 0)
         for start in range(0, MOST_TICKS + 1, self._together):

@@ -181,10 +181,10 @@ def _teller(gurobipy: Any, trace: Trace) -> Any:
 def _read(native: Any, columns: Any, rows: _ConstraintRows, model: CompiledModel) -> Outcome:
     termination = TERMINATIONS.get(native.Status, Termination.UNKNOWN)
     optimal, whole = termination is Termination.OPTIMAL, bool(model.integer.any())
-    counts = (int(native.IterCount) + int(native.BarIterCount), int(native.NodeCount) if whole else None)
+    iterations = int(native.IterCount) + int(native.BarIterCount)
+    nodes = int(native.NodeCount) if whole else None
     if native.SolCount == 0:
-        return Outcome(termination, SolutionStatus.NONE, None, None, None, None, None, *counts)
-    status = SolutionStatus.OPTIMAL if optimal else SolutionStatus.FEASIBLE
+        return Outcome(termination, SolutionStatus.NONE, iterations=iterations, nodes=nodes)
     objective = float(native.ObjVal)
     bound = float(native.ObjBound) if whole else objective if optimal else None
     duals = None
@@ -192,7 +192,10 @@ def _read(native: Any, columns: Any, rows: _ConstraintRows, model: CompiledModel
         duals = np.zeros(model.num_rows)
         duals[rows.at_least] += np.array(rows.above.Pi)
         duals[rows.at_most] += np.array(rows.below.Pi)
-    return Outcome(termination, status, objective, bound, np.array(columns.X), duals, None, *counts)
+    values = np.array(columns.X)
+    return Outcome.found(
+        termination, objective, bound, values, duals=duals, iterations=iterations, nodes=nodes
+    )
 
 
 GUROBI = Backend(
