@@ -126,6 +126,8 @@ class _Relaying:
         The distances K; α and the bytes that pass in a unit of time, one an orbit.
     own
         What goes from the link's tail to its head, one an orbit; None where an α is less than K_1.
+    reach
+        Shape (orbits, K, K): what a message of each class takes besides its bytes.
     """
 
     def __init__(self, problem: ReducedProblem, size: Fraction, least: Fraction) -> None:
@@ -146,9 +148,10 @@ class _Relaying:
         own = np.zeros((topology.num_nodes,) * 2)
         own[: topology.num_ranks, : topology.num_ranks] = problem.whole.amounts / problem.whole.denominator
         self.own = own[topology.source[first], topology.target[first]] if least_alpha else None
+        self.reach = self.distance[:, None] + self.distance + self.alpha[:, None, None]
 
     def best_prices(self) -> Int64Array | None:
-        """Return integer prices (orbits, K, K), the best found; None if the first program shows that there are none."""
+        """Return the best integer prices found, (orbits, K, K); None if the first program has none."""
         times, reciprocals, apart = [1 + WORTHWHILE], list[float](), np.inf
         prices = list[Int64Array | None]()
         while len(reciprocals) < 8 and apart > 2 * WORTHWHILE:
@@ -167,7 +170,7 @@ class _Relaying:
         Classes for whose messages the time is too short cost more than any chain of others.
         """
         result = solve(self._program(time), "highs", HighsOptions(method="ipm", crossover=False))
-        reach = self._reach
+        reach = self.reach
         if result.values is None or not result.objective:
             return 0.0, None
         values = np.where(reach < time, np.maximum(result.values[: reach.size].reshape(reach.shape), 0), 0)
@@ -196,17 +199,11 @@ class _Relaying:
         for p, q, come, left, passed in messages:
             o = np.flatnonzero(passed > 0)
             rows.add((1, V[o, q]), (-1, V[o, p]), (-passed[o], w[o, come, left]))
-        s, e, j = np.nonzero(self._reach[problem.orbit, self.come] < time)
+        s, e, j = np.nonzero(self.reach[problem.orbit, self.come] < time)
         before, price = pi[s, topology.source[e], self.left[e, j]], w[problem.orbit[e], self.come[s, e], j]
         rows.add((1, before), (1, price), (-1, pi[s, topology.target[e], j]))
         rows.add(*zip(np.bincount(problem.orbit), V[:, -1:], strict=True))
         return normalized("unicast_price", rows.matrix(len(value)), value)
-
-    @property
-    def _reach(self) -> FloatArray:
-        """Shape (orbits, K, K): what a message of each class takes besides its bytes."""
-        reach: FloatArray = self.distance[:, None] + self.distance + self.alpha[:, None, None]
-        return reach
 
     def _messages(self, time: float) -> tuple[int, list[tuple[int, int, int, int, FloatArray]]]:
         """Return how many moments K and T - K there are, and what may pass between two of them.

@@ -173,19 +173,8 @@ class _CutProblem:
         self.bandwidth, self.unit = _divided(topology.bandwidth)
         weight, self.weight_unit = _divided(given)
         self.weight = np.concatenate([weight, np.zeros(topology.num_switches, dtype=np.int64)])
-
-    @property
-    def total(self) -> int:
-        return sum(self.weight.tolist())
-
-    @property
-    def super_source(self) -> int:
-        return len(self.weight)
-
-    @property
-    def ratio_unit(self) -> Fraction:
-        """One weight unit a bandwidth unit."""
-        return self.weight_unit / self.unit
+        self.total, self.super_source = sum(weight.tolist()), len(self.weight)
+        self.ratio_unit = self.weight_unit / self.unit
 
     def evaluate(self, inside: BoolArray) -> Cut:
         """Return the cut of these nodes (a mask that may hold the super-source last)."""

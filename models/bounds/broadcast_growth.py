@@ -203,7 +203,6 @@ class _Brought:
         return np.where(self._fabric.forwards, most, total)
 
 
-@dataclass(frozen=True, eq=False)
 class Growth:
     """X in ticks, towards the ends of links (``outward``) or against them.
 
@@ -217,10 +216,16 @@ class Growth:
         Whether data goes along the links: who hears of a node. Else whom a node can have heard of.
     """
 
-    topology: Topology
-    distances: AlphaDistances
-    members: Int32Array
-    outward: bool
+    def __init__(
+        self, topology: Topology, distances: AlphaDistances, members: Int32Array, outward: bool
+    ) -> None:
+        self.topology, self.distances, self.members, self.outward = topology, distances, members, outward
+        ends = (topology.source, topology.target) if outward else (topology.target, topology.source)
+        self._links = _SpreadingLinks(*ends, topology.alpha.numerators // tick_of(distances))
+        self._fabric = _Fabric(self._links, forwarding(topology))
+        # whether a link out of each node has no α
+        nodes = np.arange(topology.num_nodes)
+        self._at_once = np.isin(nodes, self._links.source[self._links.alpha == 0])
 
     def ticks(self, concerned: Int32Array) -> Int64Array:
         """Return the first tick at which X reaches all members, for each of these ranks."""
@@ -260,22 +265,6 @@ class Growth:
             others = at_most(tick, fabric.node, total[fabric.node] - through)
             np.maximum.at(beyond[tick], fabric.of, np.where(fabric.hears, others, 0))
             yield x
-
-    @cached_property
-    def _at_once(self) -> BoolArray:
-        """Whether a link out of each node has no α."""
-        return np.isin(np.arange(self.topology.num_nodes), self._links.source[self._links.alpha == 0])
-
-    @cached_property
-    def _links(self) -> _SpreadingLinks:
-        topology = self.topology
-        alpha = topology.alpha.numerators // tick_of(self.distances)
-        ends = (topology.source, topology.target) if self.outward else (topology.target, topology.source)
-        return _SpreadingLinks(*ends, alpha)
-
-    @cached_property
-    def _fabric(self) -> _Fabric:
-        return _Fabric(self._links, forwarding(self.topology))
 
     @cached_property
     def _joined(self) -> tuple[_SpreadingLinks, Int64Array]:

@@ -271,6 +271,11 @@ class _ReceiptColumns:
         sources = receipt.sources()
         self.first = np.array([0, *accumulate(map(len, sources))])
         self.sources = np.array([row for rows in sources for row in rows], dtype=np.int64)
+        # Of each hub: how many entries lead to it or to one before.
+        self._until = np.searchsorted(self.into, np.arange(hubs), side="right")
+        # Those who send from a link's tail, and those before: who, the entries, and the first of each.
+        kinds = np.flatnonzero(self.sender < hubs), np.flatnonzero(self.sender >= hubs)
+        self._kinds = [(of, *np.unique(self.entry[of], return_index=True)) for of in kinds]
 
     def brought(self, now: int, last: Int64Array, come: Int64Array, stock: Int64Array) -> Int64Array:
         """Return what each column can have brought until now, in each of `_CASES`.
@@ -299,15 +304,10 @@ class _ReceiptColumns:
         """Return H, the most of any rank, and of any other hub."""
         hubs, steps = self.own.shape[0], self.own.shape[1] - 1
         passed = np.vstack([np.zeros(steps, dtype=np.int64), x.reshape(-1, steps).cumsum(axis=0)])
-        come = passed[self._after]
+        come = passed[self._until]
         come[1:] -= come[:-1].copy()
         rows = self.held(come, np.arange(hubs))
         return np.vstack([rows[: self.ranks].max(axis=0), rows[self.ranks :].max(axis=0, initial=0)])
-
-    @cached_property
-    def _after(self) -> Int64Array:
-        """Of each hub: how many entries lead to it or to one before."""
-        return np.searchsorted(self.into, np.arange(len(self.own)), side="right")
 
     def held(self, come: Int64Array, hubs: Int64Array) -> Int64Array:
         """Return what these hubs have if so much has come to each."""
@@ -333,13 +333,6 @@ class _ReceiptColumns:
         for which, (of, rows, start) in enumerate(self._kinds):
             if len(rows):
                 stock[which].reshape(-1, steps)[rows] = np.maximum.reduceat(there[of], start, axis=0)
-
-    @cached_property
-    def _kinds(self) -> list[tuple[Int64Array, Int64Array, Int64Array]]:
-        """Those who send from a link's tail, and those before: who, the entries, and the first of each."""
-        begun = self.sender < len(self.own)
-        kinds = [np.flatnonzero(begun), np.flatnonzero(~begun)]
-        return [(of, *np.unique(self.entry[of], return_index=True)) for of in kinds]
 
 
 def prove_message_count(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:

@@ -60,10 +60,10 @@ MOST_MOVED = 2**50
 
 def cut_gossip_bound(
     topology: Topology,
+    least: Fraction,
     traffic: Traffic,
     distances: AlphaDistances,
     size: Fraction,
-    least: Fraction,
     cuts: Sequence[BoolArray],
 ) -> Bound | None:
     """Return the longest time in which not all pairs of ranks that a cut parts can be served, or None.
@@ -75,10 +75,8 @@ def cut_gossip_bound(
 
     Parameters
     ----------
-    topology, traffic, distances
-        The problem.
-    size
-        M, bytes.
+    topology, traffic, distances, size
+        The problem; M in bytes.
     least
         Seconds: the largest of the other bounds.
     cuts

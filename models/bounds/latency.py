@@ -168,10 +168,8 @@ class _ArrivalDistances:
 
     def __init__(self, traffic: Traffic) -> None:
         order = np.argsort(traffic.pairs.end, kind="stable")
-        self.traffic, self.pairs = (
-            traffic,
-            PairItems(*(column[order] for column in vars(traffic.pairs).values())),
-        )
+        columns = vars(traffic.pairs).values()
+        self.traffic, self.pairs = traffic, PairItems(*(column[order] for column in columns))
         self.first = np.searchsorted(self.pairs.end, np.arange(traffic.num_ranks + 1))
 
     def at(self, node: int, away: Int64Array, near: BoolArray | None = None) -> _Items:
