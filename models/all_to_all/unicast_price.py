@@ -24,7 +24,7 @@ import numpy as np
 
 from tutti.models.all_to_all.demand import Demand
 from tutti.models.all_to_all.orbits import SHORT_SEARCH
-from tutti.models.all_to_all.reduction import ReducedProblem, reduce_by, symmetries
+from tutti.models.all_to_all.reduction import ReducedProblem, symmetries
 from tutti.models.bounds.bound import SECONDS, Bound
 from tutti.models.solvers import CompiledModel, HighsOptions, solve
 from tutti.models.solvers.outcome import SAME
@@ -78,7 +78,7 @@ def unicast_price_bound(
         demand = Demand.of(topology, collective)
     except InputError:  # too much for 64 bits: the other bounds must do
         return None
-    relaying = _Relaying(reduce_by(symmetries(demand, SHORT_SEARCH), demand), size, least)
+    relaying = _Relaying(ReducedProblem(symmetries(demand, SHORT_SEARCH), demand), size, least)
     prices = relaying.best_prices() if len(relaying.known) > 1 else None
     if prices is None:
         return None

@@ -224,7 +224,7 @@ def _where_able(find: Callable[[Topology], Bound | None], topology: Topology) ->
 def _with_able(
     find: Callable[..., Bound | None], topology: Topology, *least: Fraction, able: bool = True
 ) -> Bound | None:
-    """Return the larger bound of a network and, if `able`, as `_where_able` has it; beyond the least, if given."""
+    """Return the bound of a network, or if `able` and that is larger, the one of `_where_able`."""
     found = [find(topology, *least)]
     if able:
         found.append(_where_able(lambda where: find(where, *least), topology))
