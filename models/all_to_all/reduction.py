@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -104,15 +105,15 @@ class ReducedProblem:
         """Return the loads (sources, orbits) and costs (sources,) of shortest paths for lengths (orbits,)."""
         loads = np.zeros((len(self.sources), self.num_orbits), dtype=np.int64)
         graph = Adjacency.of(self.topology)
-        costs = _tree_loads(graph, lengths[self.orbit], self.sources, self.demand, self.orbit, loads)
+        costs = _tree_loads(graph, lengths[self.orbit], (self.sources, self.demand), self.orbit, loads)
         return loads, costs
 
     def tree_flow(self, row: int, lengths: Int64Array) -> Int64Array:
         """Return what source `row` sends over each link (links,) by the tree of `shortest_loads`."""
         each = np.arange(self.topology.num_links, dtype=np.int32)
         flow = np.zeros((1, self.topology.num_links), dtype=np.int64)
-        source, demand = self.sources[row : row + 1], self.demand[row : row + 1]
-        _tree_loads(Adjacency.of(self.topology), lengths[self.orbit], source, demand, each, flow)
+        given = self.sources[row : row + 1], self.demand[row : row + 1]
+        _tree_loads(Adjacency.of(self.topology), lengths[self.orbit], given, each, flow)
         return flow[0]
 
     def lower_bound(self, lengths: Int64Array, costs: Int64Array) -> Fraction:
@@ -200,19 +201,14 @@ def without_cycles(flow: SourceFlow) -> SourceFlow:
 
 @kernel
 def _tree_loads(
-    graph: Adjacency,
-    lengths: Int64Array,
-    sources: Int64Array,
-    demand: Int64Array,
-    orbit: Int32Array,
-    loads: Int64Array,
+    graph: Adjacency, lengths: Int64Array, given: Any, orbit: Int32Array, loads: Int64Array
 ) -> Int64Array:
     """Add what each source's demand loads on each link orbit along shortest paths, and return its cost.
 
-    `demand` is (sources, nodes), `loads` (sources, orbits). The cost of a source is the sum of demand times
-    distance, which equals the sum of load times length.
+    Given are the sources and their demand, (sources, nodes); `loads` is (sources, orbits). The cost of a
+    source is the sum of demand times distance, which equals the sum of load times length.
     """
-    num_nodes = len(graph.out_offsets) - 1
+    (sources, demand), num_nodes = given, len(graph.out_offsets) - 1
     distance = np.empty(num_nodes, np.int64)
     parent, order = np.empty(num_nodes, np.int32), np.empty(num_nodes, np.int32)
     costs = np.zeros(len(sources), np.int64)

@@ -101,7 +101,7 @@ def allreduce_optimum(
             if found.exact:
                 return found
     left = time_limit and time_limit - (time.monotonic() - begin)
-    return _CutSearch(topology, parts, solver, chosen, left).optimum()
+    return _CutSearch(topology, Cuts.of(topology, parts), solver, chosen, left).optimum()
 
 
 def num_variables(topology: Topology) -> int:
@@ -139,15 +139,10 @@ class _CutSearch:
     """What is known so far: arcs and cuts, and the last program that was solved."""
 
     def __init__(
-        self,
-        topology: Topology,
-        parts: Sequence[Sequence[int]],
-        solver: str,
-        options: Any,
-        time_limit: float | None,
+        self, topology: Topology, cuts: Cuts, solver: str, options: Any, time_limit: float | None
     ) -> None:
         self.topology, self.solver, self.options = topology, solver, options
-        self.arcs, self.cuts = Arcs.of(topology), Cuts.of(topology, parts)
+        self.arcs, self.cuts = Arcs.of(topology), cuts
         self.time_limit, self.begin = time_limit, time.monotonic()
         self.program: CutProgram | None = None
         self.result: SolverResult | None = None

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
 from math import ceil, lcm
 
 import numpy as np
-import numpy.typing as npt
 
 from tutti.models.bounds.certificate import (
     MOST_TICKS,
@@ -94,17 +92,16 @@ class Crossing:
         """Return whether links can serve all pairs in that many ticks, cut in parts, at most."""
         most, left = -(-PARTS * self.share.numerator // self.share.denominator), int(PARTS * self.needed)
         total, known, tick = 0, dict[object, int](), self.tick
-        network = self.topology, self._holders, self.distance, size
         before = [(moment + 1) * tick / parts for moment in range(ticks + 1)]
         after = [(ticks - moment) * tick / parts for moment in range(ticks + 1)]
-        came, goes = _Ports(*network, before, into=True), _Ports(*network, after, into=False)
+        came, goes = _Ports(self, size, before, into=True), _Ports(self, size, after, into=False)
         for (tail, head, alpha, bandwidth), count in self._entries().items():
             depend = [self._dependent(tail, now) for now in range(ticks // parts + 1)]
             hear = [self._hearing(head, until) for until in range(ticks // parts + 1)]
             starts = [depend[moment // parts] for moment in range(ticks + 1)]
             ends = [hear[(ticks - moment) // parts] for moment in range(ticks + 1)]
-            brought = came.most(self._holders - self.inside, tail, self.own)
-            passed = goes.most(self._holders, head, self.due)
+            brought = came.most(self.holders - self.inside, tail, self.own)
+            passed = goes.most(self.holders, head, self.due)
             moments = np.array(
                 [starts, ends, *([min(part, left) for part in each] for each in (brought, passed))]
             )
@@ -151,18 +148,18 @@ class Crossing:
         return Counter(link for link in links if link[0] not in self.inside and link[1] in self.inside)
 
     @property
-    def _holders(self) -> frozenset[int]:
+    def holders(self) -> frozenset[int]:
         """Ranks, and switches that copy or add."""
         return self.topology.multicast | self.topology.aggregate | frozenset(range(self.topology.num_ranks))
 
     def _dependent(self, tail: int, now: int) -> int:
         """Return I of links out of a node, at a whole tick."""
-        away = [(node, self._ticks(node, tail)) for node in self._holders - self.inside]
+        away = [(node, self._ticks(node, tail)) for node in self.holders - self.inside]
         return max((self.heard.until(now - d + 1)[node] for node, d in away if 0 <= d <= now), default=0)
 
     def _hearing(self, head: int, left: int) -> int:
         """Return O of links into a node, so many whole ticks before all is over."""
-        away = [(node, self._ticks(head, node)) for node in self._holders]
+        away = [(node, self._ticks(head, node)) for node in self.holders]
         return max((self.told.until(left - d + 1)[node] for node, d in away if 0 <= d <= left), default=0)
 
     def _ticks(self, tail: int, head: int) -> int:
@@ -171,26 +168,18 @@ class Crossing:
         return int(away / (self.tick * self.topology.alpha.denominator)) if away >= 0 else -1
 
 
-@dataclass(frozen=True, eq=False)
 class _Ports:
     """What nodes that hold data can have been brought, or pass on (if not `into`), by some moments."""
 
-    topology: Topology
-    holders: frozenset[int]
-    distance: Sequence[Sequence[int]]
-    size: Fraction
-    moments: Sequence[Fraction]
-    into: bool
-
-    @cached_property
-    def _unit(self) -> Fraction:
-        """A part of a second of which α and moments are whole numbers."""
-        return Fraction(1, lcm(self.topology.alpha.denominator, *(one.denominator for one in self.moments)))
-
-    @cached_property
-    def _times(self) -> npt.NDArray[np.object_]:
-        """The moments in these."""
-        return np.array([int(moment / self._unit) for moment in self.moments], dtype=object)
+    def __init__(
+        self, crossing: Crossing, size: Fraction, moments: Sequence[Fraction], *, into: bool
+    ) -> None:
+        self.topology, self.holders = crossing.topology, crossing.holders
+        self.distance, self.size, self.into = crossing.distance, size, into
+        # a part of a second of which α and moments are whole numbers, and the moments in these
+        parts = lcm(self.topology.alpha.denominator, *(moment.denominator for moment in moments))
+        self._unit, times = Fraction(1, parts), [int(moment * parts) for moment in moments]
+        self._times = np.array(times, dtype=object)
 
     def most(self, nodes: Iterable[int], end: int, own: Mapping[int, Fraction]) -> Sequence[int]:
         """Return the most parts that one of the nodes can have for a link at `end`, by moments."""

@@ -26,7 +26,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -280,10 +280,10 @@ class _Cut:
         """Return what all links can serve in that time, or as much as is needed."""
         share, moment = self.share, np.minimum(np.arange(ticks + 1) // self.parts, MOST_WHOLE - 1)
         most = -(-share.most.numerator * UNITS // share.most.denominator)
-        limits, served = (most, share.of_start, share.for_end, self.needed), 0
+        of, served = (most, share.of_start, share.for_end), 0
         for way in self.ways:
             counts = way.heard[moment], way.told[moment], way.had[1:], way.passed
-            served += way.number * int(_most_served(*counts, way.room, *limits))
+            served += way.number * int(_most_served(counts, way.room, of, self.needed))
         return served
 
 
@@ -347,18 +347,13 @@ def _room(alpha: Fraction, bandwidth: Fraction, tick: Fraction, size: Fraction, 
 
 
 @kernel
-def _most_served(
-    heard: Int64Array,
-    told: Int64Array,
-    had: Int64Array,
-    passed: Int64Array,
-    room: Int64Array,
-    most: int,
-    of_start: bool,
-    for_end: bool,
-    needed: int,
-) -> int:
-    """Return what disjoint messages on a link serve at most."""
+def _most_served(counts: Any, room: Int64Array, share: Any, needed: int) -> int:
+    """Return what disjoint messages on a link serve at most.
+
+    `counts` are those of `_Way` from its `heard` on, and `share` what a pair has at most, and whether what a
+    start has is its own, and what an end gets.
+    """
+    (heard, told, had, passed), (most, of_start, for_end) = counts, share
     ticks = len(heard)
     served = np.zeros(ticks, dtype=np.int64)
     shortest = int(np.argmax(room > 0))

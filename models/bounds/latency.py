@@ -237,15 +237,11 @@ class _CombinedSearch:
         if top < float(self.value) * (1 - FLOAT_SLACK) ** 2:
             return
         for i in np.flatnonzero(value >= top):
-            self._compare(Fraction(int(distance[i])), Fraction(int(total[i])), bandwidth, where)
-
-    def _compare(
-        self, distance: Fraction, total: Fraction, bandwidth: Fraction, where: _BindingPlace
-    ) -> None:
-        h, share = distance / self.alpha_denominator, total / self.share_denominator
-        value = h + self.size * share / bandwidth
-        if value > self.value:
-            self.value, self.found, self.where = value, (h, share, bandwidth), where
+            h = Fraction(int(distance[i]), self.alpha_denominator)
+            moved = Fraction(int(total[i]), self.share_denominator)
+            exact = h + self.size * moved / bandwidth
+            if exact > self.value:
+                self.value, self.found, self.where = exact, (h, moved, bandwidth), where
 
     def bound(self, topology: Topology, inside: BoolArray) -> Bound | None:
         if self.found is None:

@@ -291,6 +291,7 @@ class GlpkOptions(SolverOptions):
     """
 
     OWNER: ClassVar[str] = "glpk"
+    ALGORITHMS = {"ipm": Feature.IPM}
 
     method: Annotated[str, Choice(("simplex", "ipm"))] = "simplex"
     relative_gap: Positive = None
@@ -301,11 +302,6 @@ class GlpkOptions(SolverOptions):
         for name in ("tolerance", "iteration_limit"):
             if getattr(self, name) is not None:
                 raise InputError(f"glpk has no option {name}: its program glpsol can't set it")
-
-    @property
-    def needs(self) -> frozenset[Feature]:
-        """The algorithm that `method` names."""
-        return frozenset({Feature.IPM}) if self.method == "ipm" else frozenset()
 
 
 GLPK_ANSWERS = {"bas": "ff", "ipt": "o", "mip": "o"}

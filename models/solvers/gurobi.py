@@ -55,17 +55,13 @@ class GurobiOptions(SolverOptions):
     """
 
     OWNER: ClassVar[str] = "gurobi"
+    ALGORITHMS = FEATURE_OF
 
     method: Annotated[str, Choice(METHODS)] = "choose"
     threads: Threads = 1
     seed: Seed = 0
     crossover: bool = True
     relative_gap: Positive = None
-
-    @property
-    def needs(self) -> frozenset[Feature]:
-        """The algorithm that `method` names."""
-        return frozenset({FEATURE_OF[self.method]} if self.method in FEATURE_OF else ())
 
 
 # https://docs.gurobi.com/projects/optimizer/en/current/reference/numericcodes/statuscodes.html

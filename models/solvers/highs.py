@@ -84,6 +84,7 @@ class HighsOptions(SolverOptions):
     """
 
     OWNER: ClassVar[str] = "highs"
+    ALGORITHMS = METHODS
 
     method: Annotated[str, Choice(METHODS)] = "choose"
     strategy: Annotated[str, Choice(STRATEGIES)] = "dual"
@@ -91,12 +92,6 @@ class HighsOptions(SolverOptions):
     crossover: bool = True
     relative_gap: Positive = None
     seed: Seed = 0
-
-    @property
-    def needs(self) -> frozenset[Feature]:
-        """The algorithm that `method` names."""
-        feature = METHODS[self.method]
-        return frozenset() if feature is None else frozenset({feature})
 
 
 # https://ergo-code.github.io/HiGHS/stable/structures/enums/#HighsModelStatus

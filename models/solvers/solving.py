@@ -286,7 +286,10 @@ def help_solving(caller: Caller) -> None:
 
     def help_with(call: Backend | _Solve) -> _Measured | None:
         with _blaming(call.backend if isinstance(call, _Solve) else call):
-            return _solve_here(call, caller) if isinstance(call, _Solve) else call.load()
+            if isinstance(call, _Solve):
+                return _solve_here(call, caller)
+            call.load()
+            return None
 
     caller.serve(help_with)
 
