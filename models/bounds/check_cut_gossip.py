@@ -171,9 +171,7 @@ class Crossing:
 class _Ports:
     """What nodes that hold data can have been brought, or pass on (if not `into`), by some moments."""
 
-    def __init__(
-        self, crossing: Crossing, size: Fraction, moments: Sequence[Fraction], *, into: bool
-    ) -> None:
+    def __init__(self, crossing: Crossing, size: Fraction, moments: Sequence[Fraction], into: bool) -> None:
         self.topology, self.holders = crossing.topology, crossing.holders
         self.distance, self.size, self.into = crossing.distance, size, into
         # a part of a second of which α and moments are whole numbers, and the moments in these

@@ -291,7 +291,7 @@ class GlpkOptions(SolverOptions):
     """
 
     OWNER: ClassVar[str] = "glpk"
-    ALGORITHMS = {"ipm": Feature.IPM}
+    ALGORITHMS: ClassVar = {"ipm": Feature.IPM}
 
     method: Annotated[str, Choice(("simplex", "ipm"))] = "simplex"
     relative_gap: Positive = None

@@ -97,7 +97,7 @@ class SolverOptions(Options):
 
     @property
     def needs(self) -> frozenset[Feature]:
-        """What the options ask of the back-end besides solving the model: the algorithm that `method` names."""
+        """What is asked of the back-end besides solving: the algorithm that `method` names."""
         feature = self.ALGORITHMS.get(getattr(self, "method", ""))
         return frozenset() if feature is None else frozenset({feature})
 
