@@ -122,7 +122,7 @@ def _all_to_all(topology: Topology) -> SolverInstance:
     from tutti.models.all_to_all.optimum import FlowProgram
 
     demand = Demand.of(topology, collective(Kind.ALL_TO_ALL, topology.num_ranks))
-    program = FlowProgram.of(demand)
+    program = FlowProgram(demand)
 
     def certify(values: FloatArray | None, duals: FloatArray | None) -> Bounds:
         return _rate_bounds(program, values, duals)

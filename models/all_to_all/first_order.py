@@ -20,7 +20,7 @@ programming, 2024 (restarts and primal weight as there).
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -281,20 +281,17 @@ def even_flows(
     """
     flows = np.zeros((len(sources), topology.num_links))
     distances = np.empty((len(sources), topology.num_nodes))
-    _split_evenly(Adjacency.of(topology), lengths, sources, demand, flows, distances)
+    _split_evenly(Adjacency.of(topology), lengths, (sources, demand), (flows, distances))
     return flows, distances
 
 
 @kernel
-def _split_evenly(
-    graph: Adjacency,
-    lengths: FloatArray,
-    sources: Int64Array,
-    demand: FloatArray,
-    flows: FloatArray,
-    distances: FloatArray,
-) -> None:
-    """Bring to each node, from the farthest on, its needs in equal parts over its links on shortest paths."""
+def _split_evenly(graph: Adjacency, lengths: FloatArray, given: Any, found: Any) -> None:
+    """Bring to each node, from the farthest on, its needs in equal parts over its links on shortest paths.
+
+    Given are the sources and the demand, and written the flows and the distances.
+    """
+    (sources, demand), (flows, distances) = given, found
     num_nodes = distances.shape[1]
     parent, order = np.empty(num_nodes, np.int32), np.empty(num_nodes, np.int32)
     for row in range(len(sources)):

@@ -26,7 +26,7 @@ from tutti.models.all_to_all.rounding import (
     exact_flow,
     rational_lengths,
 )
-from tutti.models.solvers import CompiledModel, Effort, Feature, SolverResult, compile_model, solve
+from tutti.models.solvers import Effort, Feature, SolverResult, compile_model, solve
 from tutti.models.solvers.registry import find_backend
 from tutti.topologies.errors import NoSchedule
 from tutti.topologies.exact import INT64_MAX, FloatArray, Int64Array, Rationals
@@ -84,7 +84,6 @@ class FlowOptimum:
         return paths.reverse if self.backwards else paths
 
 
-@dataclass(frozen=True, eq=False)
 class FlowProgram:
     """The Pyomo model of (A.1), compiled, and the way back from its columns and rows.
 
@@ -94,24 +93,21 @@ class FlowProgram:
     ----------
     demand
         The problem.
+
+    Attributes
+    ----------
     compiled
         The model's matrices.
     build_s
         Seconds to build and compile it.
     """
 
-    demand: Demand
-    compiled: CompiledModel
-    build_s: float
-
-    @classmethod
-    def of(cls, demand: Demand) -> FlowProgram:
-        """Build and compile the model of these demands."""
+    def __init__(self, demand: Demand) -> None:
         from tutti.models.all_to_all.model import flow_model  # Pyomo is slow to import
 
         begin = now()
-        compiled = compile_model(flow_model(demand), declared_order=True)
-        return cls(demand, compiled, now() - begin)
+        self.demand, self.compiled = demand, compile_model(flow_model(demand), declared_order=True)
+        self.build_s = now() - begin
 
     def flows(self, values: FloatArray) -> FloatArray:
         """Return y / f, shape (sources, links): what nearly delivers the demands, in units of the largest.
@@ -163,7 +159,7 @@ def solve_by_model(
         If the solver is unknown, not installed, or no LP solver with duals.
     """
     backwards = len(demand.sinks) < len(demand.sources)
-    program = FlowProgram.of(demand.reverse if backwards else demand)
+    program = FlowProgram(demand.reverse if backwards else demand)
     effort, best = Effort("linear program (A.1)", build_s=program.build_s), None
     for options in _attempts(solver, algorithm, tolerance, time_limit, program.compiled.num_columns):
         result = solve(program.compiled, solver, options, {Feature.DUALS})

@@ -43,7 +43,6 @@ from tutti.models.all_to_all.reduction import (
     MOST_ELEMENTS,
     ReducedProblem,
     averaged,
-    reduce_by,
     symmetries,
     without_cycles,
 )
@@ -125,7 +124,7 @@ def solve_by_orbits(
     ('1/2', True)
     """
     begin = now()
-    problem = reduce_by(symmetries(demand), demand)
+    problem = ReducedProblem(symmetries(demand), demand)
     return _solved(problem, begin, tolerance, time_limit, by)
 
 
@@ -140,10 +139,10 @@ def paths_by_orbits(
     begin = now()
     until = None if time_limit is None else begin + time_limit
     group = symmetries(demand).limited(MOST_ELEMENTS)
-    solved = _solved(reduce_by(group, demand), begin, tolerance, _left(until), None)
+    solved = _solved(ReducedProblem(group, demand), begin, tolerance, _left(until), None)
     paths = _paths(solved)
     if paths is None:
-        problem = reduce_by(group.limited(1), demand)
+        problem = ReducedProblem(group.limited(1), demand)
         solved = _solved(problem, now(), tolerance, _left(until), "first_order")
         paths = decompose(solved.flow)
     interval = Interval(solved.interval.lower, upper_bound(paths))
@@ -169,7 +168,7 @@ def _paths(solved: OrbitOptimum) -> PathFlow | None:
         return fewer
     single = images.of_each(paths)
     if len(single) <= 10 * BLOCK:  # up to two seconds
-        identity = Images.of(reduce_by(solved.problem.group.limited(1), solved.problem.whole))
+        identity = Images.of(ReducedProblem(solved.problem.group.limited(1), solved.problem.whole))
         if identity is not None:
             single = fewer_paths(identity, single, exact=solved.interval.exact, block=2 * BLOCK)
     return min(fewer, single, key=len)
@@ -193,7 +192,7 @@ def quick_lengths(demand: Demand, most_variables: int, time_limit: float | None 
         If the time is over before anything is proven.
     """
     begin, group = now(), symmetries(demand, SHORT_SEARCH)
-    problem = reduce_by(group, demand)
+    problem = ReducedProblem(group, demand)
     # Columns soon reach the optimum, where orbits are few or the master takes less than a second.
     if problem.num_orbits <= MOST_ORBITS or len(problem.sources) * problem.num_orbits <= MOST_ORBITS**2:
         return _solved(problem, begin, SAME, time_limit, "columns").lengths

@@ -16,9 +16,9 @@ Source: dissertation A.1.5; the averaging is folklore.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -34,23 +34,26 @@ from tutti.topologies.graphs.symmetry import (
     twin_permutation,
 )
 from tutti.topologies.kernels import kernel
-from tutti.topologies.topology import Topology
 
 MOST_ELEMENTS = 4096
 """Elements of the largest group that is listed: seconds, at a thousand ranks. With a larger value more
 networks are solved on orbits."""
 
 
-@dataclass(frozen=True, eq=False)
 class ReducedProblem:
     """All-to-all on representatives of the orbits.
 
     Parameters
     ----------
-    whole
-        The demand on the network.
     group
-        The automorphisms that leave it as it is.
+        Automorphisms of the network: those of them count that leave the demand as it is.
+    demand
+        The demand on the network.
+
+    Attributes
+    ----------
+    whole, group
+        The demand, and those automorphisms.
     sources
         int64 (sources,): one rank of each orbit that sends something.
     weights
@@ -61,25 +64,25 @@ class ReducedProblem:
         int32 (links,): the number, from 0, of each link's orbit.
     capacity
         int64 (orbits,): the total bandwidth of each; numerators.
+    num_orbits
+        Orbits of links.
+    unit
+        What load over capacity, both as numerators, is to be multiplied with to give s/B of M.
     """
 
-    whole: Demand
-    group: AutomorphismGroup
-    sources: Int64Array
-    weights: Int64Array
-    demand: Int64Array
-    orbit: Int32Array
-    capacity: Int64Array
-
-    @property
-    def topology(self) -> Topology:
-        """The network."""
-        return self.whole.topology
-
-    @property
-    def unit(self) -> Fraction:
-        """What load over capacity, both as numerators, is to be multiplied with to give s/B of M."""
-        return Fraction(self.topology.bandwidth.denominator, self.whole.denominator)
+    def __init__(self, group: AutomorphismGroup, demand: Demand) -> None:
+        self.whole, self.topology = demand, demand.topology
+        self.group, ranks = group.preserving(demand.amounts), self.topology.num_ranks
+        sources, weights = np.unique(self.group.node_orbits[:ranks], return_counts=True)
+        sending = demand.amounts[sources].any(axis=1)
+        self.sources, self.weights = sources[sending].astype(np.int64), weights[sending].astype(np.int64)
+        first, orbit = np.unique(self.group.link_orbits, return_inverse=True)
+        self.orbit, self.num_orbits = orbit.reshape(-1).astype(np.int32), len(first)
+        self.capacity = np.zeros(self.num_orbits, dtype=np.int64)
+        np.add.at(self.capacity, self.orbit, self.topology.bandwidth.numerators)
+        self.demand = np.zeros((len(self.sources), self.topology.num_nodes), dtype=np.int64)
+        self.demand[:, :ranks] = demand.amounts[self.sources]
+        self.unit = Fraction(self.topology.bandwidth.denominator, demand.denominator)
 
     @cached_property
     def represented(self) -> Demand:
@@ -87,11 +90,6 @@ class ReducedProblem:
         amounts = np.zeros_like(self.whole.amounts)
         amounts[self.sources] = self.whole.amounts[self.sources]
         return Demand(self.topology, amounts, self.whole.denominator)
-
-    @property
-    def num_orbits(self) -> int:
-        """Orbits of links."""
-        return len(self.capacity)
 
     @cached_property
     def greatest_length(self) -> int:
@@ -107,15 +105,15 @@ class ReducedProblem:
         """Return the loads (sources, orbits) and costs (sources,) of shortest paths for lengths (orbits,)."""
         loads = np.zeros((len(self.sources), self.num_orbits), dtype=np.int64)
         graph = Adjacency.of(self.topology)
-        costs = _tree_loads(graph, lengths[self.orbit], self.sources, self.demand, self.orbit, loads)
+        costs = _tree_loads(graph, lengths[self.orbit], (self.sources, self.demand), self.orbit, loads)
         return loads, costs
 
     def tree_flow(self, row: int, lengths: Int64Array) -> Int64Array:
         """Return what source `row` sends over each link (links,) by the tree of `shortest_loads`."""
         each = np.arange(self.topology.num_links, dtype=np.int32)
         flow = np.zeros((1, self.topology.num_links), dtype=np.int64)
-        source, demand = self.sources[row : row + 1], self.demand[row : row + 1]
-        _tree_loads(Adjacency.of(self.topology), lengths[self.orbit], source, demand, each, flow)
+        given = self.sources[row : row + 1], self.demand[row : row + 1]
+        _tree_loads(Adjacency.of(self.topology), lengths[self.orbit], given, each, flow)
         return flow[0]
 
     def lower_bound(self, lengths: Int64Array, costs: Int64Array) -> Fraction:
@@ -155,30 +153,6 @@ def symmetries(demand: Demand, effort: int = DEFAULT_EFFORT) -> AutomorphismGrou
         return automorphisms(topology, effort).preserving(amounts)
     nothing = (np.zeros((0, size), np.int32) for size in (topology.num_nodes, topology.num_links))
     return AutomorphismGroup(topology, *(frozen(maps, np.int32) for maps in nothing))
-
-
-def reduce_by(group: AutomorphismGroup, demand: Demand) -> ReducedProblem:
-    """Return the problem on the orbits of those automorphisms of `group` that leave the demand as it is."""
-    topology = demand.topology
-    kept = group.preserving(demand.amounts)
-    N = topology.num_ranks
-    sources, weights = np.unique(kept.node_orbits[:N], return_counts=True)
-    first, orbit = np.unique(kept.link_orbits, return_inverse=True)
-    capacity = np.zeros(len(first), dtype=np.int64)
-    np.add.at(capacity, orbit, topology.bandwidth.numerators)
-    sending = demand.amounts[sources].any(axis=1)
-    sources, weights = sources[sending], weights[sending]
-    rows = np.zeros((len(sources), topology.num_nodes), dtype=np.int64)
-    rows[:, :N] = demand.amounts[sources]
-    return ReducedProblem(
-        demand,
-        kept,
-        sources.astype(np.int64),
-        weights.astype(np.int64),
-        rows,
-        orbit.reshape(-1).astype(np.int32),
-        capacity,
-    )
 
 
 def averaged(
@@ -227,19 +201,14 @@ def without_cycles(flow: SourceFlow) -> SourceFlow:
 
 @kernel
 def _tree_loads(
-    graph: Adjacency,
-    lengths: Int64Array,
-    sources: Int64Array,
-    demand: Int64Array,
-    orbit: Int32Array,
-    loads: Int64Array,
+    graph: Adjacency, lengths: Int64Array, given: Any, orbit: Int32Array, loads: Int64Array
 ) -> Int64Array:
     """Add what each source's demand loads on each link orbit along shortest paths, and return its cost.
 
-    `demand` is (sources, nodes), `loads` (sources, orbits). The cost of a source is the sum of demand times
-    distance, which equals the sum of load times length.
+    Given are the sources and their demand, (sources, nodes); `loads` is (sources, orbits). The cost of a
+    source is the sum of demand times distance, which equals the sum of load times length.
     """
-    num_nodes = len(graph.out_offsets) - 1
+    (sources, demand), num_nodes = given, len(graph.out_offsets) - 1
     distance = np.empty(num_nodes, np.int64)
     parent, order = np.empty(num_nodes, np.int32), np.empty(num_nodes, np.int32)
     costs = np.zeros(len(sources), np.int64)

@@ -18,15 +18,13 @@ of its reciprocal soon lead to where it is 1. Proof: ``docs/proofs.md``, *unicas
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 
 from tutti.models.all_to_all.demand import Demand
 from tutti.models.all_to_all.orbits import SHORT_SEARCH
-from tutti.models.all_to_all.reduction import ReducedProblem, reduce_by, symmetries
+from tutti.models.all_to_all.reduction import ReducedProblem, symmetries
 from tutti.models.bounds.bound import SECONDS, Bound
 from tutti.models.solvers import CompiledModel, HighsOptions, solve
 from tutti.models.solvers.outcome import SAME
@@ -80,18 +78,18 @@ def unicast_price_bound(
         demand = Demand.of(topology, collective)
     except InputError:  # too much for 64 bits: the other bounds must do
         return None
-    relaying = _Relaying.of(reduce_by(symmetries(demand, SHORT_SEARCH), demand), size, least)
-    found = relaying and relaying.search()
-    if not relaying or not found:
+    relaying = _Relaying(ReducedProblem(symmetries(demand, SHORT_SEARCH), demand), size, least)
+    prices = relaying.best_prices() if len(relaying.known) > 1 else None
+    if prices is None:
         return None
-    time = Fraction(found.time * (1 - SAME)) * least
+    time = Fraction(relaying.time_of(prices) * (1 - SAME)) * least
     if time <= least:
         return None
     certificate = {
         "size_bytes": json_number(size),
         "time": json_number(time),
         "distances": [json_number(Fraction(k, topology.alpha.denominator)) for k in relaying.known.tolist()],
-        "prices": found.prices.tolist(),
+        "prices": prices.tolist(),
         "rows": relaying.problem.orbit.tolist(),
     }
     return Bound("unicast_price", time, SECONDS, certificate)
@@ -104,14 +102,6 @@ def _direct(topology: Topology, items: Items) -> bool:
     return bool(np.isin(moved[items.start != items.end], joined).all())
 
 
-class _Found(NamedTuple):
-    """Integer prices (orbits, K, K), and the time that they prove, in units of the least."""
-
-    time: float
-    prices: Int64Array
-
-
-@dataclass(frozen=True, eq=False)
 class _Relaying:
     """The problem on orbits, in units of the time that is known to be too little, and of M.
 
@@ -119,8 +109,15 @@ class _Relaying:
     ----------
     problem
         The demands.
+    size
+        M, bytes.
+    least
+        That time, in seconds.
+
+    Attributes
+    ----------
     known
-        int64: the distances K, over α's denominator.
+        int64: the distances K, over α's denominator, of as many as there is room for.
     come
         int64, shape (sources, links): which K each link's tail is away from each source.
     left
@@ -129,50 +126,34 @@ class _Relaying:
         The distances K; α and the bytes that pass in a unit of time, one an orbit.
     own
         What goes from the link's tail to its head, one an orbit; None where an α is less than K_1.
+    reach
+        Shape (orbits, K, K): what a message of each class takes besides its bytes.
     """
 
-    problem: ReducedProblem
-    known: Int64Array
-    come: Int64Array
-    left: Int64Array
-    distance: FloatArray
-    alpha: FloatArray
-    rate: FloatArray
-    own: FloatArray | None
-
-    @classmethod
-    def of(cls, problem: ReducedProblem, size: Fraction, least: Fraction) -> _Relaying | None:
-        """Return it with as many distances as there is room for, or None for less than two."""
-        topology, alpha = problem.topology, problem.topology.alpha
+    def __init__(self, problem: ReducedProblem, size: Fraction, least: Fraction) -> None:
+        self.problem, topology, alpha = problem, problem.topology, problem.topology.alpha
         # More than 5 distances make no bound larger by 1 %.
         count = min(5, MOST_ROWS // (len(problem.sources) * topology.num_links))
         away = alpha_distances(topology, problem.sources)
         least_alpha = alpha.numerators.min()
-        known = np.unique(np.append(away[away > 0], [0, least_alpha]))[:count]
-        if len(known) < 2:
-            return None
+        self.known = np.unique(np.append(away[away > 0], [0, least_alpha]))[:count]
+        self.come = np.searchsorted(self.known, away[:, topology.source], side="right") - 1
+        after = self.known + alpha.numerators[:, None]
+        self.left = np.searchsorted(self.known, after, side="right") - 1
         first = np.unique(problem.orbit, return_index=True)[1]
         unit = float(1 / (alpha.denominator * least))
-        bandwidth, whole = topology.bandwidth, problem.whole
+        self.distance, self.alpha = self.known * unit, alpha.numerators[first].astype(np.float64) * unit
+        moved = float(least / (topology.bandwidth.denominator * size))
+        self.rate = topology.bandwidth.numerators[first].astype(np.float64) * moved
         own = np.zeros((topology.num_nodes,) * 2)
-        own[: topology.num_ranks, : topology.num_ranks] = whole.amounts
-        return cls(
-            problem,
-            known,
-            np.searchsorted(known, away[:, topology.source], side="right") - 1,
-            np.searchsorted(known, known + alpha.numerators[:, None], side="right") - 1,
-            known * unit,
-            alpha.numerators[first].astype(np.float64) * unit,
-            bandwidth.numerators[first].astype(np.float64) * float(least / (bandwidth.denominator * size)),
-            own[topology.source[first], topology.target[first]] / whole.denominator if least_alpha else None,
-        )
+        own[: topology.num_ranks, : topology.num_ranks] = problem.whole.amounts / problem.whole.denominator
+        self.own = own[topology.source[first], topology.target[first]] if least_alpha else None
+        self.reach = self.distance[:, None] + self.distance + self.alpha[:, None, None]
 
-    def search(self) -> _Found | None:
-        """Return the best prices that are found; None where the first program shows that there are none."""
-        times = [1 + WORTHWHILE]
-        reciprocals: list[float] = []
-        prices: list[Int64Array | None] = []
-        apart = np.inf
+    def best_prices(self) -> Int64Array | None:
+        """Return the best integer prices found, (orbits, K, K); None if the first program has none."""
+        times, reciprocals, apart = [1 + WORTHWHILE], list[float](), np.inf
+        prices = list[Int64Array | None]()
         while len(reciprocals) < 8 and apart > 2 * WORTHWHILE:
             reciprocal, found = self._solved(times[-1])
             reciprocals.append(reciprocal)
@@ -181,8 +162,7 @@ class _Relaying:
                 return None
             times.append(secant(times, reciprocals))
             apart = abs(times[-2] - times[-1]) / times[-1]
-        best = prices[int(np.argmin(np.abs(1 - np.array(reciprocals))))]
-        return None if best is None else _Found(self._time(best), best)
+        return prices[int(np.argmin(np.abs(1 - np.array(reciprocals))))]
 
     def _solved(self, time: float) -> tuple[float, Int64Array | None]:
         """Return the reciprocal of the program's maximum, 0 if it has none, and its prices as integers.
@@ -190,7 +170,7 @@ class _Relaying:
         Classes for whose messages the time is too short cost more than any chain of others.
         """
         result = solve(self._program(time), "highs", HighsOptions(method="ipm", crossover=False))
-        reach = self._reach
+        reach = self.reach
         if result.values is None or not result.objective:
             return 0.0, None
         values = np.where(reach < time, np.maximum(result.values[: reach.size].reshape(reach.shape), 0), 0)
@@ -219,17 +199,11 @@ class _Relaying:
         for p, q, come, left, passed in messages:
             o = np.flatnonzero(passed > 0)
             rows.add((1, V[o, q]), (-1, V[o, p]), (-passed[o], w[o, come, left]))
-        s, e, j = np.nonzero(self._reach[problem.orbit, self.come] < time)
+        s, e, j = np.nonzero(self.reach[problem.orbit, self.come] < time)
         before, price = pi[s, topology.source[e], self.left[e, j]], w[problem.orbit[e], self.come[s, e], j]
         rows.add((1, before), (1, price), (-1, pi[s, topology.target[e], j]))
         rows.add(*zip(np.bincount(problem.orbit), V[:, -1:], strict=True))
         return normalized("unicast_price", rows.matrix(len(value)), value)
-
-    @property
-    def _reach(self) -> FloatArray:
-        """Shape (orbits, K, K): what a message of each class takes besides its bytes."""
-        reach: FloatArray = self.distance[:, None] + self.distance + self.alpha[:, None, None]
-        return reach
 
     def _messages(self, time: float) -> tuple[int, list[tuple[int, int, int, int, FloatArray]]]:
         """Return how many moments K and T - K there are, and what may pass between two of them.
@@ -255,8 +229,8 @@ class _Relaying:
                 found.append((p, q, 0, 0, scarce))
         return len(moments), found
 
-    def _time(self, prices: Int64Array) -> float:
-        """Return the time in which all links earn what moving the data costs."""
+    def time_of(self, prices: Int64Array) -> float:
+        """Return the time, in units of the least, in which all links earn what moving the data costs."""
         cost = self._cost(prices)
         low, high = 0.0, 1.0
         while self._earned(prices, high) < cost:

@@ -138,6 +138,6 @@ def _exact(optimum: TreeOptimum, program: _BalancedProgram, result: SolverResult
         return None
     arcs = optimum.arcs
     try:
-        return shares_of(arcs, exact[0][0][: arcs.topology.num_ranks + 2 * len(arcs)])
+        return shares_of(arcs, exact[0][: arcs.topology.num_ranks + 2 * len(arcs)])
     except InputError:  # numbers beyond 64 bits
         return None

@@ -261,7 +261,7 @@ def _exact_optimum(
     found = basic_solution(model.matrix(), result.basis, right.tolist(), cost)
     if found is None:
         return None
-    (x, _), (y, _) = found
+    x, y = found
     sign = [1 if place < topology.num_links else -1 for place in range(len(read.rows))]
     values, duals = [x[c] for c in read.columns], [s * y[r] for s, r in zip(sign, read.rows, strict=True)]
     try:

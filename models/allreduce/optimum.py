@@ -13,7 +13,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -101,8 +100,8 @@ def allreduce_optimum(
             found = _optimum_by_model(topology, solver, chosen, time_limit and time_limit / 2)
             if found.exact:
                 return found
-    arcs, cuts = Arcs.of(topology), Cuts.of(topology, parts)
-    return _optimum_by_cuts(_CutSearch(topology, solver, chosen, arcs, cuts, time_limit, begin=begin))
+    left = time_limit and time_limit - (time.monotonic() - begin)
+    return _CutSearch(topology, Cuts.of(topology, parts), solver, chosen, left).optimum()
 
 
 def num_variables(topology: Topology) -> int:
@@ -136,30 +135,28 @@ def _optimum_by_model(topology: Topology, solver: str, options: Any, time_limit:
     return model_optimum(topology, solver, options, time_limit)
 
 
-def _optimum_by_cuts(search: _CutSearch) -> TreeOptimum:
-    while True:
-        ended = search.solve()
-        if not ended and search.extend():
-            continue
-        found = search.proven()
-        if found.exact or ended or not search.learn(found.shares):
-            return found
-
-
-@dataclass
 class _CutSearch:
     """What is known so far: arcs and cuts, and the last program that was solved."""
 
-    topology: Topology
-    solver: str
-    options: Any
-    arcs: Arcs
-    cuts: Cuts
-    time_limit: float | None
-    program: CutProgram | None = None
-    result: SolverResult | None = None
-    effort: Effort = field(default_factory=lambda: Effort(f"{PROGRAM}, by its cuts"))
-    begin: float = field(default_factory=time.monotonic)
+    def __init__(
+        self, topology: Topology, cuts: Cuts, solver: str, options: Any, time_limit: float | None
+    ) -> None:
+        self.topology, self.solver, self.options = topology, solver, options
+        self.arcs, self.cuts = Arcs.of(topology), cuts
+        self.time_limit, self.begin = time_limit, time.monotonic()
+        self.program: CutProgram | None = None
+        self.result: SolverResult | None = None
+        self.effort = Effort(f"{PROGRAM}, by its cuts")
+
+    def optimum(self) -> TreeOptimum:
+        """Solve the program over and over, until nothing more is found that it lacks."""
+        while True:
+            ended = self.solve()
+            if not ended and self.extend():
+                continue
+            found = self.proven()
+            if found.exact or ended or not self.learn(found.shares):
+                return found
 
     @property
     def left(self) -> float | None:
@@ -249,7 +246,7 @@ class _CutSearch:
         exact = basic_solution(program.matrix, result.basis, right.tolist(), cost)
         if exact is None:
             return None
-        (x, _), (y, _) = exact
+        x, y = exact
         columns = self.topology.num_ranks + 2 * len(self.arcs)
         try:
             return self._optimum([*x, *[0] * (columns - len(x))], y)

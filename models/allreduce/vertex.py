@@ -29,8 +29,8 @@ Ratios = tuple[list[int], int]
 
 def basic_solution(
     matrix: csr_array, basis: Basis | None, right: Sequence[int], cost: Sequence[int]
-) -> tuple[Ratios, Ratios] | None:
-    """Return the basic solution of maximize cost x, A x <= right, x >= 0: columns and row duals, exact.
+) -> tuple[list[int], list[int]] | None:
+    """Return the basic solution of maximize cost x, A x <= right, x >= 0: columns and row duals, up to scale.
 
     Parameters
     ----------
@@ -44,7 +44,8 @@ def basic_solution(
     Returns
     -------
     tuple or None
-        x and y over one denominator each; None if the basis is singular or its rationals too long.
+        Numerators of x, and of y, over one denominator each; None if the basis is singular or its rationals
+        are too long.
     """
     from scipy.sparse import csr_array
 
@@ -59,14 +60,11 @@ def basic_solution(
     y = solve_exactly(csr_array(square.T), [cost[column] for column in columns]) if x else None
     if x is None or y is None or min(x[0]) < 0:
         return None
-    return _spread(x, columns, matrix.shape[1]), _spread(y, rows, matrix.shape[0])
-
-
-def _spread(ratios: Ratios, places: list[int], count: int) -> Ratios:
-    values = [0] * count
-    for place, value in zip(places, ratios[0], strict=True):
-        values[place] = value
-    return values, ratios[1]
+    values, duals = [0] * matrix.shape[1], [0] * matrix.shape[0]
+    for whole, places, (numerators, _) in ((values, columns, x), (duals, rows, y)):
+        for place, numerator in zip(places, numerators, strict=True):
+            whole[place] = numerator
+    return values, duals
 
 
 def solve_exactly(square: csr_array, right: Sequence[int]) -> Ratios | None:

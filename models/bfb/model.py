@@ -23,7 +23,6 @@ numbers u's in-links here, where the paper names their source nodes. `models.bfb
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -102,7 +101,6 @@ def _model(name: str, eligible: Eligible, links: set[int]) -> pyo.ConcreteModel:
     return m
 
 
-@dataclass(frozen=True)
 class LinkTimes:
     """What some in-links of one node take, by position, in units of `unit` seconds.
 
@@ -110,19 +108,11 @@ class LinkTimes:
     the fastest link needs for one shard: U is not much less, at least that over one more than the links.
     """
 
-    alpha: Mapping[int, float]
-    shard: Mapping[int, float]
-    unit: Fraction
-
-    @classmethod
-    def of(cls, seconds: Mapping[int, tuple[Fraction, Fraction]]) -> LinkTimes:
-        """Return the times of links, given α and what a shard of M/N takes of each, in seconds."""
-        unit = min(alpha + shard for alpha, shard in seconds.values())
-        return cls(
-            {w: float(alpha / unit) for w, (alpha, _) in seconds.items()},
-            {w: float(shard / unit) for w, (_, shard) in seconds.items()},
-            unit,
-        )
+    def __init__(self, seconds: Mapping[int, tuple[Fraction, Fraction]]) -> None:
+        """Take α and what a shard of M/N takes of each link, in seconds."""
+        self.unit = min(alpha + shard for alpha, shard in seconds.values())
+        self.alpha = {w: float(alpha / self.unit) for w, (alpha, _) in seconds.items()}
+        self.shard = {w: float(shard / self.unit) for w, (_, shard) in seconds.items()}
 
 
 def _seconds(topology: Topology, node: int, size: Fraction) -> dict[int, tuple[Fraction, Fraction]]:
@@ -212,7 +202,7 @@ class Programs:
     def _without_idle_links(self, eligible: Eligible, seconds: dict[int, tuple[Fraction, Fraction]]) -> float:
         """Return U, in seconds, with no link paid for that carries nothing (A.5.3)."""
         while True:
-            links = LinkTimes.of(seconds)
+            links = LinkTimes(seconds)
             model = time_model(eligible, links)
             result = self._solved(model)
             until = float(result.objective or 0.0)

@@ -116,14 +116,9 @@ def schedule_of_shares(
         raise NoSchedule(f"bfb on {work.topology.name}: {TOO_FINE}")
     per_job = np.diff(layout.offsets)[patterns.of_job].reshape(n, work.steps)
     place = offsets_of(per_job.T.ravel())[:-1]
-    chunk, route, count = _emit(
-        layout,
-        patterns.of_job.reshape(n, work.steps),
-        place.reshape(work.steps, n),
-        work.offsets[work.jobs[:-1]].reshape(n, work.steps),
-        work.sources,
-        *work.topology.in_links,
-    )
+    first = work.offsets[work.jobs[:-1]].reshape(n, work.steps)
+    jobs = patterns.of_job.reshape(n, work.steps), place.reshape(work.steps, n), first
+    chunk, route, count = _emit(layout, jobs, work.sources, work.topology.in_links)
     order = np.repeat(step_numbers(np.arange(1, work.steps + 1)), per_job.sum(axis=0))
     table = Chunks(np.repeat(np.arange(n, dtype=np.int32), pieces), np.tile(layout.sizes, n), denominator)
     runs = None if pieces == 1 else count
@@ -197,16 +192,13 @@ def _cut_stretch(at: int, stop: int, unit: int, link: int, row: int, rows: Int64
 
 
 @kernel
-def _emit(
-    layout: PatternRows,
-    of_job: Int32Array,
-    place: Int64Array,
-    first_source: Int64Array,
-    sources: Int32Array,
-    in_offsets: Int64Array,
-    in_links: Int32Array,
-) -> tuple[Any, Any, Any]:
-    """Write the rows (chunk, route, count) of each subproblem where they belong: by step, then node."""
+def _emit(layout: PatternRows, jobs: Any, sources: Int32Array, links: Any) -> tuple[Any, Any, Any]:
+    """Write the rows (chunk, route, count) of each subproblem where they belong: by step, then node.
+
+    `jobs` are the pattern (nodes, steps), the place (steps, nodes) and the first source of each subproblem,
+    `links` those into each node.
+    """
+    (of_job, place, first_source), (in_offsets, in_links) = jobs, links
     nodes, steps = of_job.shape
     pieces = len(layout.sizes)
     last = of_job[nodes - 1, steps - 1]

@@ -165,7 +165,7 @@ def _augment(s: PatternAssignment, users: LinkUsers, start: int, seen: BoolArray
                 continue
             into_link[at] = entry
             if s.room[at] > 0:
-                _push(s, users.owner, start, into_link, into_class, at)
+                _push(s, users.owner, start, (into_link, into_class), at)
                 return True
             for i in range(users.ends[at], users.ends[at + 1]):
                 back = users.by_link[i]
@@ -179,15 +179,9 @@ def _augment(s: PatternAssignment, users: LinkUsers, start: int, seen: BoolArray
 
 
 @kernel
-def _push(
-    s: PatternAssignment,
-    owner: Int64Array,
-    start: int,
-    into_link: Int64Array,
-    into_class: Int64Array,
-    final: int,
-) -> None:
-    """Move as much as the path from class `start` to link `final` takes; read backwards."""
+def _push(s: PatternAssignment, owner: Int64Array, start: int, reached: Any, final: int) -> None:
+    """Move as much as the path from class `start` to link `final` takes; `reached` is read backwards."""
+    into_link, into_class = reached
     amount = min(s.left[start], s.room[final])
     entry = into_link[final]
     while owner[entry] != start:

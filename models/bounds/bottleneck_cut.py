@@ -28,7 +28,7 @@ from typing import TypeVar
 import numpy as np
 
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, Rationals, frozen
+from tutti.topologies.exact import INT64_MAX, BoolArray, Int64Array, Rationals, frozen
 from tutti.topologies.graphs.max_flow import DinicNetwork, FlowNetwork, MaxFlow
 from tutti.topologies.topology import Topology
 
@@ -98,7 +98,7 @@ def bottleneck_cut(
     >>> bottleneck_cut(path).ratio * 50 * 10**9
     Fraction(2, 1)
     """
-    demand = _CutProblem.of(topology, weights, sinks)
+    demand = _CutProblem(topology, weights, sinks)
     cut = demand.worst_node_cut()
     if cut.ratio == 0:
         return cut
@@ -118,7 +118,7 @@ def node_cut(topology: Topology, weights: Iterable[Fraction | int] | None = None
 
     Parameters and raises as `bottleneck_cut`, but for bandwidths that only its flows can't hold.
     """
-    return _CutProblem.of(topology, weights, None).worst_node_cut()
+    return _CutProblem(topology, weights).worst_node_cut()
 
 
 def binary_search_cut(
@@ -136,7 +136,7 @@ def binary_search_cut(
     Parameters, returns and raises as `bottleneck_cut`; refuses a larger part of the networks, since X² enters
     the capacities.
     """
-    demand = _CutProblem.of(topology, weights, sinks)
+    demand = _CutProblem(topology, weights, sinks)
     cut = demand.worst_node_cut()
     if cut.ratio == 0:
         return cut
@@ -157,44 +157,24 @@ def binary_search_cut(
     return cut
 
 
-@dataclass(frozen=True, eq=False)
 class _CutProblem:
     """A question about cuts, in integers: bandwidths over `unit`, weights over `weight_unit`."""
 
-    name: str
-    source: Int32Array
-    target: Int32Array
-    bandwidth: Int64Array
-    unit: Fraction
-    weight: Int64Array
-    weight_unit: Fraction
-    sinks: tuple[int, ...]
-
-    @classmethod
-    def of(
-        cls, topology: Topology, weights: Iterable[Fraction | int] | None, sinks: Sequence[int] | None
-    ) -> _CutProblem:
+    def __init__(
+        self,
+        topology: Topology,
+        weights: Iterable[Fraction | int] | None = None,
+        sinks: Sequence[int] | None = None,
+    ) -> None:
         given = Rationals.of([1] * topology.num_ranks if weights is None else weights)
-        ends = tuple(range(topology.num_ranks)) if sinks is None else tuple(int(t) for t in sinks)
-        _check_demand(topology, given, ends)
-        bandwidth, unit = _divided(topology.bandwidth)
-        weight, weight_unit = _divided(given)
-        padded = np.concatenate([weight, np.zeros(topology.num_switches, dtype=np.int64)])
-        links = (topology.name, topology.source, topology.target)
-        return cls(*links, bandwidth, unit, padded, weight_unit, ends)
-
-    @property
-    def total(self) -> int:
-        return sum(self.weight.tolist())
-
-    @property
-    def super_source(self) -> int:
-        return len(self.weight)
-
-    @property
-    def ratio_unit(self) -> Fraction:
-        """One weight unit a bandwidth unit."""
-        return self.weight_unit / self.unit
+        self.sinks = tuple(range(topology.num_ranks)) if sinks is None else tuple(int(t) for t in sinks)
+        _check_demand(topology, given, self.sinks)
+        self.name, self.source, self.target = topology.name, topology.source, topology.target
+        self.bandwidth, self.unit = _divided(topology.bandwidth)
+        weight, self.weight_unit = _divided(given)
+        self.weight = np.concatenate([weight, np.zeros(topology.num_switches, dtype=np.int64)])
+        self.total, self.super_source = sum(weight.tolist()), len(self.weight)
+        self.ratio_unit = self.weight_unit / self.unit
 
     def evaluate(self, inside: BoolArray) -> Cut:
         """Return the cut of these nodes (a mask that may hold the super-source last)."""

@@ -153,11 +153,10 @@ class _SpreadingLinks:
         return np.where(known, table[np.where(known, tick - self.alpha, 0), column], 0)
 
 
-@dataclass(frozen=True, eq=False)
 class _Fabric:
-    """Which nodes are at which fabric.
+    """Which nodes are at which fabric, given the links of a network and which nodes only forward.
 
-    Parameters
+    Attributes
     ----------
     of, node
         int32, shape (places,): each fabric with each node that a link joins to it, and its switches.
@@ -171,16 +170,7 @@ class _Fabric:
         bool, shape (places,): whether the node is a switch of the fabric.
     """
 
-    of: Int32Array
-    node: Int32Array
-    hears: BoolArray
-    size: Int64Array
-    links: _SpreadingLinks
-    forwards: BoolArray
-
-    @classmethod
-    def of_links(cls, links: _SpreadingLinks, forwards: BoolArray) -> _Fabric:
-        """Return the fabrics of a network, given which nodes only forward."""
+    def __init__(self, links: _SpreadingLinks, forwards: BoolArray) -> None:
         inner = links.chosen(forwards[links.source] & forwards[links.target])
         label = components(len(forwards), inner.source, inner.target)[1]
         own = links.chosen(forwards[links.source] | forwards[links.target])
@@ -188,12 +178,10 @@ class _Fabric:
         ends = np.concatenate([of, of]), np.concatenate([own.source, own.target])
         known, place = np.unique(np.stack(ends), axis=1, return_inverse=True)
         source, target = np.split(place.reshape(-1).astype(np.int32), 2)
-        fabric, node = known.astype(np.int32)
-        hears = np.zeros(len(node), dtype=np.bool_)
-        hears[target] = True
-        hears &= ~forwards[node]
-        size = np.bincount(fabric[hears], minlength=int(fabric.max(initial=-1)) + 1)
-        return cls(fabric, node, hears, size, _SpreadingLinks(source, target, own.alpha), forwards[node])
+        self.of, self.node = known.astype(np.int32)
+        self.links, self.forwards = _SpreadingLinks(source, target, own.alpha), forwards[self.node]
+        self.hears = np.isin(np.arange(len(self.node)), target) & ~self.forwards
+        self.size = np.bincount(self.of[self.hears], minlength=int(self.of.max(initial=-1)) + 1)
 
 
 class _Brought:
@@ -215,7 +203,6 @@ class _Brought:
         return np.where(self._fabric.forwards, most, total)
 
 
-@dataclass(frozen=True, eq=False)
 class Growth:
     """X in ticks, towards the ends of links (``outward``) or against them.
 
@@ -229,10 +216,16 @@ class Growth:
         Whether data goes along the links: who hears of a node. Else whom a node can have heard of.
     """
 
-    topology: Topology
-    distances: AlphaDistances
-    members: Int32Array
-    outward: bool
+    def __init__(
+        self, topology: Topology, distances: AlphaDistances, members: Int32Array, outward: bool
+    ) -> None:
+        self.topology, self.distances, self.members, self.outward = topology, distances, members, outward
+        ends = (topology.source, topology.target) if outward else (topology.target, topology.source)
+        self._links = _SpreadingLinks(*ends, topology.alpha.numerators // tick_of(distances))
+        self._fabric = _Fabric(self._links, forwarding(topology))
+        # whether a link out of each node has no α
+        nodes = np.arange(topology.num_nodes)
+        self._at_once = np.isin(nodes, self._links.source[self._links.alpha == 0])
 
     def ticks(self, concerned: Int32Array) -> Int64Array:
         """Return the first tick at which X reaches all members, for each of these ranks."""
@@ -272,22 +265,6 @@ class Growth:
             others = at_most(tick, fabric.node, total[fabric.node] - through)
             np.maximum.at(beyond[tick], fabric.of, np.where(fabric.hears, others, 0))
             yield x
-
-    @cached_property
-    def _at_once(self) -> BoolArray:
-        """Whether a link out of each node has no α."""
-        return np.isin(np.arange(self.topology.num_nodes), self._links.source[self._links.alpha == 0])
-
-    @cached_property
-    def _links(self) -> _SpreadingLinks:
-        topology = self.topology
-        alpha = topology.alpha.numerators // tick_of(self.distances)
-        ends = (topology.source, topology.target) if self.outward else (topology.target, topology.source)
-        return _SpreadingLinks(*ends, alpha)
-
-    @cached_property
-    def _fabric(self) -> _Fabric:
-        return _Fabric.of_links(self._links, forwarding(self.topology))
 
     @cached_property
     def _joined(self) -> tuple[_SpreadingLinks, Int64Array]:

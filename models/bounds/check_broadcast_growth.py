@@ -7,8 +7,7 @@ A message holds each link for α, one message at a time. `Reachability` counts n
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
 from fractions import Fraction
 
 from tutti.models.bounds.certificate import MOST_TICKS, Certificate, all_distances, items_of
@@ -18,16 +17,26 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.units import exact_number
 
 
-@dataclass(eq=False)
 class Reachability:
     """X(u, t), X(w, t | u), R(c, u, t) and Y(c, t) of ``docs/proofs.md``, tick after tick.
 
     Parameters
     ----------
-    able
-        Ranks, and switches that copy or add.
+    topology
+        The network.
+    distances
+        From each node to each, over α's denominator, -1 for none; against the links if not `outward`.
     counted
         The ranks that count.
+    tick
+        Seconds.
+    outward
+        Whether data goes along the links, or against them.
+
+    Attributes
+    ----------
+    able
+        Ranks, and switches that copy or add.
     out
         For each node its links in the direction of the data: the node each leads to, and its whole ticks.
     away
@@ -38,55 +47,28 @@ class Reachability:
         For each fabric the able nodes that its links lead to.
     """
 
-    able: frozenset[int]
-    counted: Collection[int]
-    out: Sequence[Sequence[tuple[int, int]]]
-    away: Sequence[Sequence[int]]
-    fabric: Mapping[int, int]
-    hear: Mapping[int, frozenset[int]]
-    x: list[list[int]] = field(default_factory=list)
-    without: list[dict[tuple[int, int], int]] = field(default_factory=list)
-    r: list[dict[tuple[int, int], int]] = field(default_factory=list)
-    y: list[dict[int, int]] = field(default_factory=list)
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         topology: Topology,
         distances: Sequence[Sequence[int]],
         counted: Collection[int],
         tick: Fraction,
         outward: bool,
-    ) -> Reachability:
-        """Return the counters of a network, before any tick.
-
-        Parameters
-        ----------
-        topology
-            The network.
-        distances
-            From each node to each, over α's denominator, -1 for none; against the links if not `outward`.
-        counted
-            The ranks that count.
-        tick
-            Seconds.
-        outward
-            Whether data goes along the links, or against them.
-        """
-        out: list[list[tuple[int, int]]] = [[] for _ in range(topology.num_nodes)]
-        for one, other, alpha in zip(
-            topology.source.tolist(), topology.target.tolist(), topology.alpha, strict=True
-        ):
-            tail, head = (one, other) if outward else (other, one)
-            out[tail].append((head, int(alpha / tick)))
+    ) -> None:
+        self.counted = counted
+        self.out: list[list[tuple[int, int]]] = [[] for _ in range(topology.num_nodes)]
+        ends = (topology.source, topology.target) if outward else (topology.target, topology.source)
+        for tail, head, alpha in zip(*(end.tolist() for end in ends), topology.alpha, strict=True):
+            self.out[tail].append((head, int(alpha / tick)))
         unit = tick * topology.alpha.denominator
-        away = [sorted(int(row[end] / unit) for end in counted if row[end] >= 0) for row in distances]
-        able = topology.multicast | topology.aggregate | frozenset(range(topology.num_ranks))
-        fabric = _fabrics(out, able)
-        hear: dict[int, set[int]] = {c: set() for c in fabric.values()}
-        for switch, c in fabric.items():
-            hear[c] |= {head for head, _ in out[switch]} & able
-        return cls(able, counted, out, away, fabric, {c: frozenset(nodes) for c, nodes in hear.items()})
+        self.away = [sorted(int(row[end] / unit) for end in counted if row[end] >= 0) for row in distances]
+        self.able = topology.multicast | topology.aggregate | frozenset(range(topology.num_ranks))
+        self.fabric = _fabrics(self.out, self.able)
+        self.hear: dict[int, set[int]] = {c: set() for c in self.fabric.values()}
+        for switch, c in self.fabric.items():
+            self.hear[c] |= {head for head, _ in self.out[switch]} & self.able
+        self.x, self.y = list[list[int]](), list[dict[int, int]]()
+        self.without, self.r = list[dict[tuple[int, int], int]](), list[dict[tuple[int, int], int]]()
 
     def until(self, ticks: int) -> list[int]:
         """Return X of every node at the last tick before `ticks`."""
@@ -202,7 +184,7 @@ def prove_broadcast_growth(certificate: Certificate, topology: Topology, collect
         if item.share and node in near:
             counted |= far
     distances = all_distances(topology, backwards=not outward)
-    reachable = Reachability.of(topology, distances, counted, tick, outward)
+    reachable = Reachability(topology, distances, counted, tick, outward)
     # X never falls: it is too large at the end if it is so anywhere before
     if any(reachable.until(before)[node] >= len(counted) for before in range(1, ticks + 1)):
         raise InputError(

@@ -7,17 +7,22 @@ by tick. Proof: ``docs/proofs.md``, *cut_gossip*.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
 from math import ceil, lcm
 
 import numpy as np
-import numpy.typing as npt
 
-from tutti.models.bounds.certificate import MOST_TICKS, Certificate, all_distances, inside_of, items_of
+from tutti.models.bounds.certificate import (
+    MOST_TICKS,
+    Certificate,
+    Item,
+    all_distances,
+    inside_of,
+    items_of,
+)
 from tutti.models.bounds.check_broadcast_growth import Reachability
 from tutti.schedules.collective import Collective
 from tutti.topologies.errors import InputError
@@ -30,11 +35,7 @@ PARTS = 2**42
 MOST_RANKS = 1024
 """So that sums fit 64 bits."""
 
-Count = Callable[[int], Sequence[int]]
-"""X of every node until a tick of `reachability`."""
 
-
-@dataclass(frozen=True, eq=False)
 class Crossing:
     """I and O of ``docs/proofs.md``, and what links serve.
 
@@ -42,10 +43,19 @@ class Crossing:
     ----------
     topology
         The network.
-    distance
-        α-distances over α's denominator, from each node to each, -1 for none.
     inside
         S.
+    items
+        What is moved.
+    tick
+        Seconds.
+
+    Attributes
+    ----------
+    distance
+        α-distances over α's denominator, from each node to each, -1 for none.
+    needed
+        What all pairs that S parts have, in parts of M.
     heard, told
         Of whom a node can depend, and who can hear of it.
     share
@@ -56,32 +66,42 @@ class Crossing:
         What each rank starts with, and ends with, if it is its own, in parts of M.
     """
 
-    topology: Topology
-    distance: Sequence[Sequence[int]]
-    inside: frozenset[int]
-    heard: Count
-    told: Count
-    share: Fraction
-    of_start: bool
-    for_end: bool
-    own: Mapping[int, Fraction]
-    due: Mapping[int, Fraction]
+    def __init__(
+        self, topology: Topology, inside: frozenset[int], items: Sequence[Item], tick: Fraction
+    ) -> None:
+        self.topology, self.inside, self.tick = topology, inside, tick
+        shares: defaultdict[tuple[int, int], Fraction] = defaultdict(Fraction)
+        for item in items:
+            for pair in product(item.starts - inside, item.ends & inside):
+                shares[pair] += item.share
+        if not shares:
+            raise InputError("cut_gossip bound: no item goes into the set")
+        self.needed, self.share = sum(shares.values(), Fraction(0)), max(shares.values())
+        self.distance = all_distances(topology)
+        outer = frozenset[int]().union(*(item.starts for item in items)) - inside
+        inner = frozenset[int]().union(*(item.ends for item in items)) & inside
+        towards = list(zip(*self.distance, strict=True))
+        self.heard = Reachability(topology, towards, outer, tick, outward=False)
+        self.told = Reachability(topology, self.distance, inner, tick, outward=True)
+        self.of_start = all(len(item.starts) == 1 for item in items)
+        self.for_end = all(len(item.ends) == 1 for item in items)
+        self.own = _alone(shares, 0, summed=self.for_end) if self.of_start else {}
+        self.due = _alone(shares, 1, summed=self.of_start) if self.for_end else {}
 
-    def serve(self, needed: Fraction, size: Fraction, tick: Fraction, parts: int, ticks: int) -> bool:
-        """Return whether links can serve so many parts of M in that many ticks, cut in parts, at most."""
-        most, left = -(-PARTS * self.share.numerator // self.share.denominator), int(PARTS * needed)
-        total, known = 0, dict[object, int]()
-        network = self.topology, self._holders, self.distance, size
+    def serve(self, size: Fraction, parts: int, ticks: int) -> bool:
+        """Return whether links can serve all pairs in that many ticks, cut in parts, at most."""
+        most, left = -(-PARTS * self.share.numerator // self.share.denominator), int(PARTS * self.needed)
+        total, known, tick = 0, dict[object, int](), self.tick
         before = [(moment + 1) * tick / parts for moment in range(ticks + 1)]
         after = [(ticks - moment) * tick / parts for moment in range(ticks + 1)]
-        came, goes = _Ports(*network, before, into=True), _Ports(*network, after, into=False)
+        came, goes = _Ports(self, size, before, into=True), _Ports(self, size, after, into=False)
         for (tail, head, alpha, bandwidth), count in self._entries().items():
-            depend = [self._dependent(tail, now, tick) for now in range(ticks // parts + 1)]
-            hear = [self._hearing(head, until, tick) for until in range(ticks // parts + 1)]
+            depend = [self._dependent(tail, now) for now in range(ticks // parts + 1)]
+            hear = [self._hearing(head, until) for until in range(ticks // parts + 1)]
             starts = [depend[moment // parts] for moment in range(ticks + 1)]
             ends = [hear[(ticks - moment) // parts] for moment in range(ticks + 1)]
-            brought = came.most(self._holders - self.inside, tail, self.own)
-            passed = goes.most(self._holders, head, self.due)
+            brought = came.most(self.holders - self.inside, tail, self.own)
+            passed = goes.most(self.holders, head, self.due)
             moments = np.array(
                 [starts, ends, *([min(part, left) for part in each] for each in (brought, passed))]
             )
@@ -128,46 +148,36 @@ class Crossing:
         return Counter(link for link in links if link[0] not in self.inside and link[1] in self.inside)
 
     @property
-    def _holders(self) -> frozenset[int]:
+    def holders(self) -> frozenset[int]:
         """Ranks, and switches that copy or add."""
         return self.topology.multicast | self.topology.aggregate | frozenset(range(self.topology.num_ranks))
 
-    def _dependent(self, tail: int, now: int, tick: Fraction) -> int:
+    def _dependent(self, tail: int, now: int) -> int:
         """Return I of links out of a node, at a whole tick."""
-        away = [(node, self._ticks(node, tail, tick)) for node in self._holders - self.inside]
-        return max((self.heard(now - d)[node] for node, d in away if 0 <= d <= now), default=0)
+        away = [(node, self._ticks(node, tail)) for node in self.holders - self.inside]
+        return max((self.heard.until(now - d + 1)[node] for node, d in away if 0 <= d <= now), default=0)
 
-    def _hearing(self, head: int, left: int, tick: Fraction) -> int:
+    def _hearing(self, head: int, left: int) -> int:
         """Return O of links into a node, so many whole ticks before all is over."""
-        away = [(node, self._ticks(head, node, tick)) for node in self._holders]
-        return max((self.told(left - d)[node] for node, d in away if 0 <= d <= left), default=0)
+        away = [(node, self._ticks(head, node)) for node in self.holders]
+        return max((self.told.until(left - d + 1)[node] for node, d in away if 0 <= d <= left), default=0)
 
-    def _ticks(self, tail: int, head: int, tick: Fraction) -> int:
+    def _ticks(self, tail: int, head: int) -> int:
         """Return the whole ticks of the way from node to node; -1 for none."""
         away = self.distance[tail][head]
-        return int(away / (tick * self.topology.alpha.denominator)) if away >= 0 else -1
+        return int(away / (self.tick * self.topology.alpha.denominator)) if away >= 0 else -1
 
 
-@dataclass(frozen=True, eq=False)
 class _Ports:
     """What nodes that hold data can have been brought, or pass on (if not `into`), by some moments."""
 
-    topology: Topology
-    holders: frozenset[int]
-    distance: Sequence[Sequence[int]]
-    size: Fraction
-    moments: Sequence[Fraction]
-    into: bool
-
-    @cached_property
-    def _unit(self) -> Fraction:
-        """A part of a second of which α and moments are whole numbers."""
-        return Fraction(1, lcm(self.topology.alpha.denominator, *(one.denominator for one in self.moments)))
-
-    @cached_property
-    def _times(self) -> npt.NDArray[np.object_]:
-        """The moments in these."""
-        return np.array([int(moment / self._unit) for moment in self.moments], dtype=object)
+    def __init__(self, crossing: Crossing, size: Fraction, moments: Sequence[Fraction], into: bool) -> None:
+        self.topology, self.holders = crossing.topology, crossing.holders
+        self.distance, self.size, self.into = crossing.distance, size, into
+        # a part of a second of which α and moments are whole numbers, and the moments in these
+        parts = lcm(self.topology.alpha.denominator, *(moment.denominator for moment in moments))
+        self._unit, times = Fraction(1, parts), [int(moment * parts) for moment in moments]
+        self._times = np.array(times, dtype=object)
 
     def most(self, nodes: Iterable[int], end: int, own: Mapping[int, Fraction]) -> Sequence[int]:
         """Return the most parts that one of the nodes can have for a link at `end`, by moments."""
@@ -225,33 +235,7 @@ def prove_cut_gossip(certificate: Certificate, topology: Topology, collective: C
         raise InputError("cut_gossip bound: α of a link into the set is less than a part of a tick")
     if len({(len(item.starts) > 1, len(item.ends) > 1) for item in items}) != 1:
         raise InputError("cut_gossip bound: all items must have one start or many, and one end or many")
-    outer, inner = set[int](), set[int]()
-    shares: defaultdict[tuple[int, int], Fraction] = defaultdict(Fraction)
-    for item in items:
-        outer |= item.starts - inside
-        inner |= item.ends & inside
-        for pair in product(item.starts - inside, item.ends & inside):
-            shares[pair] += item.share
-    if not shares:
-        raise InputError("cut_gossip bound: no item goes into the set")
-    known = all_distances(topology)
-    heard = Reachability.of(topology, list(zip(*known, strict=True)), outer, tick, outward=False)
-    told = Reachability.of(topology, known, inner, tick, outward=True)
-    of_start = all(len(item.starts) == 1 for item in items)
-    for_end = all(len(item.ends) == 1 for item in items)
-    crossing = Crossing(
-        topology,
-        known,
-        inside,
-        lambda now: heard.until(now + 1),
-        lambda now: told.until(now + 1),
-        max(shares.values()),
-        of_start,
-        for_end,
-        own=_alone(shares, 0, summed=for_end) if of_start else {},
-        due=_alone(shares, 1, summed=of_start) if for_end else {},
-    )
-    if crossing.serve(sum(shares.values(), Fraction(0)), size, tick, parts, ticks):
+    if Crossing(topology, inside, items, tick).serve(size, parts, ticks):
         raise InputError(f"cut_gossip bound: all may be served after {ticks} ticks of {tick} / {parts} s")
     return ticks * tick / parts
 

@@ -100,7 +100,7 @@ class Receipt:
 
     def all_come(self, ticks: int) -> bool:
         """Return whether by that tick all that the ends need can have come."""
-        table = _ReceiptColumns.of(self)
+        table = _ReceiptColumns(self)
         # X and Z; what there is for a message from a link's tail, and for one that comes through.
         come, stock = np.zeros((2, 2, ticks + 1, len(table.rate)), dtype=np.int64)
         last = np.zeros((len(_CASES), len(table.rate)), dtype=np.int64)
@@ -228,11 +228,10 @@ class Receipt:
         return bool((total >= self.needs[number]).all())
 
 
-@dataclass(frozen=True, eq=False)
 class _ReceiptColumns:
     """The columns of X: entries times distances K. H is by hub and distance, and 0 beyond all.
 
-    Parameters
+    Attributes
     ----------
     alpha, rate, there
         Of each column of X: ticks, downwards; parts of M in a tick, upwards; what there is to bring.
@@ -250,29 +249,13 @@ class _ReceiptColumns:
         As of `ReceiptDemand`.
     """
 
-    alpha: Int64Array
-    rate: Int64Array
-    there: Int64Array
-    own: Int64Array
-    most: Int64Array
-    into: Int64Array
-    sources: Int64Array
-    first: Int64Array
-    entry: Int64Array
-    sender: Int64Array
-    before: Int64Array
-    nearer: Int64Array
-    ranks: int
-    adds: bool
-
-    @classmethod
-    def of(cls, receipt: Receipt) -> _ReceiptColumns:
-        """Return the table of a receipt."""
+    def __init__(self, receipt: Receipt) -> None:
         topology, steps, hubs = receipt.topology, len(receipt.known), len(receipt.hubs)
-        own, most = np.zeros((2, hubs, steps + 1), dtype=np.int64)
+        self.ranks, self.adds = topology.num_ranks, receipt.demand.adds
+        self.own, self.most = np.zeros((2, hubs, steps + 1), dtype=np.int64)
         for rank in receipt.demand.starts:
-            own[rank, 0] = receipt.demand.so_far([rank], [1])[0]
-        most[:, :steps] = receipt.needs[:hubs]
+            self.own[rank, 0] = receipt.demand.so_far([rank], [1])[0]
+        self.most[:, :steps] = receipt.needs[:hubs]
         columns, senders = [], []
         for row, (number, link) in enumerate(receipt.entries):
             rate = -int(-PARTS * topology.bandwidth[link] * receipt.tick // receipt.size)
@@ -282,17 +265,17 @@ class _ReceiptColumns:
                 (row, who, receipt.ticks(before), np.array(nearer).max(axis=0))
                 for (who, before), nearer in receipt.senders(number, int(topology.source[link])).items()
             ]
-        alphas, rates, there = (np.array(column) for column in zip(*columns, strict=True))
-        entry, sender, before, nearer = (np.array(column) for column in zip(*senders, strict=True))
-        into = np.array([min(number, hubs) for number, _ in receipt.entries])
+        self.alpha, self.rate, self.there = map(np.array, zip(*columns, strict=True))
+        self.entry, self.sender, self.before, self.nearer = map(np.array, zip(*senders, strict=True))
+        self.into = np.array([min(number, hubs) for number, _ in receipt.entries])
         sources = receipt.sources()
-        first = np.array([0, *accumulate(map(len, sources))])
-        flat = np.array([row for rows in sources for row in rows], dtype=np.int64)
-        return cls(
-            *(alphas, rates, there, own, most, into, flat, first, entry, sender, before, nearer),
-            ranks=topology.num_ranks,
-            adds=receipt.demand.adds,
-        )
+        self.first = np.array([0, *accumulate(map(len, sources))])
+        self.sources = np.array([row for rows in sources for row in rows], dtype=np.int64)
+        # Of each hub: how many entries lead to it or to one before.
+        self._until = np.searchsorted(self.into, np.arange(hubs), side="right")
+        # Those who send from a link's tail, and those before: who, the entries, and the first of each.
+        kinds = np.flatnonzero(self.sender < hubs), np.flatnonzero(self.sender >= hubs)
+        self._kinds = [(of, *np.unique(self.entry[of], return_index=True)) for of in kinds]
 
     def brought(self, now: int, last: Int64Array, come: Int64Array, stock: Int64Array) -> Int64Array:
         """Return what each column can have brought until now, in each of `_CASES`.
@@ -321,15 +304,10 @@ class _ReceiptColumns:
         """Return H, the most of any rank, and of any other hub."""
         hubs, steps = self.own.shape[0], self.own.shape[1] - 1
         passed = np.vstack([np.zeros(steps, dtype=np.int64), x.reshape(-1, steps).cumsum(axis=0)])
-        come = passed[self._after]
+        come = passed[self._until]
         come[1:] -= come[:-1].copy()
         rows = self.held(come, np.arange(hubs))
         return np.vstack([rows[: self.ranks].max(axis=0), rows[self.ranks :].max(axis=0, initial=0)])
-
-    @cached_property
-    def _after(self) -> Int64Array:
-        """Of each hub: how many entries lead to it or to one before."""
-        return np.searchsorted(self.into, np.arange(len(self.own)), side="right")
 
     def held(self, come: Int64Array, hubs: Int64Array) -> Int64Array:
         """Return what these hubs have if so much has come to each."""
@@ -355,13 +333,6 @@ class _ReceiptColumns:
         for which, (of, rows, start) in enumerate(self._kinds):
             if len(rows):
                 stock[which].reshape(-1, steps)[rows] = np.maximum.reduceat(there[of], start, axis=0)
-
-    @cached_property
-    def _kinds(self) -> list[tuple[Int64Array, Int64Array, Int64Array]]:
-        """Those who send from a link's tail, and those before: who, the entries, and the first of each."""
-        begun = self.sender < len(self.own)
-        kinds = [np.flatnonzero(begun), np.flatnonzero(~begun)]
-        return [(of, *np.unique(self.entry[of], return_index=True)) for of in kinds]
 
 
 def prove_message_count(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:

@@ -195,15 +195,14 @@ def _classes(size: int, goes: Sequence[Sequence[int]]) -> Int64Array:
             return np.unique(least, return_inverse=True)[1].reshape(-1)
 
 
+PairPrices = tuple[Int64Array, Int64Array, Int64Array, Int64Array, Int64Array]
+Links = tuple[Int64Array, Int64Array, Int64Array, Int64Array]
+Ways = tuple[Int64Array, Int64Array]
+"""As kernels take them; `_pays` says what they hold."""
+
+
 @kernel
-def _gained(
-    asked: tuple[Int64Array, Int64Array, Int64Array, Int64Array, Int64Array],
-    ways: tuple[Int64Array, Int64Array],
-    sender: int,
-    begin: int,
-    node: int,
-    end: int,
-) -> tuple[Int64Array, Int64Array]:
+def _gained(asked: PairPrices, ways: Ways, sender: int, begin: int, node: int, end: int) -> Ways:
     """Return what a byte of each datum gains, the dearest first, and how many bytes of it there are."""
     (datum, sent, most, prices, row), (come, left), ticks = asked, ways, asked[3].shape[1]
     gains = sent.copy()
@@ -232,12 +231,7 @@ def _worth(gains: Int64Array, most: Int64Array, before: int, speed: int) -> int:
 
 @kernel
 def _pays(
-    asked: tuple[Int64Array, Int64Array, Int64Array, Int64Array, Int64Array],
-    ends: tuple[int, Int64Array],
-    ways: tuple[Int64Array, Int64Array],
-    rents: Int64Array,
-    links: tuple[Int64Array, Int64Array, Int64Array, Int64Array],
-    slowest: int,
+    asked: PairPrices, ends: tuple[int, Int64Array], ways: Ways, rents: Int64Array, links: Links, slowest: int
 ) -> bool:
     """Return whether some message is worth more than its rent, if a link of this rate is its slowest.
 
@@ -267,11 +261,7 @@ def _pays(
 
 @kernel
 def _least(
-    rents: Int64Array,
-    links: tuple[Int64Array, Int64Array, Int64Array, Int64Array],
-    slowest: int,
-    message: tuple[int, int, int],
-    nodes: int,
+    rents: Int64Array, links: Links, slowest: int, message: tuple[int, int, int], nodes: int
 ) -> Int64Array:
     """Return the least rent of a message whose head is at a node by a moment, its slowest link passed."""
     (source, target, alpha, rates), (sender, begin, long) = links, message

@@ -26,7 +26,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -60,10 +60,10 @@ MOST_MOVED = 2**50
 
 def cut_gossip_bound(
     topology: Topology,
+    least: Fraction,
     traffic: Traffic,
     distances: AlphaDistances,
     size: Fraction,
-    least: Fraction,
     cuts: Sequence[BoolArray],
 ) -> Bound | None:
     """Return the longest time in which not all pairs of ranks that a cut parts can be served, or None.
@@ -75,10 +75,8 @@ def cut_gossip_bound(
 
     Parameters
     ----------
-    topology, traffic, distances
-        The problem.
-    size
-        M, bytes.
+    topology, traffic, distances, size
+        The problem; M in bytes.
     least
         Seconds: the largest of the other bounds.
     cuts
@@ -154,23 +152,16 @@ class _Share(NamedTuple):
         if len(traffic.members) > 1:
             return None
         members, ranks = traffic.members[0], traffic.num_ranks
-        kinds = [
-            bool(len(traffic.pairs.start)),
-            bool(traffic.spread.any()),
-            bool(traffic.collect.any()),
-            bool(traffic.both.any()),
-        ]
+        several = (bool(each.any()) for each in (traffic.spread, traffic.collect, traffic.both))
+        kinds = single, spread, collect, _ = bool(len(traffic.pairs.start)), *several
         if sum(kinds) != 1:
             return None
-        share, (single, spread, collect, _) = np.zeros((ranks, ranks), dtype=np.int64), kinds
+        share = np.zeros((ranks, ranks), dtype=np.int64)
         if single:
             np.add.at(share, (traffic.pairs.start, traffic.pairs.end), traffic.pairs.share)
-        elif spread:
-            share[np.ix_(members, members)] = traffic.spread[:, None]
-        elif collect:
-            share[np.ix_(members, members)] = traffic.collect
         else:
-            share[np.ix_(members, members)] = traffic.both[0]
+            each = traffic.spread[:, None] if spread else traffic.collect if collect else traffic.both[0]
+            share[np.ix_(members, members)] = each
         np.fill_diagonal(share, 0)
         most = Fraction(int(share.max()), traffic.denominator)
         return cls(members, most, share, traffic.denominator, single or spread, single or collect)
@@ -269,9 +260,7 @@ class _Cut:
             alpha, bandwidth = topology.alpha[link], topology.bandwidth[link]
             had = _nearest(came[:, senders], ticks[senders, tail])
             passed = _nearest(goes[:, ends], ticks[head, ends])
-            key = b"".join(
-                [*(each.tobytes() for each in (i, o, had, passed)), f"{alpha} {bandwidth}".encode()]
-            )
+            key = b"".join(each.tobytes() for each in (i, o, had, passed)) + f"{alpha} {bandwidth}".encode()
             if key not in known:
                 known[key] = _Way(i, o, had, passed, _room(alpha, bandwidth, tick, size, needed), 0)
             known[key] = known[key]._replace(number=known[key].number + 1)
@@ -289,25 +278,13 @@ class _Cut:
 
     def _served(self, ticks: int) -> int:
         """Return what all links can serve in that time, or as much as is needed."""
-        share, moment = self.share, np.arange(ticks + 1) // self.parts
+        share, moment = self.share, np.minimum(np.arange(ticks + 1) // self.parts, MOST_WHOLE - 1)
         most = -(-share.most.numerator * UNITS // share.most.denominator)
-        return sum(
-            way.number
-            * int(
-                _most_served(
-                    way.heard[np.minimum(moment, MOST_WHOLE - 1)],
-                    way.told[np.minimum(moment, MOST_WHOLE - 1)],
-                    way.had[1:],
-                    way.passed,
-                    way.room,
-                    most,
-                    share.of_start,
-                    share.for_end,
-                    self.needed,
-                )
-            )
-            for way in self.ways
-        )
+        of, served = (most, share.of_start, share.for_end), 0
+        for way in self.ways:
+            counts = way.heard[moment], way.told[moment], way.had[1:], way.passed
+            served += way.number * int(_most_served(counts, way.room, of, self.needed))
+        return served
 
 
 def _moved(
@@ -356,9 +333,8 @@ def _until_all(rows: Iterator[Int64Array], members: Int32Array) -> Iterator[Int6
 def _nearest(counts: Int64Array, away: Int64Array) -> Int64Array:
     """Return for each whole tick the largest count, each so many ticks before."""
     at = np.arange(len(counts))[:, None] - away
-    found: Int64Array = np.where(at >= 0, np.take_along_axis(counts, np.maximum(at, 0), 0), 0).max(
-        axis=1, initial=0
-    )
+    before = np.where(at >= 0, np.take_along_axis(counts, np.maximum(at, 0), 0), 0)
+    found: Int64Array = before.max(axis=1, initial=0)
     return found
 
 
@@ -371,18 +347,13 @@ def _room(alpha: Fraction, bandwidth: Fraction, tick: Fraction, size: Fraction, 
 
 
 @kernel
-def _most_served(
-    heard: Int64Array,
-    told: Int64Array,
-    had: Int64Array,
-    passed: Int64Array,
-    room: Int64Array,
-    most: int,
-    of_start: bool,
-    for_end: bool,
-    needed: int,
-) -> int:
-    """Return what disjoint messages on a link serve at most."""
+def _most_served(counts: Any, room: Int64Array, share: Any, needed: int) -> int:
+    """Return what disjoint messages on a link serve at most.
+
+    `counts` are those of `_Way` from its `heard` on, and `share` what a pair has at most, and whether what a
+    start has is its own, and what an end gets.
+    """
+    (heard, told, had, passed), (most, of_start, for_end) = counts, share
     ticks = len(heard)
     served = np.zeros(ticks, dtype=np.int64)
     shortest = int(np.argmax(room > 0))

@@ -9,14 +9,13 @@ may have brought all data that v needs is a bound. The same holds with links and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from tutti.models.bounds.bound import SECONDS, Bound
 from tutti.models.bounds.traffic import Traffic
-from tutti.topologies.exact import INT64_MAX, FloatArray, Int64Array, json_number
+from tutti.topologies.exact import INT64_MAX, FloatArray, json_number
 from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import transpose
 
@@ -36,7 +35,7 @@ def first_hop_bound(topology: Topology, traffic: Traffic, size: Fraction) -> Bou
     """
     found = None
     for direction, network, way in (("in", topology, traffic), ("out", transpose(topology), traffic.reverse)):
-        arrivals = _NeighbourArrivals.of(network, way, size)
+        arrivals = _NeighbourArrivals(network, way, size)
         node = int(np.argmax(arrivals.times()))
         time = arrivals.time(node)
         if time and (found is None or time > found.value):
@@ -50,16 +49,18 @@ def first_hop_bound(topology: Topology, traffic: Traffic, size: Fraction) -> Bou
     return found
 
 
-@dataclass(frozen=True, eq=False)
 class _NeighbourArrivals:
     """What each rank needs from others, and what each link into it may bring.
 
     Parameters
     ----------
-    topology
-        The network.
+    topology, traffic
+        The problem.
     size
         M, bytes.
+
+    Attributes
+    ----------
     denominator
         Of shares.
     needs
@@ -70,15 +71,8 @@ class _NeighbourArrivals:
         int64, shape (links,): α that is lost besides with other data, over α's denominator.
     """
 
-    topology: Topology
-    size: Fraction
-    denominator: int
-    needs: Int64Array
-    own: Int64Array
-    again: Int64Array
-
-    @classmethod
-    def of(cls, topology: Topology, traffic: Traffic, size: Fraction) -> _NeighbourArrivals:
+    def __init__(self, topology: Topology, traffic: Traffic, size: Fraction) -> None:
+        self.topology, self.size, self.denominator = topology, size, traffic.denominator
         ranks, nodes = traffic.num_ranks, topology.num_nodes
         source, target, alpha = topology.source, topology.target, topology.alpha.numerators
         pairs = traffic.pairs
@@ -87,17 +81,17 @@ class _NeighbourArrivals:
         np.add.at(shares, place, pairs.share)
         joined = source.astype(np.int64) * nodes + target
         found = np.searchsorted(ends, joined)
-        own = np.where(np.append(ends, -1)[found] == joined, shares[found], 0)
-        needs = np.zeros(ranks, dtype=np.int64)
-        np.add.at(needs, pairs.end, pairs.share)
+        self.own = np.where(np.append(ends, -1)[found] == joined, shares[found], 0)
+        self.needs = np.zeros(ranks, dtype=np.int64)
+        np.add.at(self.needs, pairs.end, pairs.share)
         for members, places in zip(traffic.members, traffic.of_group, strict=True):
             spread, member = np.zeros(nodes, dtype=np.int64), np.zeros(nodes, dtype=bool)
             spread[members], member[members] = traffic.spread[places], True
-            own += np.where(member[target], spread[source], 0)
-            needs[members] += spread.sum() - spread[members]
+            self.own += np.where(member[target], spread[source], 0)
+            self.needs[members] += spread.sum() - spread[members]
         into = np.full(nodes, INT64_MAX)
         np.minimum.at(into, target, alpha)
-        return cls(topology, size, traffic.denominator, needs, own, np.minimum(into[source], alpha))
+        self.again = np.minimum(into[source], alpha)
 
     def times(self) -> FloatArray:
         """Return about the first time at which each rank may have all."""

@@ -109,8 +109,8 @@ def combined_bound(
     )
     over, inside = exit_bandwidth(topology, bottleneck), bottleneck[: topology.num_ranks]
     sides = (
-        ("in", _ArrivalDistances.of(traffic), topology.ingress, inside),
-        ("out", _ArrivalDistances.of(traffic.reverse), topology.egress, ~inside),
+        ("in", _ArrivalDistances(traffic), topology.ingress, inside),
+        ("out", _ArrivalDistances(traffic.reverse), topology.egress, ~inside),
     )
     for direction, arrivals, bandwidth, near in sides:
         for first, rows in distances.blocks(towards=direction == "in"):
@@ -163,20 +163,14 @@ def _offer_whole_cut(
         search.offer(_Items(least, units), bandwidth, _BindingPlace(over_cut=True))
 
 
-@dataclass(frozen=True, eq=False)
 class _ArrivalDistances:
     """The data that must arrive at each rank, and the distances from which they come."""
 
-    traffic: Traffic
-    pairs: PairItems
-    first: Int64Array
-
-    @classmethod
-    def of(cls, traffic: Traffic) -> _ArrivalDistances:
-        pairs, order = traffic.pairs, np.argsort(traffic.pairs.end, kind="stable")
-        ordered = PairItems(pairs.start[order], pairs.end[order], pairs.share[order], pairs.group[order])
-        first = np.searchsorted(ordered.end, np.arange(traffic.num_ranks + 1))
-        return cls(traffic, ordered, first)
+    def __init__(self, traffic: Traffic) -> None:
+        order = np.argsort(traffic.pairs.end, kind="stable")
+        columns = vars(traffic.pairs).values()
+        self.traffic, self.pairs = traffic, PairItems(*(column[order] for column in columns))
+        self.first = np.searchsorted(self.pairs.end, np.arange(traffic.num_ranks + 1))
 
     def at(self, node: int, away: Int64Array, near: BoolArray | None = None) -> _Items:
         """Return distances and shares of the items that end at `node` (and start in the mask `near`).
@@ -243,15 +237,11 @@ class _CombinedSearch:
         if top < float(self.value) * (1 - FLOAT_SLACK) ** 2:
             return
         for i in np.flatnonzero(value >= top):
-            self._compare(Fraction(int(distance[i])), Fraction(int(total[i])), bandwidth, where)
-
-    def _compare(
-        self, distance: Fraction, total: Fraction, bandwidth: Fraction, where: _BindingPlace
-    ) -> None:
-        h, share = distance / self.alpha_denominator, total / self.share_denominator
-        value = h + self.size * share / bandwidth
-        if value > self.value:
-            self.value, self.found, self.where = value, (h, share, bandwidth), where
+            h = Fraction(int(distance[i]), self.alpha_denominator)
+            moved = Fraction(int(total[i]), self.share_denominator)
+            exact = h + self.size * moved / bandwidth
+            if exact > self.value:
+                self.value, self.found, self.where = exact, (h, moved, bandwidth), where
 
     def bound(self, topology: Topology, inside: BoolArray) -> Bound | None:
         if self.found is None:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -33,6 +34,7 @@ from tutti.models.bounds.bandwidth import cut_nodes
 from tutti.models.bounds.bound import SECONDS, Bound
 from tutti.models.bounds.latency import AlphaDistances
 from tutti.models.bounds.traffic import Traffic
+from tutti.topologies.errors import Unsupported
 from tutti.topologies.exact import INT64_MAX, BoolArray, Int64Array, json_number, offsets_of
 from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import transpose
@@ -84,43 +86,36 @@ def message_count_bound(
     cuts
         Masks over nodes: sets that are looked at besides single ranks.
     """
-    if topology.num_nodes > MOST_NODES:
-        return None
-    found = [_bound(topology, share, distances, size, least, cuts) for share in _shares(topology, traffic)]
-    return max((bound for bound in found if bound), key=lambda bound: bound.value, default=None)
+    denominator, bounds = topology.alpha.denominator, list[Bound]()
+    for share in _shares(topology, traffic) if topology.num_nodes <= MOST_NODES else ():
+        longest = Fraction(int(distances.nodes.max()), denominator)
+        tick = _tick(topology, min(least * REACH, least + longest * REACH))
+        receipt = None if tick is None else _received(topology, distances.nodes, share, cuts)
+        if tick is None or receipt is None:
+            continue
+        ticks = _ReceiptArrays(receipt, tick, size).ticks()
+        if ticks * tick <= least:
+            continue
+        certificate = {
+            "size_bytes": json_number(size),
+            "heard": share.heard,
+            "direction": "in" if share.inward else "out",
+            "distances": [json_number(Fraction(d, denominator)) for d in receipt.known.tolist()],
+            "tick": json_number(tick),
+            "ticks": ticks,
+            "cuts": [cut_nodes(topology, cut) for cut in receipt.sets[len(receipt.hubs) :]],
+        }
+        bounds.append(Bound("message_count", ticks * tick, SECONDS, certificate))
+    return max(bounds, key=lambda bound: bound.value, default=None)
 
 
-def _bound(
-    topology: Topology,
-    share: _Shares,
-    distances: AlphaDistances,
-    size: Fraction,
-    least: Fraction,
-    cuts: Sequence[BoolArray],
-) -> Bound | None:
-    network, apart = topology, distances.nodes
-    longest = Fraction(int(apart.max()), topology.alpha.denominator)
-    tick = _tick(topology, min(least * REACH, least + longest * REACH))
-    if tick is None:
-        return None
-    if not share.inward:
-        network, apart = transpose(topology), apart.T
-    receipt = _Receipt.of(network, apart, share, cuts)
-    if receipt is None:
-        return None
-    ticks = _ReceiptArrays.of(receipt, tick, size).ticks()
-    if ticks * tick <= least:
-        return None
-    certificate = {
-        "size_bytes": json_number(size),
-        "heard": share.heard,
-        "direction": "in" if share.inward else "out",
-        "distances": [json_number(Fraction(d, topology.alpha.denominator)) for d in receipt.known.tolist()],
-        "tick": json_number(tick),
-        "ticks": ticks,
-        "cuts": [cut_nodes(topology, cut) for cut in receipt.sets[len(receipt.hubs) :]],
-    }
-    return Bound("message_count", ticks * tick, SECONDS, certificate)
+def _received(
+    topology: Topology, apart: Int64Array, share: _Shares, cuts: Sequence[BoolArray]
+) -> _Receipt | None:
+    """Return over which links it is received; None for too many."""
+    with suppress(Unsupported):
+        return _Receipt(topology, apart, share, cuts)
+    return None
 
 
 def _tick(topology: Topology, until: Fraction) -> Fraction | None:
@@ -190,9 +185,8 @@ def _shares(topology: Topology, traffic: Traffic) -> Iterator[_Shares]:
         yield _Shares([one * (rank in members) for rank in range(ranks)], members, inward=True, heard=True)
 
 
-@dataclass(frozen=True, eq=False)
 class _Receipt:
-    """The links over which something is received, and from whom.
+    """The links over which something is received, and from whom; on the network backwards if not inward.
 
     Parameters
     ----------
@@ -202,6 +196,11 @@ class _Receipt:
         int64, shape (nodes, nodes): α-distances over α's denominator.
     share
         What is received.
+    cuts
+        Sets that are looked at besides single hubs.
+
+    Attributes
+    ----------
     hubs
         The nodes that hold data: ranks, and switches that copy or add and hear from ranks.
     sets
@@ -219,28 +218,19 @@ class _Receipt:
         shape (rows, K, K + 1), the last c' beyond all.
     needs
         What each S must have from ranks outside, from each distance K on; shape (sets, K).
+
+    Raises
+    ------
+    Unsupported
+        If there are too many.
     """
 
-    topology: Topology
-    apart: Int64Array
-    share: _Shares
-    hubs: Sequence[int]
-    sets: Sequence[BoolArray]
-    known: Int64Array
-    place: Int64Array
-    link: Int64Array
-    behind: Int64Array
-    row: Int64Array
-    sender: Int64Array
-    before: Int64Array
-    nearer: Int64Array
-    needs: Int64Array
-
-    @classmethod
-    def of(
-        cls, topology: Topology, apart: Int64Array, share: _Shares, cuts: Sequence[BoolArray]
-    ) -> _Receipt | None:
-        """Return them; None for too many."""
+    def __init__(
+        self, topology: Topology, apart: Int64Array, share: _Shares, cuts: Sequence[BoolArray]
+    ) -> None:
+        if not share.inward:
+            topology, apart = transpose(topology), apart.T
+        self.topology, self.apart, self.share = topology, apart, share
         ranks = topology.num_ranks
         able = [switch for switch in sorted(topology.multicast | topology.aggregate) if apart[0, switch] >= 0]
         hubs = np.array([*range(ranks), *able])
@@ -258,7 +248,7 @@ class _Receipt:
         up_to = np.where(apart[hubs] >= 0, rounded, -1)
         most = min(MOST_CELLS // len(entries), math.isqrt(MOST_SENDERS // (len(entries) * len(before))))
         if most < min(len(away), FEWEST_DISTANCES):
-            return None
+            raise Unsupported(f"message_count bound: {len(entries)} links into sets are too many")
         known = away[
             np.unique(np.linspace(0, len(away) - 1, min(most, MOST_DISTANCES, len(away))).astype(int))
         ]
@@ -274,7 +264,8 @@ class _Receipt:
         flat = near.reshape(ranks, -1).astype(np.float64)
         started = [((mask * own) @ flat).reshape(len(known), len(hubs), -1).astype(np.int64) for mask in far]
         nearer = np.array([started[entries[row][0]][:, who].max(axis=1) for row, _, _, who in senders])
-        place, link = np.array(entries, dtype=np.int64).T
+        self.hubs, self.sets, self.known = hubs.tolist(), sets, known
+        self.place, self.link = place, link = np.array(entries, dtype=np.int64).T
         alone = np.flatnonzero(place < len(hubs))
         behind = [
             (row, other)
@@ -282,14 +273,10 @@ class _Receipt:
             for other in alone[hubs[place[alone]] == tail].tolist()
             if sets[inside][topology.source[link[other]]]
         ]
-        row, sender, lag = np.array([sender[:3] for sender in senders], dtype=np.int64).T
-        limit = own.max() if share.sums else INT64_MAX
-        return cls(
-            *(topology, apart, share, hubs.tolist(), sets, known),
-            *(place, link, np.array(behind, dtype=np.int64).reshape(-1, 2).T),
-            *(row, sender, lag, np.minimum(nearer, int(limit))),
-            needs=np.array([[share.of(mask) for mask in masks] for masks in far]),
-        )
+        self.behind = np.array(behind, dtype=np.int64).reshape(-1, 2).T
+        self.row, self.sender, self.before = np.array([each[:3] for each in senders], dtype=np.int64).T
+        self.nearer = np.minimum(nearer, int(own.max() if share.sums else INT64_MAX))
+        self.needs = np.array([[share.of(mask) for mask in masks] for masks in far])
 
 
 def _far(inside: BoolArray, apart: Int64Array, known: Int64Array, ranks: int) -> BoolArray:
@@ -326,11 +313,17 @@ class _Cases(NamedTuple):
     stock: Int64Array
 
 
-@dataclass(frozen=True, eq=False)
 class _ReceiptArrays:
     """X and H in ticks. Columns of X: rows of links times distances. H: hubs, distances, and 0 beyond all.
 
     Parameters
+    ----------
+    receipt
+        What is received, and from whom.
+    tick, size
+        Seconds, bytes.
+
+    Attributes
     ----------
     count
         How many distances there are.
@@ -347,33 +340,20 @@ class _ReceiptArrays:
     alone, place
         How many rows of links there are into hubs alone, and the first row into each.
     behind
-        As of `_Receipt`, by the first.
-    first, sender, lag, nearer
-        Of each row of links: the first of its senders. Of those: which hub, how many ticks before the link,
-        and `_Receipt.nearer`.
+        As of `_Receipt`.
+    first, sender, lag
+        Of each row of links: the first of its senders. Of those: which hub, and how many ticks before it.
+    nearer
+        `_Receipt.nearer`, by K' first; shape (K + 1, 1, senders, K).
+    tails
+        Those senders that are the tail of their link, and the rows of links that have them.
+    most
+        What there is to come to each hub, and to the tails, and what they start with.
     tests
         What must have come for some end: the rows of links, the ticks from each to the end, and how much.
     """
 
-    count: int
-    alpha: Int64Array
-    rate: Int64Array
-    needs: Int64Array
-    own: Int64Array
-    ranks: int
-    additive: bool
-    alone: int
-    place: Int64Array
-    behind: Int64Array
-    first: Int64Array
-    sender: Int64Array
-    lag: Int64Array
-    nearer: Int64Array
-    tests: Sequence[tuple[Int64Array, Int64Array, Int64Array]]
-
-    @classmethod
-    def of(cls, receipt: _Receipt, tick: Fraction, size: Fraction) -> _ReceiptArrays:
-        """Return a search before its first tick."""
+    def __init__(self, receipt: _Receipt, tick: Fraction, size: Fraction) -> None:
         topology, link, count = receipt.topology, receipt.link, len(receipt.known)
         unit = tick * topology.alpha.denominator
 
@@ -382,32 +362,27 @@ class _ReceiptArrays:
 
         counted = min(topology.bandwidth) * tick if receipt.share.heard else size  # else all of it in a tick
         rates = {b: min(UNITS, -(-b * tick * UNITS // counted)) for b in set(topology.bandwidth)}
-        own = np.zeros((len(receipt.hubs), count + 1), dtype=np.int64)
-        own[: topology.num_ranks, 0] = receipt.share.own
-        needs = receipt.needs
-        tests = [
-            (rows, ticks(receipt.apart[topology.target[link[rows]], end]), needs[place])
+        self.count, self.ranks, self.additive = count, topology.num_ranks, not receipt.share.sums
+        self.alpha = np.repeat(ticks(topology.alpha.numerators[link]), count)
+        self.rate = np.repeat(np.array([rates[topology.bandwidth[e]] for e in link], dtype=np.int64), count)
+        self.needs = receipt.needs[receipt.place].ravel()
+        self.own = np.zeros((len(receipt.hubs), count + 1), dtype=np.int64)
+        self.own[: topology.num_ranks, 0] = receipt.share.own
+        self.alone = int((receipt.place < len(receipt.hubs)).sum())
+        self.place = np.searchsorted(receipt.place, np.arange(len(receipt.hubs)))
+        self.behind, self.sender, self.lag = receipt.behind, receipt.sender, ticks(receipt.before)
+        self.nearer = np.ascontiguousarray(np.moveaxis(receipt.nearer, 2, 0)[:, None])
+        self.first = offsets_of(np.bincount(receipt.row, minlength=len(link)))[:-1]
+        senders = np.flatnonzero(self.sender < len(self.own))
+        self.tails = np.stack([senders, np.searchsorted(self.first, senders, side="right") - 1])
+        there, tails = receipt.needs[receipt.place][self.place], self.sender[senders]
+        self.most = np.concatenate([there, there[tails]]), np.concatenate([self.own, self.own[tails]])
+        self.tests = [
+            (rows, ticks(receipt.apart[topology.target[link[rows]], end]), receipt.needs[place])
             for place, inside in enumerate(receipt.sets)
             for rows in [np.flatnonzero(receipt.place == place)]
             for end in receipt.share.ends[inside[receipt.share.ends]].tolist()
         ]
-        return cls(
-            count=count,
-            alpha=np.repeat(ticks(topology.alpha.numerators[link]), count),
-            rate=np.repeat(np.array([rates[topology.bandwidth[e]] for e in link], dtype=np.int64), count),
-            needs=needs[receipt.place].ravel(),
-            own=own,
-            ranks=topology.num_ranks,
-            additive=not receipt.share.sums,
-            alone=int((receipt.place < len(receipt.hubs)).sum()),
-            place=np.searchsorted(receipt.place, np.arange(len(receipt.hubs))),
-            behind=receipt.behind,
-            first=offsets_of(np.bincount(receipt.row, minlength=len(link)))[:-1],
-            sender=receipt.sender,
-            lag=ticks(receipt.before),
-            nearer=receipt.nearer,
-            tests=tests,
-        )
 
     def ticks(self) -> int:
         """Return after how many ticks some rank still can't have all that it needs.
@@ -415,16 +390,13 @@ class _ReceiptArrays:
         What comes in a message began the shortest α before, or sooner: about so many ticks are looked at
         together.
         """
-        columns, tests, reached = len(self.alpha), list(self.tests), 0
+        columns, tests, reached = len(self.alpha), self.tests.copy(), 0
         # Side by side X and Z, what comes in all messages and in those that come through; so their stocks.
         come, stock = np.zeros((2, MOST_TICKS + 1, 2 * columns), dtype=np.int64)
         held = np.zeros((MOST_TICKS + 1, 2, self.count + 1), dtype=np.int64)
-        first, second = np.arange(columns), np.arange(columns) + columns
-        cases = _Cases(
-            np.concatenate([first, first, second]),
-            np.concatenate([second, first, second]),
-            np.concatenate([first, second, second]),
-        )
+        # Begun at the tail; come through, with what came before; and come through alone.
+        sides = np.array([[0, 0, 1], [1, 0, 1], [0, 1, 1]])[..., None]
+        cases = _Cases(*(sides * columns + np.arange(columns)).reshape(3, -1))
         last = _LastMessages(np.tile(self.alpha, 3), np.tile(self.rate, 3), cases, come, stock)
         flow = np.where(self.alpha < SHORTEST, self.rate, 0)
         for start in range(0, MOST_TICKS + 1, self._together):
@@ -452,19 +424,13 @@ class _ReceiptArrays:
         shortest = self.alpha.min(where=self.alpha >= SHORTEST, initial=MOST_TICKS)
         return int(max(1, min(shortest - 1, MOST_TOGETHER // self.nearer.size)))
 
-    @cached_property
-    def _tails(self) -> Int64Array:
-        """Those senders that are the tail of their link, and the rows of links that have them."""
-        senders = np.flatnonzero(self.sender < len(self.own))
-        return np.stack([senders, np.searchsorted(self.first, senders, side="right") - 1])
-
     def _stock(self, x: Int64Array, held: Int64Array, now: Int64Array) -> Int64Array:
         """Return what there is for a message that enters each link by these ticks: at its tail, and before.
 
         Writes what is held by these ticks at most.
         """
         come: Int64Array = np.add.reduceat(x[:, : self.alone], self.place, axis=1)
-        (tails, rows), hubs = self._tails, len(self.own)
+        (tails, rows), hubs = self.tails, len(self.own)
         besides = come[:, self.sender[tails]] - self._behind(x)[:, rows]
         h = self._held(np.concatenate([come, besides], axis=1))
         held[now, 0] = h[:, : self.ranks].max(axis=1)
@@ -473,34 +439,22 @@ class _ReceiptArrays:
         begun = (when >= 0)[..., None]
         farther = held[np.maximum(when, 0), np.maximum(self.sender - hubs, 0)]
         farther[:, tails] = h[:, hubs:]
-        there = (self._nearer + np.moveaxis(farther, 2, 0)[..., None]).min(axis=0) * begun
+        there = (self.nearer + np.moveaxis(farther, 2, 0)[..., None]).min(axis=0) * begun
         at_tail = np.zeros_like(x)
         at_tail[:, rows] = there[:, tails]
         there[:, tails] = 0
         through = np.maximum.reduceat(there, self.first, axis=1)
         return np.concatenate([at_tail, through], axis=1).reshape(len(now), -1)
 
-    @cached_property
-    def _nearer(self) -> Int64Array:
-        """`nearer`, by K' first; shape (K + 1, 1, senders, K)."""
-        return np.ascontiguousarray(np.moveaxis(self.nearer, 2, 0)[:, None])
-
     def _held(self, come: Int64Array) -> Int64Array:
         """Return H if so much has come to each hub, and to the tails."""
-        there, own = self._most
+        there, own = self.most
         if self.additive:  # no more than there is
             lack = np.minimum.accumulate((come - there)[..., ::-1], axis=2)[..., ::-1]
             come = there + np.minimum(lack, 0)
         held = np.zeros((*come.shape[:2], self.count + 1), dtype=np.int64)
         np.minimum(come, there, out=held[..., :-1])
         return own + held if self.additive else np.maximum(own, held)
-
-    @cached_property
-    def _most(self) -> tuple[Int64Array, Int64Array]:
-        """What there is to come to each hub, and to the tails, and what they start with."""
-        there = self.needs.reshape(-1, self.count)[self.place]
-        tails = self.sender[self._tails[0]]
-        return np.concatenate([there, there[tails]]), np.concatenate([self.own, self.own[tails]])
 
     def _behind(self, x: Int64Array) -> Int64Array:
         """Return what has come from S to the tails of links into S."""

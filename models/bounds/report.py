@@ -30,7 +30,7 @@ from tutti.models.bounds.traffic import Traffic
 from tutti.schedules.collective import Collective, Kind
 from tutti.schedules.files.document import collective_document
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import BoolArray, json_number
+from tutti.topologies.exact import json_number
 from tutti.topologies.progress import tell
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import GIGA, MICRO, duration
@@ -149,7 +149,10 @@ def each_bound(
     inside[[*cut.certificate["ranks"], *cut.certificate["switches"]]] = True
     distances, cuts = AlphaDistances(topology), [inside, ~inside, *declared_hosts(topology)]
     growth = partial(broadcast_growth_bound, traffic=traffic, distances=distances)
-    grown = _larger(growth(topology), _where_able(growth, topology))
+    grown = _with_able(growth, topology)
+    # Able switches are tried for cut_gossip only where they make broadcast_growth larger.
+    able = grown is not None and "able" in grown.certificate
+    gossip = partial(cut_gossip_bound, traffic=traffic, distances=distances, size=exact, cuts=cuts)
     latencies = (
         distance_bound(topology, traffic, distances),
         combined_bound(topology, traffic, distances, exact, inside),
@@ -163,7 +166,7 @@ def each_bound(
     steps: Sequence[Callable[[Fraction], Bound | None]] = (
         partial(message_count_bound, topology, traffic, distances, exact, cuts=cuts),
         partial(_finder("unicast_price"), topology, collective, exact),
-        partial(_cut_gossip, topology, traffic, distances, exact, cuts=cuts, grown=grown),
+        partial(_with_able, gossip, topology, able=able),
     )
     for step in steps:
         more = step(least)
@@ -196,7 +199,8 @@ def program_bounds(
     exact = Fraction(size)
     least = max(bound.time(exact) for bound in bounds)
     for kind in PROGRAMS:
-        more = _solved(kind, topology, collective, exact, least)
+        tell(f"{kind} over {duration(float(least * MICRO))}")
+        more = _finder(kind)(topology, collective, exact, least)
         if more:
             least = max(least, more.value)
             yield more
@@ -217,38 +221,14 @@ def _where_able(find: Callable[[Topology], Bound | None], topology: Topology) ->
     return found and replace(found, certificate={**found.certificate, "able": able})
 
 
-def _larger(*bounds: Bound | None) -> Bound | None:
-    return max((bound for bound in bounds if bound), key=lambda bound: bound.value, default=None)
-
-
-def _cut_gossip(
-    topology: Topology,
-    traffic: Traffic,
-    distances: AlphaDistances,
-    size: Fraction,
-    least: Fraction,
-    *,
-    cuts: Sequence[BoolArray],
-    grown: Bound | None,
+def _with_able(
+    find: Callable[..., Bound | None], topology: Topology, *least: Fraction, able: bool = True
 ) -> Bound | None:
-    """Return the bound ``cut_gossip``, the larger with and without able switches in hosts.
-
-    The latter is tried only if such switches make ``broadcast_growth`` larger.
-    """
-
-    def find(where: Topology) -> Bound | None:
-        return cut_gossip_bound(where, traffic, distances, size, least, cuts)
-
-    able = grown is not None and "able" in grown.certificate
-    return _larger(find(topology), _where_able(find, topology) if able else None)
-
-
-def _solved(
-    kind: str, topology: Topology, collective: Collective, size: Fraction, least: Fraction
-) -> Bound | None:
-    """Return the bound of a kind in `PROGRAMS`, and say what is being done."""
-    tell(f"{kind} over {duration(float(least * MICRO))}")
-    return _finder(kind)(topology, collective, size, least)
+    """Return the bound of a network, or if `able` and that is larger, the one of `_where_able`."""
+    found = [find(topology, *least)]
+    if able:
+        found.append(_where_able(lambda where: find(where, *least), topology))
+    return max((bound for bound in found if bound), key=lambda bound: bound.value, default=None)
 
 
 def best_bound(

@@ -77,26 +77,16 @@ class Traffic:
         members = tuple(np.array(group, dtype=np.int32) for group in collective.members)
         from_all, to_all = items.start == EVERYONE, items.end == EVERYONE
         one = ~from_all & ~to_all & (items.start != items.end) & (share.numerators > 0)
-        sizes, table = share.numerators, cls._no(members, collective.num_ranks, share.denominator)
+        sizes, nothing = share.numerators, np.zeros(sum(map(len, members)), np.int64)
+        pairs = PairItems(items.start[one], items.end[one], sizes[one], items.group[one])
+        both = _sums(items.group[from_all & to_all], sizes[from_all & to_all], len(members))
+        table = cls(members, collective.num_ranks, pairs, nothing, nothing, both, share.denominator)
 
         def sums(end: Int32Array, which: BoolArray) -> Int64Array:
             return _sums(table.membership(items.group[which], end[which]), sizes[which], len(table.rank))
 
-        return replace(
-            table,
-            pairs=PairItems(items.start[one], items.end[one], sizes[one], items.group[one]),
-            spread=sums(items.start, ~from_all & to_all),
-            collect=sums(items.end, from_all & ~to_all),
-            both=_sums(items.group[from_all & to_all], sizes[from_all & to_all], len(members)),
-        )
-
-    @classmethod
-    def _no(cls, members: Sequence[Int32Array], num_ranks: int, denominator: int) -> Traffic:
-        """Return no traffic among these groups."""
-        count = sum(map(len, members))
-        nothing, nobody = np.zeros(count, np.int64), np.zeros(0, np.int32)
-        pairs = PairItems(nobody, nobody, nothing[:0], nobody)
-        return cls(members, num_ranks, pairs, nothing, nothing, nothing[: len(members)], denominator)
+        spread, collect = sums(items.start, ~from_all & to_all), sums(items.end, from_all & ~to_all)
+        return replace(table, spread=spread, collect=collect)
 
     @cached_property
     def rank(self) -> Int32Array:

@@ -121,7 +121,7 @@ def fixed_k_capacities(
     shares = Rationals.of([1] * topology.num_ranks if weights is None else weights)
     ratio = fixed_k_ratio(topology, k, shares, search)
     density = ratio * k / _share(shares)
-    capacity = _ByBandwidth.of(topology).rounded(density).copy()
+    capacity = _ByBandwidth(topology).rounded(density).copy()
     if topology.num_switches:
         _balance(topology, capacity, trees_by_root(topology.num_ranks, k, shares))
     return FixedK(k, ratio, capacity)
@@ -149,7 +149,7 @@ def raised_density(topology: Topology, trees: Int64Array, density: Fraction) -> 
     NoSchedule
         If a link would carry more trees than fit 64 bits.
     """
-    bandwidth, total = _ByBandwidth.of(topology), int(trees.sum())
+    bandwidth, total = _ByBandwidth(topology), int(trees.sum())
     network = _fed(topology, trees, bandwidth.rounded(density), DinicNetwork)
     network.absorb(topology.num_nodes)
     for sink in range(topology.num_ranks):
@@ -168,7 +168,7 @@ def bisected_density(topology: Topology, trees: Int64Array, density: Fraction) -
 
     The paper's bandwidths are integers. Here they are made integers by their greatest common divisor.
     """
-    bandwidth, total = _ByBandwidth.of(topology), int(trees.sum())
+    bandwidth, total = _ByBandwidth(topology), int(trees.sum())
     unit = Fraction(int(np.gcd.reduce(topology.bandwidth.numerators)), topology.bandwidth.denominator)
     largest = int(max(bandwidth.values) / unit)
     low, high = density * unit, Fraction(total - int(trees.min()))
@@ -193,20 +193,13 @@ def _fed(
     return backend(source + 1, tails, heads, np.concatenate([capacity, trees[roots]]))
 
 
-@dataclass(frozen=True, eq=False)
 class _ByBandwidth:
     """The distinct bandwidths, and which of them each link has."""
 
-    name: str
-    values: tuple[Fraction, ...]
-    of_link: Int64Array
-
-    @classmethod
-    def of(cls, topology: Topology) -> _ByBandwidth:
-        bandwidth = topology.bandwidth
-        distinct, place = np.unique(bandwidth.numerators, return_inverse=True)
-        values = tuple(Fraction(b, bandwidth.denominator) for b in distinct.tolist())
-        return cls(topology.name, values, place)
+    def __init__(self, topology: Topology) -> None:
+        self.name, bandwidth = topology.name, topology.bandwidth
+        distinct, self.of_link = np.unique(bandwidth.numerators, return_inverse=True)
+        self.values = tuple(Fraction(b, bandwidth.denominator) for b in distinct.tolist())
 
     def rounded(self, density: Fraction) -> Int64Array:
         """Return ⌊U·b⌋ of each link."""

@@ -19,6 +19,8 @@ from tutti.topologies.errors import InputError
 from tutti.topologies.exact import FloatArray, Int32Array, Int64Array
 from tutti.topologies.kernels import kernel
 
+Rows = tuple[Int32Array, Int32Array, Int32Array]
+"""Chunk, count and route of each row of a schedule."""
 _ONCE, _OFTEN, _HELD = 1, 2, 4
 """Bits of what a switch does with a chunk: it passes it once, passes it more often, holds it."""
 
@@ -55,10 +57,10 @@ def multicast(schedule: Schedule) -> Schedule:
     count = np.ones(len(schedule), dtype=np.int32) if schedule.count is None else schedule.count
     rows, offsets = (schedule.chunk, count, schedule.route), schedule.route_table.offsets
     state = np.zeros((len(topology.multicast), len(schedule.chunks)), dtype=np.uint8)
-    _note_passing(*rows, offsets, stops, state)
-    size = _cut(*rows, offsets, stops, state.copy(), np.empty((0, 5), np.int32))
+    _note_passing(rows, offsets, stops, state)
+    size = _cut(rows, offsets, stops, state.copy(), np.empty((0, 5), np.int32))
     pieces = np.empty((size, 5), dtype=np.int32)
-    _cut(*rows, offsets, stops, state, pieces)
+    _cut(rows, offsets, stops, state, pieces)
     routes, route = _subroutes(schedule.route_table, pieces[:, 2:])
     count = pieces[:, 1]
     return schedule.replace(
@@ -122,15 +124,9 @@ def _keep_last(offsets: Int64Array, stops: Int32Array) -> None:
 
 
 @kernel
-def _note_passing(
-    chunk: Int32Array,
-    count: Int32Array,
-    route: Int32Array,
-    offsets: Int64Array,
-    stops: Int32Array,
-    state: Any,
-) -> None:
+def _note_passing(rows: Rows, offsets: Int64Array, stops: Int32Array, state: Any) -> None:
     """Note for each switch and chunk whether it passes once or more often."""
+    chunk, count, route = rows
     for row in range(len(route)):
         for at in range(offsets[route[row]], offsets[route[row] + 1]):
             if stops[at] >= 0:
@@ -139,20 +135,12 @@ def _note_passing(
 
 
 @kernel
-def _cut(
-    chunk: Int32Array,
-    count: Int32Array,
-    route: Int32Array,
-    offsets: Int64Array,
-    stops: Int32Array,
-    state: Any,
-    pieces: Int32Array,
-) -> int:
+def _cut(rows: Rows, offsets: Int64Array, stops: Int32Array, state: Any, pieces: Int32Array) -> int:
     """Write the pieces (chunk, count, route, from, to) of each row if there is space; return how many.
 
     A piece is the links from to to - 1 of its route. Chunks of a row that are cut alike stay together.
     """
-    number = 0
+    (chunk, count, route), number = rows, 0
     for row in range(len(route)):
         begin, end = offsets[route[row]], offsets[route[row] + 1]
         first, last = chunk[row], chunk[row] + count[row]

@@ -13,6 +13,9 @@ import numpy as np
 from tutti.topologies.exact import Int32Array, Int64Array
 from tutti.topologies.kernels import kernel
 
+Ends = tuple[int, int, int]
+"""A tree, a rank and a tree."""
+
 
 @kernel
 def runs(parent: Int32Array, depth: Int64Array) -> Int64Array:
@@ -84,8 +87,8 @@ def _join(parent: Int32Array, first: Int64Array, depth: Int64Array) -> None:
                 continue
             stamp += 2
             if not (
-                _waits(parent, first, tree, head, before, mark, stack, stamp)
-                or _waits(parent, first, before, head, tree, mark, stack, stamp + 1)
+                _waits(parent, first, (tree, head, before), mark, stack, stamp)
+                or _waits(parent, first, (before, head, tree), mark, stack, stamp + 1)
             ):
                 other = tree
                 while other < len(parent) and first[other, head] == tree:
@@ -98,19 +101,14 @@ def _join(parent: Int32Array, first: Int64Array, depth: Int64Array) -> None:
 
 @kernel
 def _waits(
-    parent: Int32Array,
-    first: Int64Array,
-    start: int,
-    head: int,
-    goal: int,
-    mark: Int64Array,
-    stack: Int64Array,
-    stamp: int,
+    parent: Int32Array, first: Int64Array, ends: Ends, mark: Int64Array, stack: Int64Array, stamp: int
 ) -> bool:
     """Whether the message to `head` from tree `start` on needs, through others, that from tree `goal` on.
 
+    The three are `ends`: start, head and goal.
     `mark` holds the `stamp` of the last search that met a message, `stack` those still to be followed.
     """
+    start, head, goal = ends
     stack[0, 0], stack[1, 0] = start, head
     count = 1
     while count > 0:

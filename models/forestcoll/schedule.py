@@ -195,7 +195,8 @@ def _lay(
                 rows, unit, rest = rows + 1, unit + part, rest - part
                 if rest == 0:
                     break
-        chunks = _merge(units[which], starts, chunk[begin:rows], count[begin:rows], item, size, chunks, which)
+        own = chunk[begin:rows], count[begin:rows]
+        chunks = _merge(units[which], starts, own, (item, size), chunks, which)
     return chunk[:rows].copy(), count[:rows].copy(), arc[:rows].copy(), item[:chunks], size[:chunks], (-1, -1)
 
 
@@ -270,20 +271,13 @@ def _measure(parent: Int32Array, root: int, depth: Int64Array, below: Int64Array
 
 
 @kernel
-def _merge(
-    units: int,
-    starts: Int32Array,
-    chunk: Int32Array,
-    count: Int32Array,
-    item: Int32Array,
-    size: Int64Array,
-    chunks: int,
-    which: int,
-) -> int:
+def _merge(units: int, starts: Int32Array, rows: Any, table: Any, chunks: int, which: int) -> int:
     """Write the chunks of an item, one for each start of a run; count them in its rows, from unit chunks.
 
-    Returns how many chunks there are so far. An empty item has one chunk of size 0.
+    `rows` are their chunks and counts, `table` the item and size of each chunk. Returns how many chunks there
+    are so far. An empty item has one chunk of size 0.
     """
+    (chunk, count), (item, size) = rows, table
     starts[0] = 1
     end = max(units, 1)
     last = 0

@@ -142,8 +142,6 @@ def tiny(*, whole: bool = False) -> CompiledModel:
         lower=0 * one,
         upper=9 * one,
         integer=np.array([whole]),
-        variables=(),
-        constraints=(),
         compile_s=0.0,
     )
 

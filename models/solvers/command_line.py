@@ -14,9 +14,9 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -26,15 +26,21 @@ from tutti.models.solvers.backend import Backend
 from tutti.models.solvers.compiled import CompiledModel
 from tutti.models.solvers.highs import write_model
 from tutti.models.solvers.options import LEAST_SECONDS, Feature, Positive, Seed, SolverOptions, Threads
-from tutti.models.solvers.outcome import NOTHING, Extras, Outcome, Progress, SolutionStatus, Termination
+from tutti.models.solvers.outcome import (
+    NOTHING,
+    Extras,
+    Outcome,
+    Progress,
+    SolutionStatus,
+    Termination,
+    Trace,
+)
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import FloatArray
 from tutti.topologies.options import Choice
 from tutti.topologies.processes import CallEnd, run_program
 from tutti.topologies.units import MEGA
 
-Answer = tuple[CallEnd, str, str]
-"""How the program ended, the log's text, and the solution file's."""
 PATIENCE = 0.02
 """Time that a program has to stop by itself after its time limit, as a fraction of the limit, or of 10 s if
 that is more. It is less than the helper process has, so that the log is still read."""
@@ -76,17 +82,24 @@ def _version(place: str, asks: tuple[str, ...]) -> str:
     return found[1] if found else "unknown"
 
 
-def _answer(
+def _run(
     model: CompiledModel,
     options: SolverOptions,
-    arguments: Callable[[Path, Path, float | None], list[str]],
-) -> Answer:
+    trace: Trace | None,
+    command: Callable[[Path, Path, float | None], list[str]],
+    read: Callable[[CompiledModel, str, str], Outcome],
+    traced: Callable[[str], Iterable[Progress]] = lambda log: (),
+) -> Outcome:
     """Write the model, run the program and read what it wrote.
 
     Parameters
     ----------
-    arguments
-        From the files of the model and of the solution, and the seconds left, to the command.
+    command
+        From the files of the model and of the solution, and the seconds left.
+    read
+        From the model, the log's text and the solution file's.
+    traced
+        From the log's text to what it tells.
     """
     begin, limit = time.perf_counter(), options.time_limit
     with tempfile.TemporaryDirectory() as folder:
@@ -96,23 +109,34 @@ def _answer(
         left = None if limit is None else max(limit - (time.perf_counter() - begin), LEAST_SECONDS)
         latest = None if limit is None or left is None else left + PATIENCE * max(limit, 10.0)
         with log.open("wb") as output:
-            how = run_program(arguments(file, solution, left), output, latest, options.memory_limit)
+            how = run_program(command(file, solution, left), output, latest, options.memory_limit)
         text = log.read_text(errors="replace")
         if options.log is not None:
             with Path(options.log).open("a") as kept:
                 kept.write(text)
-        return how, text, solution.read_text() if solution.exists() else ""
+        if trace is not None:
+            for progress in traced(text):
+                trace(progress)
+        if how in KILLED:
+            return Outcome(KILLED[how], SolutionStatus.NONE, stopped="killed")
+        return read(model, text, solution.read_text() if solution.exists() else "")
+
+
+def _words(options: Mapping[str, Any], mark: str) -> list[str]:
+    """Return options of a command with their values; None is the program's own."""
+    return [
+        word for name, value in options.items() if value is not None for word in (mark + name, str(value))
+    ]
 
 
 def _found(
     model: CompiledModel, termination: Termination, values: FloatArray, bound: float | None, **more: Any
 ) -> Outcome:
     """Return an outcome with values; a bound is of the minimum without its offset."""
-    optimal = termination is Termination.OPTIMAL
     objective = float(model.cost @ values + model.offset)
-    proven = objective if optimal else None if bound is None else model.sign * bound + model.offset
-    status = SolutionStatus.OPTIMAL if optimal else SolutionStatus.FEASIBLE
-    return Outcome(termination, status, objective, proven, values, **more)
+    known = None if bound is None else model.sign * bound + model.offset
+    proven = objective if termination is Termination.OPTIMAL else known
+    return Outcome.found(termination, objective, proven, values, **more)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,6 +180,8 @@ CBC_LINE = re.compile(
     r"best possible (\S+)) .*?\(?([\d.]+) seconds\)",
     re.MULTILINE,
 )
+NO_VALUES = (Termination.INFEASIBLE, Termination.UNBOUNDED, Termination.ERROR)
+"""Ends after which values in CBC's solution mean nothing."""
 CBC_NOTHING = 1e40
 """What CBC calls an incumbent or a bound that it does not have is larger."""
 
@@ -174,19 +200,14 @@ def run_cbc(model: CompiledModel, options: CbcOptions, extras: Extras = NOTHING)
         "preprocess": None if options.presolve else "off",
         "timeMode": "elapsed",
     }
-    given = [word for key, value in native.items() if value is not None for word in (f"-{key}", str(value))]
 
     def command(file: Path, to: Path, left: float | None) -> list[str]:
-        limit = [] if left is None else ["-sec", f"{left:.2f}"]
-        return [str(find_cbc()), str(file), *limit, *given, "-solve", "-solution", str(to)]
+        limit = {} if left is None else {"sec": f"{left:.2f}"}
+        words = _words({**limit, **native}, "-")
+        return [str(find_cbc()), str(file), *words, "-solve", "-solution", str(to)]
 
-    how, log, solution = _answer(model, options, command)
-    if extras.trace is not None:
-        for progress in cbc_trace(log, model.sign, model.offset):
-            extras.trace(progress)
-    if how in KILLED:
-        return Outcome(KILLED[how], SolutionStatus.NONE, stopped="killed")
-    return _cbc(model, log, solution)
+    traced = partial(cbc_trace, sign=model.sign, offset=model.offset)
+    return _run(model, options, extras.trace, command, _cbc, traced)
 
 
 def _cbc(model: CompiledModel, log: str, solution: str) -> Outcome:
@@ -194,20 +215,20 @@ def _cbc(model: CompiledModel, log: str, solution: str) -> Outcome:
     words = head.partition(" - ")[0]
     why = next((name for name in CBC_TERMINATIONS if words.startswith(name)), "")
     termination = CBC_TERMINATIONS.get(why, Termination.ERROR)
-    counts = {key: re.search(rf"^{text}: +(\S+)", log, re.MULTILINE) for key, text in (
-        ("nodes", "Enumerated nodes"), ("iterations", "Total iterations"))}  # fmt: skip
-    more: dict[str, Any] = {key: int(float(found[1])) for key, found in counts.items() if found}
-    if (
-        termination in (Termination.INFEASIBLE, Termination.UNBOUNDED, Termination.ERROR)
-        or "no integer" in head
-    ):
+
+    def stated(name: str) -> float | None:
+        found = re.search(rf"^{name}: +(\S+)", log, re.MULTILINE)
+        return float(found[1]) if found else None
+
+    counts = {"nodes": stated("Enumerated nodes"), "iterations": stated("Total iterations")}
+    more: dict[str, Any] = {name: int(count) for name, count in counts.items() if count is not None}
+    if termination in NO_VALUES or "no integer" in head:
         return Outcome(termination, SolutionStatus.NONE, **more)
     values = np.zeros(model.num_columns)
     for line in lines:  # of columns that are not 0; ** marks one that breaks a bound
         _, name, value, _ = line.replace("**", "").split()
         values[int(name[1:])] = float(value)
-    bound = re.search(r"^Lower bound: +(\S+)", log, re.MULTILINE)
-    return _found(model, termination, values, float(bound[1]) if bound else None, **more)
+    return _found(model, termination, values, stated("Lower bound"), **more)
 
 
 def cbc_trace(log: str, sign: float, offset: float) -> Iterator[Progress]:
@@ -270,6 +291,7 @@ class GlpkOptions(SolverOptions):
     """
 
     OWNER: ClassVar[str] = "glpk"
+    ALGORITHMS: ClassVar = {"ipm": Feature.IPM}
 
     method: Annotated[str, Choice(("simplex", "ipm"))] = "simplex"
     relative_gap: Positive = None
@@ -281,11 +303,6 @@ class GlpkOptions(SolverOptions):
             if getattr(self, name) is not None:
                 raise InputError(f"glpk has no option {name}: its program glpsol can't set it")
 
-    @property
-    def needs(self) -> frozenset[Feature]:
-        """The algorithm that `method` names."""
-        return frozenset({Feature.IPM}) if self.method == "ipm" else frozenset()
-
 
 GLPK_ANSWERS = {"bas": "ff", "ipt": "o", "mip": "o"}
 """For each kind of solution the status of an optimum."""
@@ -294,27 +311,24 @@ GLPK_BOUND = re.compile(r"^\+.*>= +(\S+)", re.MULTILINE)
 
 def run_glpk(model: CompiledModel, options: GlpkOptions, extras: Extras = NOTHING) -> Outcome:
     """Write the model for GLPK, run it and read its answer; its log has no times for a trace."""
-    given = {
-        "--memlim": None if options.memory_limit is None else math.ceil(options.memory_limit / MEGA),
-        "--mipgap": options.relative_gap if model.integer.any() else None,
-    }
-    words = [word for name, value in given.items() if value is not None for word in (name, str(value))]
-    words += ["--interior"] if options.method == "ipm" and not model.integer.any() else []
-    words += [] if options.presolve else ["--nopresol"]
 
     def command(file: Path, to: Path, left: float | None) -> list[str]:
-        limit = [] if left is None else ["--tmlim", str(math.ceil(left))]
-        return [str(find_glpk()), "--freemps", str(file), "--write", str(to), *limit, *words]
+        memory, whole = options.memory_limit, bool(model.integer.any())
+        native = {
+            "tmlim": None if left is None else math.ceil(left),
+            "memlim": None if memory is None else math.ceil(memory / MEGA),
+            "mipgap": options.relative_gap if whole else None,
+        }
+        words = _words(native, "--") + ["--interior"] * (options.method == "ipm" and not whole)
+        words += ["--nopresol"] * (not options.presolve)
+        return [str(find_glpk()), "--freemps", str(file), "--write", str(to), *words]
 
-    how, log, solution = _answer(model, options, command)
-    if how in KILLED:
-        return Outcome(KILLED[how], SolutionStatus.NONE, stopped="killed")
-    if "memory limit" in log.lower() or "no memory" in log:
-        return Outcome(Termination.MEMORY_LIMIT, SolutionStatus.NONE)
-    return _glpk(model, log, solution)
+    return _run(model, options, None, command, _glpk)
 
 
 def _glpk(model: CompiledModel, log: str, solution: str) -> Outcome:
+    if "memory limit" in log.lower() or "no memory" in log:
+        return Outcome(Termination.MEMORY_LIMIT, SolutionStatus.NONE)
     lines = [line.split() for line in solution.splitlines() if line[:1] in ("s", "i", "j")]
     termination = _glpk_termination(lines[0] if lines else [], log)
     kind = lines[0][1] if lines else ""

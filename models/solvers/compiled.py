@@ -37,10 +37,10 @@ class CompiledModel:
         float64 bounds, infinite where there is none.
     integer
         bool, one a column.
-    variables, constraints
-        The Pyomo component of each column and each row.
     compile_s
         Seconds that it took.
+    variables, constraints
+        The Pyomo component of each column and each row; none where the matrix was written down directly.
     source
         The Pyomo model, without which its components would lose their names.
     """
@@ -57,9 +57,9 @@ class CompiledModel:
     lower: FloatArray
     upper: FloatArray
     integer: BoolArray
-    variables: tuple[Any, ...]
-    constraints: tuple[Any, ...]
     compile_s: float
+    variables: tuple[Any, ...] = ()
+    constraints: tuple[Any, ...] = ()
     source: Any = None
 
     @property
@@ -110,8 +110,6 @@ class CompiledModel:
             lower=frozen(np.zeros(columns), np.float64),
             upper=frozen(np.full(columns, np.inf), np.float64),
             integer=frozen(np.zeros(columns), np.bool_),
-            variables=(),
-            constraints=(),
             compile_s=0.0 if begin is None else now() - begin,
         )
 
@@ -246,16 +244,11 @@ def compile_model(model: pyo.ConcreteModel, *, declared_order: bool = False) -> 
     form = _standard_form(model, declared_order=declared_order)
     columns = form.columns
     constraints, matrix, row_lower, row_upper = _rows(form)
-    return CompiledModel(
-        name=model.name,
-        maximize=objectives[0].sense == pyo.maximize,
-        cost=frozen(form.c.toarray()[0], np.float64),
+    maximize, cost = objectives[0].sense == pyo.maximize, form.c.toarray()[0]
+    plain = CompiledModel.of_matrix(model.name, matrix, cost, row_lower, row_upper, maximize=maximize)
+    return replace(
+        plain,
         offset=float(form.c_offset[0]),
-        starts=frozen(matrix.indptr, np.int32),
-        index=frozen(matrix.indices, np.int32),
-        value=frozen(matrix.data, np.float64),
-        row_lower=row_lower,
-        row_upper=row_upper,
         lower=_bounds([variable.lb for variable in columns], -np.inf),
         upper=_bounds([variable.ub for variable in columns], np.inf),
         integer=frozen([not v.is_continuous() for v in columns], np.bool_),
@@ -295,7 +288,7 @@ def _rows(form: Any) -> tuple[tuple[Any, ...], csr_array, FloatArray, FloatArray
     lower[:-1][repeated[1:]] = lower[1:][repeated[1:]]
     kept = np.flatnonzero(~repeated)
     constraints = tuple(form.rows[row][0] for row in kept)
-    return constraints, form.A.tocsr()[kept], frozen(lower[kept], np.float64), frozen(upper[kept], np.float64)
+    return constraints, form.A.tocsr()[kept], lower[kept], upper[kept]
 
 
 def _bounds(values: list[float | None], absent: float) -> FloatArray:

@@ -55,17 +55,13 @@ class GurobiOptions(SolverOptions):
     """
 
     OWNER: ClassVar[str] = "gurobi"
+    ALGORITHMS = FEATURE_OF
 
     method: Annotated[str, Choice(METHODS)] = "choose"
     threads: Threads = 1
     seed: Seed = 0
     crossover: bool = True
     relative_gap: Positive = None
-
-    @property
-    def needs(self) -> frozenset[Feature]:
-        """The algorithm that `method` names."""
-        return frozenset({FEATURE_OF[self.method]} if self.method in FEATURE_OF else ())
 
 
 # https://docs.gurobi.com/projects/optimizer/en/current/reference/numericcodes/statuscodes.html
@@ -109,14 +105,14 @@ def _run(gurobipy: Any, model: CompiledModel, options: GurobiOptions, extras: Ex
         for name, value in _native_options(options).items():
             environment.setParam(name, value)
         with gurobipy.Model(model.name, env=environment) as native:
-            columns, rows = _pass_model(gurobipy, native, model)
+            columns, sides = _pass_model(gurobipy, native, model)
             if extras.start is not None and extras.start.values is not None:
                 setattr(columns, "Start" if model.integer.any() else "PStart", extras.start.values)
             if extras.trace is not None and model.integer.any():
                 native.optimize(_teller(gurobipy, extras.trace))
             else:
                 native.optimize()
-            return _read(native, columns, rows, model)
+            return _read(native, columns, sides, model)
 
 
 def _native_options(options: GurobiOptions) -> dict[str, Any]:
@@ -140,17 +136,11 @@ def _native_options(options: GurobiOptions) -> dict[str, Any]:
     return {name: value for name, value in native.items() if value is not None}
 
 
-@dataclass(frozen=True, eq=False)
-class _ConstraintRows:
-    """Constraints by side: Gurobi has no ranges in matrix form, so a range is two rows."""
+def _pass_model(gurobipy: Any, native: Any, model: CompiledModel) -> tuple[Any, list[tuple[Any, Any]]]:
+    """Return the columns, and of each side which rows have it, and its constraints.
 
-    above: Any
-    below: Any
-    at_least: Any
-    at_most: Any
-
-
-def _pass_model(gurobipy: Any, native: Any, model: CompiledModel) -> tuple[Any, _ConstraintRows]:
+    Gurobi has no ranges in matrix form, so a range is two constraints.
+    """
     matrix = model.matrix()
     kinds = np.where(model.integer, gurobipy.GRB.INTEGER, gurobipy.GRB.CONTINUOUS)
     columns = native.addMVar(model.num_columns, lb=model.lower, ub=model.upper, vtype=kinds)
@@ -163,7 +153,7 @@ def _pass_model(gurobipy: Any, native: Any, model: CompiledModel) -> tuple[Any, 
     above = native.addMConstr(matrix[at_least], columns, senses, model.row_lower[at_least])
     below = native.addMConstr(matrix[at_most], columns, "<", model.row_upper[at_most])
     native.update()
-    return columns, _ConstraintRows(above, below, at_least, at_most)
+    return columns, [(at_least, above), (at_most, below)]
 
 
 def _teller(gurobipy: Any, trace: Trace) -> Any:
@@ -178,21 +168,24 @@ def _teller(gurobipy: Any, trace: Trace) -> Any:
     return report
 
 
-def _read(native: Any, columns: Any, rows: _ConstraintRows, model: CompiledModel) -> Outcome:
+def _read(native: Any, columns: Any, sides: list[tuple[Any, Any]], model: CompiledModel) -> Outcome:
     termination = TERMINATIONS.get(native.Status, Termination.UNKNOWN)
     optimal, whole = termination is Termination.OPTIMAL, bool(model.integer.any())
-    counts = (int(native.IterCount) + int(native.BarIterCount), int(native.NodeCount) if whole else None)
+    iterations = int(native.IterCount) + int(native.BarIterCount)
+    nodes = int(native.NodeCount) if whole else None
     if native.SolCount == 0:
-        return Outcome(termination, SolutionStatus.NONE, None, None, None, None, None, *counts)
-    status = SolutionStatus.OPTIMAL if optimal else SolutionStatus.FEASIBLE
+        return Outcome(termination, SolutionStatus.NONE, iterations=iterations, nodes=nodes)
     objective = float(native.ObjVal)
     bound = float(native.ObjBound) if whole else objective if optimal else None
     duals = None
     if optimal and not whole:  # of a range's two sides one has 0
         duals = np.zeros(model.num_rows)
-        duals[rows.at_least] += np.array(rows.above.Pi)
-        duals[rows.at_most] += np.array(rows.below.Pi)
-    return Outcome(termination, status, objective, bound, np.array(columns.X), duals, None, *counts)
+        for rows, constraints in sides:
+            duals[rows] += np.array(constraints.Pi)
+    values = np.array(columns.X)
+    return Outcome.found(
+        termination, objective, bound, values, duals=duals, iterations=iterations, nodes=nodes
+    )
 
 
 GUROBI = Backend(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -22,6 +23,7 @@ from tutti.models.solvers.outcome import (
     Start,
     Termination,
     Trace,
+    finite,
 )
 from tutti.topologies.errors import InputError
 from tutti.topologies.options import Choice
@@ -82,6 +84,7 @@ class HighsOptions(SolverOptions):
     """
 
     OWNER: ClassVar[str] = "highs"
+    ALGORITHMS = METHODS
 
     method: Annotated[str, Choice(METHODS)] = "choose"
     strategy: Annotated[str, Choice(STRATEGIES)] = "dual"
@@ -89,12 +92,6 @@ class HighsOptions(SolverOptions):
     crossover: bool = True
     relative_gap: Positive = None
     seed: Seed = 0
-
-    @property
-    def needs(self) -> frozenset[Feature]:
-        """The algorithm that `method` names."""
-        feature = METHODS[self.method]
-        return frozenset() if feature is None else frozenset({feature})
 
 
 # https://ergo-code.github.io/HiGHS/stable/structures/enums/#HighsModelStatus
@@ -225,23 +222,12 @@ def _pass_model(highspy: Any, highs: Any, model: CompiledModel, *, maximize: boo
     """
     sense = highspy.ObjSense.kMaximize if maximize else highspy.ObjSense.kMinimize
     sign = 1.0 if maximize else model.sign
-    status = highs.passModel(
-        model.num_columns,
-        model.num_rows,
-        model.num_nonzeros,
-        int(highspy.MatrixFormat.kRowwise),
-        int(sense),
-        sign * model.offset,
-        sign * model.cost,
-        model.lower,
-        model.upper,
-        model.row_lower,
-        model.row_upper,
-        model.starts,
-        model.index,
-        model.value,
-        model.integer.astype(np.int32),
-    )
+    sizes = model.num_columns, model.num_rows, model.num_nonzeros
+    kinds = int(highspy.MatrixFormat.kRowwise), int(sense)
+    bounds = model.lower, model.upper, model.row_lower, model.row_upper
+    matrix = model.starts, model.index, model.value
+    aim = sign * model.offset, sign * model.cost
+    status = highs.passModel(*sizes, *kinds, *aim, *bounds, *matrix, model.integer.astype(np.int32))
     if status == highspy.HighsStatus.kError:
         raise InputError(f"highs does not accept model {model.name}")
 
@@ -277,17 +263,13 @@ def _subscribe(highs: Any, model: CompiledModel, trace: Trace) -> None:
 
     def report(event: Any) -> None:
         data = event.data_out
-        now = _finite(sign * data.mip_primal_bound), _finite(sign * data.mip_dual_bound)
+        now = finite(sign * data.mip_primal_bound), finite(sign * data.mip_dual_bound)
         if now != known[0]:
             known[0] = now
             trace(Progress(float(data.running_time), *now))
 
     for happening in (highs.cbMipImprovingSolution, highs.cbMipLogging, highs.cbMipInterrupt):
         happening.subscribe(report)
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
 
 
 def _read(highspy: Any, highs: Any, model: CompiledModel) -> Outcome:
@@ -303,31 +285,27 @@ def _read(highspy: Any, highs: Any, model: CompiledModel) -> Outcome:
     if not (found or optimal):
         return Outcome(termination, SolutionStatus.NONE, iterations=iterations, nodes=nodes)
     objective = model.sign * float(info.objective_function_value)
-    proven = model.sign * info.mip_dual_bound if whole else objective if optimal else None
-    return Outcome(
+    proven = model.sign * info.mip_dual_bound if whole else objective if optimal else np.inf
+    duals, basis = None, None
+    if optimal and not whole:
+        duals = model.sign * np.array(solution.row_dual) if solution.dual_valid else None
+        basis = _basis(highs.getBasis())
+    values = np.array(solution.col_value)
+    return Outcome.found(
         termination,
-        SolutionStatus.OPTIMAL if optimal else SolutionStatus.FEASIBLE,
         objective,
-        None if proven is None else _finite(proven),
-        np.array(solution.col_value),
-        model.sign * np.array(solution.row_dual) if solution.dual_valid and optimal and not whole else None,
-        _basis(highs) if optimal and not whole else None,
-        iterations,
-        nodes,
+        finite(proven),
+        values,
+        duals=duals,
+        basis=basis,
+        iterations=iterations,
+        nodes=nodes,
     )
 
 
-def _basis(highs: Any) -> Basis | None:
-    basis = highs.getBasis()
-    if not basis.valid:
-        return None
-    return Basis(
-        *(np.array([int(s) for s in part], np.int8) for part in (basis.col_status, basis.row_status))
-    )
-
-
-def _rehearse() -> None:
-    run(tiny(), HighsOptions())
+def _basis(native: Any) -> Basis | None:
+    sides = (np.array([int(s) for s in part], np.int8) for part in (native.col_status, native.row_status))
+    return Basis(*sides) if native.valid else None
 
 
 HIGHS = Backend(
@@ -339,7 +317,7 @@ HIGHS = Backend(
     run=run,
     install='pip install "highspy<1.15"',
     modules=("highspy",),
-    rehearse=_rehearse,
+    rehearse=partial(run, tiny(), HighsOptions()),
     tolerance=1e-7,
     extras=(
         Extra(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 from tutti.topologies.errors import InputError
 from tutti.topologies.options import SECONDS, Number, Options, Whole
@@ -67,6 +68,9 @@ class SolverOptions(Options):
         If a value is out of range.
     """
 
+    ALGORITHMS: ClassVar[Mapping[str, Feature | None]] = {}
+    """What each value of an option `method` asks for, if anything."""
+
     time_limit: Annotated[float | None, SECONDS] = None
     memory_limit: Annotated[float | None, Number(above=0, words="it must be a positive number of bytes")] = (
         None
@@ -93,8 +97,9 @@ class SolverOptions(Options):
 
     @property
     def needs(self) -> frozenset[Feature]:
-        """What the options ask of the back-end besides solving the model."""
-        return frozenset()
+        """What is asked of the back-end besides solving: the algorithm that `method` names."""
+        feature = self.ALGORITHMS.get(getattr(self, "method", ""))
+        return frozenset() if feature is None else frozenset({feature})
 
     @property
     def apart(self) -> bool:

@@ -39,7 +39,15 @@ import numpy as np
 from tutti.models.solvers.backend import Backend, printing_to, tiny
 from tutti.models.solvers.compiled import CompiledModel
 from tutti.models.solvers.options import Feature, Positive, Seed, SolverOptions, Threads
-from tutti.models.solvers.outcome import NOTHING, Extras, Outcome, Progress, SolutionStatus, Termination
+from tutti.models.solvers.outcome import (
+    NOTHING,
+    Extras,
+    Outcome,
+    Progress,
+    SolutionStatus,
+    Termination,
+    finite,
+)
 from tutti.topologies.errors import InputError
 from tutti.topologies.options import Choice, Whole
 
@@ -202,16 +210,8 @@ def read_whole(run: Stopped, options: SolverOptions, log: str) -> Outcome:
     nodes = int(counted[-1]) if counted else None
     if not run.solver.has_solution():
         return Outcome(termination, SolutionStatus.NONE, nodes=nodes)
-    status = SolutionStatus.OPTIMAL if termination is Termination.OPTIMAL else SolutionStatus.FEASIBLE
-    bound = float(run.solver.best_objective_bound())
-    return Outcome(
-        termination,
-        status,
-        float(run.solver.objective_value()),
-        bound if np.isfinite(bound) else None,
-        run.solver.variable_values(),
-        nodes=nodes,
-    )
+    objective, bound = float(run.solver.objective_value()), finite(run.solver.best_objective_bound())
+    return Outcome.found(termination, objective, bound, run.solver.variable_values(), nodes=nodes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,11 +251,10 @@ def run_glop(model: CompiledModel, options: GlopOptions, extras: Extras = NOTHIN
     solver, termination = done.solver, done.termination(options)
     if not solver.has_solution():
         return Outcome(termination, SolutionStatus.NONE)
-    objective = float(solver.objective_value())
+    objective, values = float(solver.objective_value()), solver.variable_values()
     if termination is not Termination.OPTIMAL:
-        return Outcome(termination, SolutionStatus.FEASIBLE, objective, None, solver.variable_values())
-    values, duals = solver.variable_values(), solver.dual_values()
-    return Outcome(termination, SolutionStatus.OPTIMAL, objective, objective, values, duals)
+        return Outcome.found(termination, objective, None, values)
+    return Outcome.found(termination, objective, objective, values, duals=solver.dual_values())
 
 
 def _text_format(native: Mapping[str, Any]) -> str:
@@ -277,16 +276,12 @@ def _glop_parameters(options: GlopOptions) -> str:
     return _text_format(native)
 
 
-def _rehearse_glop() -> None:
-    run_glop(tiny(), GlopOptions())
-
-
 GLOP = ORTOOLS(
     name="glop",
     features=frozenset({Feature.LP, Feature.SIMPLEX, Feature.DUALS, Feature.SEED}),
     options=GlopOptions,
     run=run_glop,
-    rehearse=_rehearse_glop,
+    rehearse=partial(run_glop, tiny(), GlopOptions()),
     tolerance=1e-8,
 )
 
@@ -335,16 +330,12 @@ def _scip_parameters(options: ScipOptions) -> str:
     return "\n".join(f"{name} = {value}" for name, value in native.items() if value is not None)
 
 
-def _rehearse_scip() -> None:
-    run_scip(tiny(whole=True), ScipOptions())
-
-
 SCIP = ORTOOLS(
     name="scip",
     features=frozenset({Feature.MILP, Feature.START, Feature.SEED}),
     options=ScipOptions,
     run=run_scip,
-    rehearse=_rehearse_scip,
+    rehearse=partial(run_scip, tiny(whole=True), ScipOptions()),
     tolerance=1e-6,
 )
 
@@ -407,16 +398,12 @@ def _cpsat_parameters(options: CpsatOptions) -> str:
     return _text_format(native)
 
 
-def _rehearse_cpsat() -> None:
-    run_cpsat(tiny(whole=True), CpsatOptions())
-
-
 CPSAT = ORTOOLS(
     name="cp-sat",
     features=frozenset({Feature.MILP, Feature.START, Feature.SEED, Feature.THREADS}),
     options=CpsatOptions,
     run=run_cpsat,
-    rehearse=_rehearse_cpsat,
+    rehearse=partial(run_cpsat, tiny(whole=True), CpsatOptions()),
     tolerance=1e-6,
 )
 
@@ -440,8 +427,8 @@ def cpsat_trace(log: str, *, maximize: bool) -> Iterator[Progress]:
     bound: float | None = None
     for seconds, best, left in CPSAT_LINE.findall(log):
         if best:
-            incumbent = _finite(best)
-            ends = [_finite(end) for end in left.split(",")] if left else [incumbent]
+            incumbent = _number(best)
+            ends = [_number(end) for end in left.split(",")] if left else [incumbent]
             bound = ends[-1] if maximize else ends[0]
         yield Progress(float(seconds), incumbent, bound)
 
@@ -456,14 +443,13 @@ def scip_trace(log: str) -> Iterator[Progress]:
         elif places is not None and len(cells) > max(places):
             seconds = re.search(r"([\d.]+)s$", cells[0])
             if seconds is not None:
-                dual, primal = (_finite(cells[place]) for place in places)
+                dual, primal = (_number(cells[place]) for place in places)
                 yield Progress(float(seconds[1]), primal, dual)
 
 
-def _finite(text: str) -> float | None:
-    """Return a number, or None for one that is infinite (from 1e20 on, as SCIP has it) or none."""
+def _number(text: str) -> float | None:
+    """Return a number, or None for one that is infinite or none."""
     try:
-        value = float(text)
+        return finite(float(text))
     except ValueError:
         return None
-    return value if abs(value) < 1e20 else None

@@ -127,6 +127,11 @@ class Extras:
 NOTHING = Extras()
 
 
+def finite(value: float) -> float | None:
+    """Return a number as solvers give it, or None for one that stands for infinity: 1e20 or more."""
+    return float(value) if abs(value) < 1e20 else None
+
+
 def least_whole(bound: float) -> int:
     """Return the least whole number that a solver's bound allows."""
     return math.ceil(bound - ROUNDING)
@@ -196,6 +201,14 @@ class Outcome:
     iterations: int | None = None
     nodes: int | None = None
     stopped: str = ""
+
+    @classmethod
+    def found(
+        cls, why: Termination, objective: float, bound: float | None, values: FloatArray, **more: Any
+    ) -> Outcome:
+        """Return the outcome of a solver that has values: of an optimum, if that is why it stopped."""
+        status = SolutionStatus.OPTIMAL if why is Termination.OPTIMAL else SolutionStatus.FEASIBLE
+        return Outcome(why, status, objective, bound, values, **more)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

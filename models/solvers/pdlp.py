@@ -6,6 +6,7 @@ It stops at a relative accuracy, so what it calls optimal is approximate: certif
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -127,20 +128,9 @@ def _read(model: CompiledModel, result: Any, termination: Termination) -> Outcom
     values = np.array(result.primal_solution)
     solution_stats = result.solve_log.solution_stats.convergence_information
     kind = result.solve_log.solution_type
-    bound = next((c.dual_objective for c in solution_stats if c.candidate_type == kind), None)
-    return Outcome(
-        termination,
-        SolutionStatus.OPTIMAL,
-        float(model.cost @ values + model.offset),
-        None if bound is None else model.sign * float(bound),
-        values,
-        model.sign * np.array(result.dual_solution),
-        iterations=iterations,
-    )
-
-
-def _rehearse() -> None:
-    run(tiny(), PdlpOptions())
+    bound = next((model.sign * c.dual_objective for c in solution_stats if c.candidate_type == kind), None)
+    objective, duals = float(model.cost @ values + model.offset), model.sign * np.array(result.dual_solution)
+    return Outcome.found(termination, objective, bound, values, duals=duals, iterations=iterations)
 
 
 PDLP = Backend(
@@ -157,6 +147,6 @@ PDLP = Backend(
         "ortools.pdlp.solvers_pb2",
         "scipy.sparse",
     ),
-    rehearse=_rehearse,
+    rehearse=partial(run, tiny(), PdlpOptions()),
     tolerance=1e-6,
 )

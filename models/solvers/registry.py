@@ -144,13 +144,9 @@ build and solve; its time limit is 60 s
     """
     if seconds is None:
         seconds = seconds_for(variables)
-    if time_limit is not None and seconds > time_limit:
-        raise Unsupported(
-            f"{what} has {variables:,} variables, about {seconds:.2g} s to build and solve; "
-            f"its time limit is {time_limit:g} s"
-        )
-    if time_limit is None and variables > MOST_VARIABLES:
-        raise Unsupported(
-            f"{what} has {variables:,} variables, about {seconds:.2g} s to build and solve; "
-            f"without a time_limit it may have {MOST_VARIABLES:,}"
-        )
+    limit = f"without a time_limit it may have {MOST_VARIABLES:,}"
+    if time_limit is not None:
+        limit = f"its time limit is {time_limit:g} s"
+    if variables > MOST_VARIABLES if time_limit is None else seconds > time_limit:
+        size = f"{variables:,} variables, about {seconds:.2g} s to build and solve"
+        raise Unsupported(f"{what} has {size}; {limit}")

@@ -98,25 +98,18 @@ def solve(
     find_backend(solver, kind | chosen.needs | frozenset(needs) | (start.needs if start else frozenset()))
     begin = time.perf_counter()
     compiled = _compiled(model) if given is None else given
-    if compiled is None:
-        return SolverResult(
-            Termination.INFEASIBLE,
-            SolutionStatus.NONE,
-            model=None,
-            solver=solver,
-            version=backend.version,
-            compile_s=time.perf_counter() - begin,
-            solve_s=0.0,
-        )
-    if start is not None:
+    compile_s = time.perf_counter() - begin if compiled is None else compiled.compile_s
+    if compiled is not None and start is not None:
         start.check(compiled.name, compiled.num_columns, compiled.num_rows)
-    run = _run(compiled, backend, chosen, Extras(start, trace))
+    run = _Measured(Outcome(Termination.INFEASIBLE, SolutionStatus.NONE), 0.0, None)
+    if compiled is not None:
+        run = _run(compiled, backend, chosen, Extras(start, trace))
     return SolverResult(
         **vars(run.outcome),
         model=compiled,
         solver=solver,
         version=backend.version,
-        compile_s=compiled.compile_s,
+        compile_s=compile_s,
         solve_s=run.seconds,
         peak_rss_mb=run.peak_rss_mb,
         cpu_s=run.cpu_s,
@@ -145,9 +138,7 @@ def _run(model: CompiledModel, backend: Backend, options: SolverOptions, extras:
     if options.apart:
         return _solve_apart(model, backend, options, extras)
     backend.load()
-    begin, cpu = time.perf_counter(), _processor_seconds()
-    outcome = _outcome(backend, model, options, extras)
-    return _Measured(outcome, time.perf_counter() - begin, None, _processor_seconds() - cpu)
+    return _measured_run(backend, model, options, extras)
 
 
 def _processor_seconds() -> float:
@@ -156,11 +147,14 @@ def _processor_seconds() -> float:
     return sum(usage.ru_utime + usage.ru_stime for usage in every)
 
 
-def _outcome(backend: Backend, model: CompiledModel, options: SolverOptions, extras: Extras) -> Outcome:
+def _measured_run(
+    backend: Backend, model: CompiledModel, options: SolverOptions, extras: Extras
+) -> _Measured:
+    begin, cpu = time.perf_counter(), _processor_seconds()
     found: Any = backend.run(model, options, extras)
     if not isinstance(found, Outcome):
         raise TuttiError(f"solver {backend.name} returned {type(found).__name__}; it must return an Outcome")
-    return found
+    return _Measured(found, time.perf_counter() - begin, None, _processor_seconds() - cpu)
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,7 +237,7 @@ def _loaded(helper: Worker, backend: Backend) -> Ended | None:
         return None
     known.add(backend.name)
     with COMPILATION:  # no part of any method's time
-        ended = _ask(helper, _Load(backend))
+        ended = _ask(helper, backend)
     return None if ended.how is CallEnd.ANSWER else ended
 
 
@@ -274,15 +268,11 @@ def _measured(ended: Ended, options: SolverOptions) -> _Measured:
 
 
 @dataclass(frozen=True, eq=False)
-class _Load:
-    """The first request to a helper: load this back-end."""
-
-    backend: Backend
-
-
-@dataclass(frozen=True, eq=False)
 class _Solve:
-    """What the helper is asked for: a back-end, what it is given, and whether it tells progress."""
+    """What the helper is asked for: a back-end, what it is given, and whether it tells progress.
+
+    The first request that names a back-end is the back-end alone, to be loaded.
+    """
 
     backend: Backend
     model: CompiledModel
@@ -294,11 +284,11 @@ class _Solve:
 def help_solving(caller: Caller) -> None:
     """Be the helper: load and solve what comes."""
 
-    def help_with(call: _Load | _Solve) -> _Measured | None:
-        with _blaming(call.backend):
+    def help_with(call: Backend | _Solve) -> _Measured | None:
+        with _blaming(call.backend if isinstance(call, _Solve) else call):
             if isinstance(call, _Solve):
                 return _solve_here(call, caller)
-            call.backend.load()
+            call.load()
             return None
 
     caller.serve(help_with)
@@ -323,8 +313,8 @@ def _solve_here(call: _Solve, caller: Caller) -> _Measured:
     caller.start_clock()
     begin, cpu = time.perf_counter(), _processor_seconds()
     try:
-        outcome = _outcome(backend, call.model, call.options, extras)
+        measured = _measured_run(backend, call.model, call.options, extras)
     except MemoryError:
         outcome = Outcome(Termination.MEMORY_LIMIT, SolutionStatus.NONE, stopped="out of memory")
-    seconds, cpu_s = time.perf_counter() - begin, _processor_seconds() - cpu
-    return _Measured(outcome, seconds, peak_memory(), cpu_s)
+        measured = _Measured(outcome, time.perf_counter() - begin, None, _processor_seconds() - cpu)
+    return replace(measured, peak_rss_mb=peak_memory())

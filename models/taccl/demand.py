@@ -167,7 +167,7 @@ def demand_of(
             continue
         if (start, there) not in cached:
             cached[start, there] = _allowed(logical, start, there, rules)
-            _check_reached(logical, number, start, there, cached[start, there], rules)
+            _check_reached(logical, rules, (number, start, there), cached[start, there])
         numbers.append(number)
         starts.append(start)
         ends.append(there)
@@ -230,14 +230,10 @@ def _on_shortest_paths(
 
 
 def _check_reached(
-    logical: LogicalTopology,
-    number: int,
-    start: int,
-    ends: tuple[int, ...],
-    allowed: BoolArray,
-    rules: PathRules,
+    logical: LogicalTopology, rules: PathRules, chunk: tuple[int, int, tuple[int, ...]], allowed: BoolArray
 ) -> None:
-    """Raise `NoSchedule` if the rules cut a chunk off from one of its ends."""
+    """Raise `NoSchedule` if the rules cut a chunk (its number, start and ends) off from one of its ends."""
+    number, start, ends = chunk
     relay = rules.relay(logical, start)
     if relay is None and (logical.hops[start, ends] < len(logical.hops)).all():
         return

@@ -8,7 +8,7 @@ improved by moving one branch at a time to its best parent, with the best epochs
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,13 +24,13 @@ def new_trees(
 
     They are begun with prices times e to the `spread` times normal numbers, and improved with the true ones.
     """
-    ranks, near = len(prices), _neighbours(prices)
+    ranks, edges = len(prices), _edges(prices)
     parent, epoch = np.full((count, ranks), -2), np.full((count, ranks), -1)
     cost = np.full(count, np.inf)
     for tree in range(count):
         noisy = prices * np.exp(spread * rng.standard_normal(prices.shape))
-        if _inserted(noisy, near, root, parent[tree], epoch[tree]):
-            cost[tree] = _improve(prices, near, parent[tree], epoch[tree], rng)
+        if _inserted(PricedEdges(noisy, edges.begin, edges.sender), root, parent[tree], epoch[tree]):
+            cost[tree] = _improve(edges, parent[tree], epoch[tree], rng)
     return parent, epoch, cost
 
 
@@ -39,22 +39,23 @@ def improve_all(
     prices: FloatArray, parent: Int64Array, epoch: Int64Array, rng: np.random.Generator
 ) -> FloatArray:
     """Improve trees in place, shape (trees, N), and return their prices."""
-    cost, near = np.empty(len(parent)), _neighbours(prices)
+    cost, edges = np.empty(len(parent)), _edges(prices)
     for tree in range(len(parent)):
-        cost[tree] = _improve(prices, near, parent[tree], epoch[tree], rng)
+        cost[tree] = _improve(edges, parent[tree], epoch[tree], rng)
     return cost
 
 
-class CandidateSenders(NamedTuple):
-    """Who may send to each rank, in order: to rank r those of sender[begin[r] : begin[r + 1]]."""
+class PricedEdges(NamedTuple):
+    """Prices, and who may send to each rank, in order: to rank r those of sender[begin[r] : begin[r + 1]]."""
 
+    prices: FloatArray
     begin: Int64Array
     sender: Int64Array
 
 
 @kernel
-def _neighbours(prices: FloatArray) -> CandidateSenders:
-    """Return who may send to each rank at some price."""
+def _edges(prices: FloatArray) -> PricedEdges:
+    """Return the edges at which there is some price."""
     ranks = len(prices)
     begin, sender = np.zeros(ranks + 1, np.int64), np.empty(ranks * ranks, np.int64)
     for rank in range(ranks):
@@ -63,21 +64,16 @@ def _neighbours(prices: FloatArray) -> CandidateSenders:
             if prices[other, rank].min() < np.inf:
                 sender[begin[rank + 1]] = other
                 begin[rank + 1] += 1
-    return CandidateSenders(begin, sender)
+    return PricedEdges(prices, begin, sender)
 
 
 @kernel
-def _improve(
-    prices: FloatArray,
-    near: CandidateSenders,
-    parent: Int64Array,
-    epoch: Int64Array,
-    rng: np.random.Generator,
-) -> float:
+def _improve(edges: PricedEdges, parent: Int64Array, epoch: Int64Array, rng: np.random.Generator) -> float:
     """Move branches as long as one gets cheaper; return the tree's price.
 
     Invariant: each rank sends in later epochs than the one in which it gets the data.
     """
+    prices = edges.prices
     ranks, epochs = len(prices), prices.shape[2]
     below, choice = np.zeros((ranks, epochs)), np.zeros((ranks, epochs), np.int64)
     branch, inside = np.empty(ranks, np.int64), np.zeros(ranks, np.bool_)
@@ -88,7 +84,7 @@ def _improve(
             if parent[rank] >= 0:
                 size = _branch(rank, parent, epoch, branch, inside)
                 _price_branch(prices, parent, branch[:size], below, choice)
-                changed |= _move(rank, prices, near, parent, epoch, below, inside)
+                changed |= _move(rank, edges, (parent, epoch), below, inside)
                 for other in branch[1:size]:
                     epoch[other] = choice[other, epoch[parent[other]]]
     cost = 0.0
@@ -136,20 +132,13 @@ def _price_branch(
 
 
 @kernel
-def _move(
-    rank: int,
-    prices: FloatArray,
-    near: CandidateSenders,
-    parent: Int64Array,
-    epoch: Int64Array,
-    below: FloatArray,
-    inside: BoolArray,
-) -> bool:
-    """Give a branch its best parent and epoch; return whether it got cheaper."""
+def _move(rank: int, edges: PricedEdges, tree: Any, below: FloatArray, inside: BoolArray) -> bool:
+    """Give a branch of a tree, its parents and epochs, the best of each; return whether it got cheaper."""
+    (parent, epoch), prices = tree, edges.prices
     least = prices[parent[rank], rank, epoch[rank]] + below[rank, epoch[rank]]
     least -= 1e-12 * abs(least)  # a smaller gain is rounding
     moved = False
-    for other in near.sender[near.begin[rank] : near.begin[rank + 1]]:
+    for other in edges.sender[edges.begin[rank] : edges.begin[rank + 1]]:
         if inside[other]:
             continue
         for when in range(epoch[other] + 1, prices.shape[2]):
@@ -161,15 +150,14 @@ def _move(
 
 
 @kernel
-def _inserted(
-    prices: FloatArray, near: CandidateSenders, root: int, parent: Int64Array, epoch: Int64Array
-) -> bool:
+def _inserted(edges: PricedEdges, root: int, parent: Int64Array, epoch: Int64Array) -> bool:
     """Grow a tree by the nearest rank and all on the path to it; return whether it spans."""
+    prices = edges.prices
     ranks = len(prices)
     parent[root] = -1
     far, via = np.empty(prices.shape[1:]), np.empty(prices.shape[1:], np.int64)
     for _ in range(ranks):
-        _distances(prices, near, parent, epoch, far, via)
+        _distances(edges, (parent, epoch), far, via)
         nearest = -1
         for rank in range(ranks):
             if parent[rank] == -2 and (nearest < 0 or far[rank, -1] < far[nearest, -1]):
@@ -188,15 +176,9 @@ def _inserted(
 
 
 @kernel
-def _distances(
-    prices: FloatArray,
-    near: CandidateSenders,
-    parent: Int64Array,
-    epoch: Int64Array,
-    far: FloatArray,
-    via: Int64Array,
-) -> None:
+def _distances(edges: PricedEdges, tree: Any, far: FloatArray, via: Int64Array) -> None:
     """Let far[r, k] be the least price for r to have the data after epoch k, via[r, k] who sends it then."""
+    (parent, epoch), prices = tree, edges.prices
     ranks = len(prices)
     for when in range(prices.shape[2]):
         for rank in range(ranks):
@@ -207,7 +189,7 @@ def _distances(
                 continue
             if when > 0:
                 far[rank, when] = far[rank, when - 1]
-            for other in near.sender[near.begin[rank] : near.begin[rank + 1]]:
+            for other in edges.sender[edges.begin[rank] : edges.begin[rank + 1]]:
                 if when > 0:
                     price = far[other, when - 1] + prices[other, rank, when]
                 elif parent[other] == -1:

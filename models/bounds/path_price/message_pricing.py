@@ -9,7 +9,7 @@ that have equal prices at both are one *entry*, and data with equal entries one 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -292,8 +292,8 @@ def violated(
                 bytes_ = asked.most[asked.sorts[number] : asked.sorts[number + 1]]
                 if len(bytes_):
                     gains, place = _gains(asked, price, transfer, number, begin), (sender, begin, spot)
-                    found = _compare(network, bytes_, place, gains, (least, costs), begun, ended)
-                    most = max(most, found)
+                    over = _compare(network, bytes_, place, gains, (least, costs), (begun, ended))
+                    most = max(most, over)
     return most, begun, ended
 
 
@@ -309,20 +309,15 @@ def _lower(cost: FloatArray, message: Message, bytes_: float, least: FloatArray)
 
 @kernel
 def _compare(
-    network: TickNetwork,
-    bytes_: FloatArray,
-    place: tuple[int, int, int],
-    gains: FloatArray,
-    rents: tuple[FloatArray, FloatArray],
-    begun: Most,
-    ended: Most,
+    network: TickNetwork, bytes_: FloatArray, place: Any, gains: FloatArray, rents: Any, found: Any
 ) -> float:
     """Write where messages are worth more than all before, and return by how much at most.
 
     They go from a sender and a moment to a spot; `bytes_` are the most of each sort, `rents` the least of a
     byte and those of messages.
     """
-    (sender, begin, spot), (each, costs), ticks = place, rents, len(gains) - 1
+    (sender, begin, spot), (each, costs), (begun, ended) = place, rents, found
+    ticks = len(gains) - 1
     most, least, worth = 0.0, network.alpha.min(), np.empty(ticks + 1)
     for end in range(begin + 1, ticks + 1):
         if gains[end].max() <= each[end, spot]:
@@ -345,18 +340,15 @@ def _compare(
 
 @kernel
 def coefficients(
-    network: TickNetwork,
-    asked: Asked,
-    messages: Int64Array,
-    rent: FloatArray,
-    price: FloatArray,
-    transfer: float,
+    network: TickNetwork, asked: Asked, messages: Int64Array, point: Any
 ) -> tuple[list[Term], list[Term], FloatArray, Int64Array]:
     """Return what rents less worth of messages is made of: of rents, and of prices of pairs that gain.
 
     And how many bytes are sent at a sum's price for that, which is left out; and of how many ticks at least
     it holds. Messages are rows of a sender's number, begin, spot, end, ticks long, and speed.
+    `point` has the prices, the price of being sent, and the rents.
     """
+    price, transfer, rent = point
     ticks, spots = price.shape[1], network.node.shape[1]
     rents, prices, last = [(0, 0, 0, 0.0)], [(0, 0, 0, 0.0)], messages[:, 3].copy()
     cost, way = np.empty((ticks + 1, 2, spots)), np.empty((ticks + 1, 2, spots, 3), dtype=np.int64)

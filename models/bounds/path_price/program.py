@@ -320,8 +320,8 @@ class ItineraryProgram:
         return Point(prices.price / rents, np.array([prices.transfer / rents]), prices.rent / rents)
 
     def _rows(self, messages: Int64Array, point: Point) -> MessageTerms:
-        prices = point.price, float(point.transfer[0])
-        *tables, sent, last = coefficients(self.network, self.asked, messages, point.rent, *prices)
+        prices = point.price, float(point.transfer[0]), point.rent
+        *tables, sent, last = coefficients(self.network, self.asked, messages, prices)
         rents, worth = (np.array(each, dtype=np.float64).reshape(-1, 4) for each in tables)
         return MessageTerms(rents, worth, last, sent)
 

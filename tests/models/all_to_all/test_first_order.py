@@ -16,7 +16,7 @@ from tutti.models.all_to_all.first_order import (
     even_flows,
     iterate,
 )
-from tutti.models.all_to_all.reduction import reduce_by
+from tutti.models.all_to_all.reduction import ReducedProblem
 from tutti.topologies import NoSchedule, mesh, parse_topology, ring
 from tutti.topologies.graphs.symmetry import automorphisms
 
@@ -24,7 +24,7 @@ from tutti.topologies.graphs.symmetry import automorphisms
 def test_the_first_order_flow_takes_the_upper_bound():
     for seed in range(6):
         topology = random_network(seed, most_ranks=6)
-        state = PrimalDual(reduce_by(no_symmetry(topology), random_demand(topology, seed)))
+        state = PrimalDual(ReducedProblem(no_symmetry(topology), random_demand(topology, seed)))
         interval = state.run(1e-4, 300)
         assert upper_bound(state.flow) == interval.upper, f"seed {seed}"
 
@@ -74,7 +74,7 @@ def test_an_iteration_is_that_of_plain_matrices():
 
 
 def test_no_time_gives_no_bounds():
-    problem = reduce_by(automorphisms(mesh(3, 3)), Demand.uniform(mesh(3, 3)))
+    problem = ReducedProblem(automorphisms(mesh(3, 3)), Demand.uniform(mesh(3, 3)))
     with pytest.raises(NoSchedule, match="time"):
         ColumnGeneration(problem, time_limit=0).run()
     with pytest.raises(NoSchedule, match="no time"):

@@ -14,7 +14,7 @@ from tutti.models.all_to_all import Demand, lower_bound, orbits, upper_bound
 from tutti.models.all_to_all.columns import ColumnGeneration
 from tutti.models.all_to_all.orbits import Images, fewer_paths, just_enough, solve_by_orbits
 from tutti.models.all_to_all.paths import decompose
-from tutti.models.all_to_all.reduction import averaged, reduce_by, without_cycles
+from tutti.models.all_to_all.reduction import ReducedProblem, averaged, without_cycles
 from tutti.topologies import (
     InputError,
     Link,
@@ -78,7 +78,7 @@ def test_both_ways_prove_an_interval_that_holds_the_optimum_of_the_pairwise_lp(d
 @for_each("demand", SMALL)
 def test_images_of_the_paths_of_representatives_take_the_upper_bound(demand):
     """The time of the images is taken from their paths, link by link; `congestion` knows it by orbits."""
-    problem = reduce_by(automorphisms(demand.topology).preserving(demand.amounts).limited(4096), demand)
+    problem = ReducedProblem(automorphisms(demand.topology).preserving(demand.amounts).limited(4096), demand)
     columns = ColumnGeneration(problem)
     interval = columns.run()
     assert problem.upper_bound(columns.flow()) == interval.upper

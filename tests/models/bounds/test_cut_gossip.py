@@ -41,7 +41,7 @@ def right_side(topology):
 def cut_gossip(topology, kind, size, cuts, least=Fraction(1, 100), **details):
     what = collective(kind, topology.num_ranks, **details)
     distances = AlphaDistances(topology)
-    bound = cut_gossip_bound(topology, Traffic.of(what), distances, Fraction(size), least, cuts)
+    bound = cut_gossip_bound(topology, least, Traffic.of(what), distances, Fraction(size), cuts)
     if bound is not None:
         bound.check(topology, what)
     return bound
