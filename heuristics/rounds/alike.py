@@ -18,13 +18,13 @@ import numpy.typing as npt
 
 from tutti.heuristics.rounds.loads import chunks_of
 from tutti.heuristics.rounds.routes import single_messages
-from tutti.heuristics.tacos.bitsets import WORD_BITS, bit, first_element, inlined, leaf
+from tutti.heuristics.tacos.bitsets import WORD_BITS, bit, first_element
 from tutti.schedules.collective import Collective
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
 from tutti.topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
 from tutti.topologies.graphs.free_action import free_group
 from tutti.topologies.graphs.symmetry import UInt64Array, orbits_of
-from tutti.topologies.kernels import kernel
+from tutti.topologies.kernels import inlined, kernel, leaf
 from tutti.topologies.topology import Topology
 
 

@@ -223,12 +223,9 @@ def _run(
     hops, sent, turns = _hops_and_messages(schedule, grouped, options.slices, links)
     waiters, edges = _waiters_and_edges(schedule, grouped, options.slices)
     waiters["hop"][: len(sent) - 1] = sent["hop"][:-1]
-    run(
-        Tables(hops, sent, links, turns, waiters, edges),
-        options.slices,
-        options.store_and_forward,
-        options.overlap_alpha,
-    )
+    most, state = len(sent) + len(links), np.empty(3, np.int64)
+    tables = Tables(hops, sent, links, turns, waiters, edges, np.empty(most), np.empty(most, np.int64), state)
+    run(tables, options.slices, options.store_and_forward, options.overlap_alpha)
     finish = sent["finish"][:-1] / rate
     _check_complete(finish, grouped, options.slices)
     simulation = Simulation(
