@@ -73,7 +73,7 @@ def pieces(amounts: Int64Array, places: int, turns: int, chosen: Stages) -> Stag
     wide, narrow = np.empty((3, most), np.int64), np.empty((3, most), np.int32)
     room = StagePieces(wide[0], wide[1], narrow[0], narrow[1], narrow[2], wide[2])
     count = _cut(amounts, places, turns, chosen, room)
-    return StagePieces(*(column[:count] for column in room))
+    return StagePieces._make(column[:count] for column in room)
 
 
 class _StageProgress(NamedTuple):

@@ -72,10 +72,10 @@ def step_schedule(
         Which of the ways each row goes; the links that a way may take, bool, shape (links,), None: all.
     """
     topology, what = problem.topology, problem.collective
+    chunks = Chunks.even(what, chunks) if isinstance(chunks, int) else chunks
     if reduce is None and what.is_combining:
         reduce = np.ones(len(rows.step), dtype=np.bool_)
-    steps = step_numbers(rows.step)
-    order = np.argsort(steps, kind="stable")
+    order = np.argsort(step_numbers(rows.step), kind="stable")
     pairs = topology.num_nodes**2
     ends = (rows.source * topology.num_nodes + rows.target + way * pairs)[order]
     pair, number = _numbered(ends, len(ways) * pairs)
@@ -86,17 +86,9 @@ def step_schedule(
     ]
     lengths = np.concatenate([np.diff(offsets) for offsets, _ in found])
     route, routes = taking(Routes(offsets_of(lengths), np.concatenate([links for _, links in found])), number)
-    return Schedule(
-        topology=topology,
-        collective=what,
-        clock=Clock.STEP,
-        chunks=Chunks.even(what, chunks) if isinstance(chunks, int) else chunks,
-        chunk=rows.chunk[order].astype(np.int32),
-        route=route,
-        order=steps[order],
-        reduce=None if reduce is None else reduce[order],
-        routes=routes,
-    )
+    reduce = None if reduce is None else reduce[order]
+    columns = rows.chunk[order], route, rows.step[order]
+    return problem.schedule(Clock.STEP, chunks, *columns, reduce=reduce, routes=routes)
 
 
 def exchange_schedule(problem: Problem, rows: StepTransfers) -> Schedule:

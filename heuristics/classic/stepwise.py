@@ -28,7 +28,7 @@ from tutti.schedules.capabilities import Capabilities, Switches
 from tutti.schedules.collective import Kind
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.pacing import CUTS, Hops, busiest, last_end, quotas, steps
-from tutti.schedules.schedule import Chunks, Clock, Schedule, step_numbers
+from tutti.schedules.schedule import Chunks, Clock, Schedule
 from tutti.topologies.exact import NONE, FloatArray, Int32Array, Int64Array, offsets_of
 from tutti.topologies.graphs.free_action import free_group
 from tutti.topologies.graphs.heaps import stable_pass
@@ -269,14 +269,12 @@ class _Data:
         row = stable_pass(row, place, int(place.max(initial=0)) + 1)
         parts = np.split(row, np.flatnonzero(np.diff(step[row])) + 1)
         chunk = self._images(problem)
-        return Schedule(
-            topology=problem.topology,
-            collective=problem.collective,
-            clock=Clock.STEP,
-            chunks=self.chunks,
-            chunk=np.concatenate([chunk[:, datum[part]].ravel() for part in parts]),
-            route=np.concatenate([self.links[:, path[part]].ravel() for part in parts]),
-            order=step_numbers(np.repeat(step[row], len(self.links))),
+        return problem.schedule(
+            Clock.STEP,
+            self.chunks,
+            np.concatenate([chunk[:, datum[part]].ravel() for part in parts]),
+            np.concatenate([self.links[:, path[part]].ravel() for part in parts]),
+            np.repeat(step[row], len(self.links)),
         )
 
     def _images(self, problem: Problem) -> Int32Array:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tutti.schedules.method import Problem
-from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
+from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
 from tutti.topologies.exact import FloatArray, Int64Array, offsets_of
 from tutti.topologies.graphs.grid_structure import Hosts, hosts_of
 from tutti.topologies.kernels import kernel
@@ -370,17 +370,8 @@ def schedule_of(problem: Problem, found: Machines, load: MachineCosts, line: Mac
         ranks * load.shard,
     )
     chunk, count, route = (np.concatenate(column) for column in zip(*columns, strict=True))
-    return Schedule(
-        topology=problem.topology,
-        collective=problem.collective,
-        clock=Clock.STEP,
-        chunks=chunks,
-        chunk=chunk.astype(np.int32),
-        count=count.astype(np.int32),
-        route=route.astype(np.int32),
-        order=step_numbers(np.repeat(step.ravel() + 1, ranks)),
-        routes=_routes(found),
-    )
+    step, routes = np.repeat(step.ravel() + 1, ranks), _routes(found)
+    return problem.schedule(Clock.STEP, chunks, chunk, route, step, count=count, routes=routes)
 
 
 def _parts(load: MachineCosts, line: MachineTimeline) -> Iterator[MessagePart]:
