@@ -181,20 +181,10 @@ class MachineTimeline(NamedTuple):
 @kernel
 def play(load: MachineCosts, rule: SendRule, end: int) -> MachineTimeline:
     """Return the timeline; invariant: until now all is decided, `told` is `known` and what is on its way."""
-    port = PortMessages(
-        np.zeros(MOST),
-        np.zeros(MOST),
-        np.zeros(MOST, np.int64),
-        np.zeros((MOST, load.ranks), np.int64),
-        np.zeros((MOST, load.ranks), np.int64),
-    )
-    adapter = Adapter(
-        np.zeros(MOST),
-        np.zeros(MOST),
-        np.zeros(MOST, np.int64),
-        np.zeros(MOST, np.int64),
-        np.zeros(MOST, np.int64),
-    )
+    times, units = np.zeros((4, MOST)), np.zeros((4, MOST), np.int64)
+    streams = np.zeros((2, MOST, load.ranks), np.int64)
+    port = PortMessages(times[0], times[1], units[0], streams[0], streams[1])
+    adapter = Adapter(times[2], times[3], units[1], units[2], units[3])
     count, clock = np.zeros(6, np.int64), np.zeros(3)
     known, told = np.zeros(load.ranks, np.int64), np.zeros(load.ranks, np.int64)
     known[0] = told[0] = count[_CUT] = load.shard
