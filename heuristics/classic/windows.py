@@ -165,7 +165,7 @@ def ways(
         np.full(count * steps, NONE),
     )
     found, spare = (
-        DataPaths(*np.zeros((2, count, steps), np.int32), np.zeros(count, np.int32)) for _ in range(2)
+        DataPaths._make([*np.zeros((2, count, steps), np.int32), np.zeros(count, np.int32)]) for _ in range(2)
     )
     at = steps + 1, len(data.hops)
     labels = _Labels(np.empty(at), np.empty(at, np.int64), np.empty(at, np.int64), np.empty(at[1], np.int64))
