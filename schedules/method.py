@@ -11,7 +11,7 @@ import numpy as np
 
 from tutti.schedules.capabilities import EVERYTHING, Capabilities
 from tutti.schedules.collective import Collective
-from tutti.schedules.schedule import Schedule
+from tutti.schedules.schedule import Chunks, Clock, Schedule, step_numbers
 from tutti.topologies.errors import Unsupported
 from tutti.topologies.exact import INT64_MAX
 from tutti.topologies.options import Whole
@@ -38,6 +38,29 @@ class Problem:
     topology: Topology
     collective: Collective
     size: Fraction | None = None
+
+    def schedule(
+        self, clock: Clock, chunks: Chunks, chunk: Any, route: Any, order: Any = None, **further: Any
+    ) -> Schedule:
+        """Return a schedule of the collective on the network.
+
+        Parameters
+        ----------
+        clock, chunks, chunk, route, order, further
+            As of `schedules.schedule.Schedule`; columns of integers may be of any type that holds them.
+        """
+        if further.get("count") is not None:
+            further["count"] = further["count"].astype(np.int32, copy=False)
+        return Schedule(
+            topology=self.topology,
+            collective=self.collective,
+            clock=clock,
+            chunks=chunks,
+            chunk=chunk.astype(np.int32, copy=False),
+            route=route.astype(np.int32, copy=False),
+            order=step_numbers(order) if clock is Clock.STEP else order,
+            **further,
+        )
 
 
 @dataclass(frozen=True)

@@ -255,6 +255,18 @@ def kernel(function: Any = None, /, *, light: bool = False, **options: Any) -> A
     return wrap if function is None else wrap(function)
 
 
+leaf = kernel(error_model="numpy", _nrt=False)
+"""Compiles a function that allocates nothing, without reference counts. numba would count, atomically, every
+array at every call, which costs more than what small functions do: TACOS takes more than twice as long with
+it on a 32x32 mesh. The option is numba's own and undocumented; without it all works, slower."""
+
+inlined = kernel(error_model="numpy", _nrt=False, inline="always")
+"""The same, put into its callers, where handing over many arrays would cost as much as what is done."""
+
+unlocked = kernel(nogil=True, error_model="numpy", _nrt=False)
+"""The same, letting other threads of the interpreter run."""
+
+
 def _kept(dispatcher: Any) -> Any:
     """Let a function that numba will compile be kept on disk, if there is a place that can be written."""
     from tutti.topologies.compiled_once import CompiledOnce

@@ -320,10 +320,9 @@ def _schedule(
     goes = np.argsort((demand.position[rows.target] - demand.position[rows.source]) % places, kind="stable")
     goes = goes[(rows.source != rows.target)[goes]]
     return step_schedule(
-        problem.topology,
-        problem.collective,
-        chunks,
+        problem,
         rows.kept(goes),
+        chunks,
         way=way[goes],
         ways=(fabric.inside, None, fabric.outside),
     )

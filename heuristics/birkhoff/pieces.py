@@ -73,19 +73,16 @@ def pieces(amounts: Int64Array, places: int, turns: int, chosen: Stages) -> Stag
     wide, narrow = np.empty((3, most), np.int64), np.empty((3, most), np.int32)
     room = StagePieces(wide[0], wide[1], narrow[0], narrow[1], narrow[2], wide[2])
     count = _cut(amounts, places, turns, chosen, room)
-    return StagePieces(
-        room.owner[:count],
-        room.dest[:count],
-        room.place[:count],
-        room.arrival[:count],
-        room.stage[:count],
-        room.amount[:count],
-    )
+    return StagePieces._make(column[:count] for column in room)
 
 
 class _StageProgress(NamedTuple):
-    """Of each place and turn: what is left of its quota, which stage it is in, and what is left of that."""
+    """Of each place and turn: what is left of its quota, which stage it is in, and what is left of that.
 
+    `unsent`, int64, shape (g, g), is what each rank of the one host still has for each of the other.
+    """
+
+    unsent: Int64Array
     quota: Int64Array
     stage: Int64Array
     left: Int64Array
@@ -95,8 +92,8 @@ class _StageProgress(NamedTuple):
 def _cut(amounts: Int64Array, places: int, turns: int, chosen: Stages, room: StagePieces) -> int:
     """Write down the pieces; return how many."""
     hosts, count, shape = len(amounts) // places, 0, (places, turns)
-    state = _StageProgress(np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty(shape, np.int64))
-    unsent = np.empty((places, places), np.int64)
+    unsent, quotas = np.empty((places, places), np.int64), np.empty(shape, np.int64)
+    state = _StageProgress(unsent, quotas, np.empty_like(quotas), np.empty_like(quotas))
     for here in range(hosts):
         for there in range(hosts):
             if here == there:
@@ -113,7 +110,8 @@ def _cut(amounts: Int64Array, places: int, turns: int, chosen: Stages, room: Sta
             for moves in range(4):  # none, after it arrives, before it is sent, both
                 for place in range(places):
                     for turn in range(turns):
-                        count = _fill(moves, here, there, place, turn, unsent, chosen, state, room, count)
+                        pair = here, there, place, turn
+                        count = _fill(moves, pair, chosen, state, room, count)
     return count
 
 
@@ -138,18 +136,19 @@ def _begin(quota: int, here: int, there: int, chosen: Stages, state: _StageProgr
 @kernel
 def _fill(
     moves: int,
-    here: int,
-    there: int,
-    place: int,
-    turn: int,
-    unsent: Int64Array,
+    pair: tuple[int, int, int, int],
     chosen: Stages,
     state: _StageProgress,
     room: StagePieces,
     count: int,
 ) -> int:
-    """Let a place send what it has to move so, as far as its quota goes; return the number of pieces."""
+    """Let a place send what it has to move so, as far as its quota goes; return the number of pieces.
+
+    `pair`: the host, the one that it sends to, the place in it and the turn.
+    """
+    here, there, place, turn = pair
     places, turns = state.quota.shape
+    unsent = state.unsent
     arrival = (place + turn) % places
     for i in range(places):
         if (i != place) != (moves >= 2):

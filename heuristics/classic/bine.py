@@ -44,7 +44,7 @@ from tutti.schedules.collective import KINDS, Collective, Kind
 from tutti.schedules.compose import BY_ALLGATHER, from_allgather
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.reversal import reverse
-from tutti.schedules.schedule import Chunks, Schedule
+from tutti.schedules.schedule import Schedule
 from tutti.topologies.exact import Int64Array
 from tutti.topologies.transforms import transpose
 
@@ -86,14 +86,14 @@ def synthesize(problem: Problem, options: BineOptions, rng: np.random.Generator)
 def _schedule(problem: Problem) -> Schedule:
     what, partners = problem.collective, bine_partners(problem.topology.num_ranks)
     if what.kind is Kind.ALL_TO_ALL:
-        return exchange_schedule(problem.topology, what, crossing(partners))
+        return exchange_schedule(problem, crossing(partners))
     if what.root is not None:
         rows = _from_root(what, partners)
     elif what.kind is Kind.ALLREDUCE:
         rows = exchanging(partners[::-1], np.arange(len(what.items)))
     else:
         rows = doubling(partners)
-    return step_schedule(problem.topology, what, Chunks.even(what), rows)
+    return step_schedule(problem, rows)
 
 
 def bine_partners(ranks: int) -> list[Int64Array]:

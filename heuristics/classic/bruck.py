@@ -14,7 +14,6 @@ D = 1, r, r^2, ... < N, of one step for each digit z = 1, ..., r - 1 with z D < 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -33,7 +32,7 @@ from tutti.schedules.collective import Kind
 from tutti.schedules.compose import BY_ALLGATHER, from_allgather
 from tutti.schedules.estimates import seconds_by_allgathers
 from tutti.schedules.method import Method, Problem
-from tutti.schedules.schedule import Chunks, Schedule
+from tutti.schedules.schedule import Schedule
 from tutti.topologies.options import Options, Whole
 
 
@@ -66,17 +65,12 @@ def synthesize(problem: Problem, options: BruckOptions, rng: np.random.Generator
         As `METHOD.supports`.
     """
     METHOD.supports(problem, options)
-    topology, what = problem.topology, problem.collective
-    radix = min(options.radix, topology.num_ranks)
-    if what.kind is Kind.ALL_TO_ALL:
-        return exchange_schedule(topology, what, exchange(topology.num_ranks, radix))
-    return from_allgather(problem, partial(_allgather, radix=radix))
-
-
-def _allgather(problem: Problem, radix: int) -> Schedule:
-    what = problem.collective
-    rows = gather(problem.topology.num_ranks, radix)
-    return step_schedule(problem.topology, what, Chunks.even(what), rows)
+    ranks = problem.topology.num_ranks
+    radix = min(options.radix, ranks)
+    if problem.collective.kind is Kind.ALL_TO_ALL:
+        return exchange_schedule(problem, exchange(ranks, radix))
+    rows = gather(ranks, radix)
+    return from_allgather(problem, lambda half: step_schedule(half, rows))
 
 
 def _hops(ranks: int, radix: int) -> list[tuple[int, int]]:

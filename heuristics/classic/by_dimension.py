@@ -47,7 +47,7 @@ from tutti.schedules.capabilities import Capabilities, Groups, Shape
 from tutti.schedules.compose import BY_ALLGATHER, from_allgather
 from tutti.schedules.estimates import seconds_by_allgathers
 from tutti.schedules.method import Method, NoOptions, Problem
-from tutti.schedules.schedule import Chunks, Schedule
+from tutti.schedules.schedule import Schedule
 from tutti.topologies.exact import FloatArray, Int64Array
 from tutti.topologies.graphs.grid_structure import Grid, LineKind, grid_of, hosts_of
 from tutti.topologies.options import Whole
@@ -163,10 +163,7 @@ def chunked_spread(problem: Problem, travel: Sequence[Sequence[StepTransfers]]) 
         for i, whole in enumerate(chunk):
             step = (whole.step - 1) * len(travel) + number + 1
             rows.append(whole._replace(step=step, chunk=(whole.chunk * len(travel) + number) * parts + i))
-    what = problem.collective
-    return step_schedule(
-        problem.topology, what, Chunks.even(what, len(travel) * parts), StepTransfers.joined(rows)
-    )
+    return step_schedule(problem, StepTransfers.joined(rows), len(travel) * parts)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ An allreduce is a direct reduce-scatter and then a direct allgather; all other c
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from tutti.heuristics.classic.steps import StepTransfers, check_rows, even_seconds, rank_hops, step_schedule
@@ -15,9 +17,8 @@ from tutti.schedules.capabilities import Capabilities
 from tutti.schedules.collective import EVERYONE, KINDS, Collective, Items, Kind
 from tutti.schedules.compose import compose_allreduce
 from tutti.schedules.method import Method, NoOptions, Problem
-from tutti.schedules.schedule import Chunks, Schedule
+from tutti.schedules.schedule import Schedule
 from tutti.topologies.exact import Int64Array
-from tutti.topologies.topology import Topology
 
 
 def check(problem: Problem, options: NoOptions) -> None:
@@ -42,8 +43,8 @@ def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -
     what = problem.collective
     if what.kind is Kind.ALLREDUCE:
         halves = (what.with_kind(kind) for kind in (Kind.REDUCE_SCATTER, Kind.ALLGATHER))
-        return compose_allreduce(*(_one_step(problem.topology, half) for half in halves))
-    return _one_step(problem.topology, what)
+        return compose_allreduce(*(_one_step(replace(problem, collective=half)) for half in halves))
+    return _one_step(problem)
 
 
 def _transfers(what: Collective) -> int:
@@ -55,16 +56,16 @@ def _transfers(what: Collective) -> int:
     return steps * sum(size * (size - 1) for size in sizes)
 
 
-def _one_step(topology: Topology, what: Collective) -> Schedule:
+def _one_step(problem: Problem) -> Schedule:
+    what = problem.collective
     item, source, target = _deliveries(what)
-    place = np.zeros(topology.num_ranks, dtype=np.int64)
+    place = np.zeros(what.num_ranks, dtype=np.int64)
     size = np.ones_like(place)
     for members in what.members:
         place[list(members)], size[list(members)] = np.arange(len(members)), len(members)
     turn = (place[target] - place[source]) % size[source]
     order = np.lexsort((turn, what.items.group[item]))  # group by group, as several collectives at once
-    item, source, target = item[order], source[order], target[order]
-    return step_schedule(topology, what, Chunks.even(what), StepTransfers.of(1, source, target, item))
+    return step_schedule(problem, StepTransfers.of(1, source, target, item).kept(order))
 
 
 def _deliveries(what: Collective) -> tuple[Int64Array, Int64Array, Int64Array]:

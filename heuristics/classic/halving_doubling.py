@@ -13,7 +13,6 @@ distance 2^(t-1) and add it; log2 N steps, log2 N times the data (Thakur, Rabens
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -25,7 +24,7 @@ from tutti.schedules.collective import Kind
 from tutti.schedules.compose import BY_ALLGATHER, from_allgather
 from tutti.schedules.estimates import seconds_by_allgathers
 from tutti.schedules.method import Method, NoOptions, Problem
-from tutti.schedules.schedule import Chunks, Schedule
+from tutti.schedules.schedule import Schedule
 from tutti.topologies.exact import Int64Array
 from tutti.topologies.options import Choice, Options
 
@@ -62,13 +61,14 @@ def synthesize(problem: Problem, options: RhdOptions, rng: np.random.Generator) 
         As `METHOD.supports`.
     """
     RHD.supports(problem, options)
-    return from_allgather(problem, partial(_allgather, halving=options.distance == HALVING))
+    rows = doubling(_partners(problem, options))
+    return from_allgather(problem, lambda half: step_schedule(half, rows))
 
 
-def _allgather(problem: Problem, halving: bool) -> Schedule:
-    what, partners = problem.collective, xor_partners(problem.topology.num_ranks)
-    rows = doubling(partners[::-1] if halving else partners)
-    return step_schedule(problem.topology, what, Chunks.even(what), rows)
+def _partners(problem: Problem, options: RhdOptions) -> list[Int64Array]:
+    """Return all ranks' partners in each step of an allgather."""
+    partners = xor_partners(problem.topology.num_ranks)
+    return partners[::-1] if options.distance == HALVING else partners
 
 
 def xor_partners(ranks: int) -> list[Int64Array]:
@@ -83,8 +83,7 @@ def check(problem: Problem, options: RhdOptions) -> None:
 
 def estimate(problem: Problem, options: RhdOptions) -> float:
     """Return the seconds of log2 N steps each way, in which 1, 2, 4, ... shards are exchanged."""
-    partners = xor_partners(problem.topology.num_ranks)
-    steps = doubling_exchanges(partners[::-1] if options.distance == HALVING else partners)
+    steps = doubling_exchanges(_partners(problem, options))
     return seconds_by_allgathers(problem, lambda half: exchange_seconds(half, steps))
 
 
@@ -109,9 +108,8 @@ def synthesize_doubling(problem: Problem, options: NoOptions, rng: np.random.Gen
         As `METHOD.supports`.
     """
     RECURSIVE_DOUBLING.supports(problem, options)
-    ranks, what = problem.topology.num_ranks, problem.collective
-    rows = exchanging(xor_partners(ranks), np.arange(ranks))
-    return step_schedule(problem.topology, what, Chunks.even(what), rows)
+    ranks = problem.topology.num_ranks
+    return step_schedule(problem, exchanging(xor_partners(ranks), np.arange(ranks)))
 
 
 def check_doubling(problem: Problem, options: NoOptions) -> None:

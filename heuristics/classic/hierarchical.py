@@ -127,7 +127,7 @@ def synthesize(problem: Problem, options: HierarchicalOptions, rng: np.random.Ge
     hosts = _hosts(problem, options)
     if problem.collective.kind is Kind.ALL_TO_ALL:
         rows = _all_to_all(hosts.ranks, *_exchanges(hosts, options))
-        made = exchange_schedule(problem.topology, problem.collective, rows)
+        made = exchange_schedule(problem, rows)
     else:
         made = from_allgather(problem, partial(_allgather, hosts=hosts, options=options))
     return with_note_on_hosts(made, options)

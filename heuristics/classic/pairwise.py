@@ -17,7 +17,7 @@ from tutti.heuristics.classic.steps import StepTransfers, check_rows, even_secon
 from tutti.schedules.capabilities import Capabilities
 from tutti.schedules.collective import Collective, Kind
 from tutti.schedules.method import Method, Problem
-from tutti.schedules.schedule import Chunks, Schedule
+from tutti.schedules.schedule import Schedule
 from tutti.topologies.options import Choice, Options
 
 AUTO, SHIFT, XOR = "auto", "shift", "xor"
@@ -61,7 +61,7 @@ def synthesize(problem: Problem, options: PairwiseOptions, rng: np.random.Genera
     shift, xor = (place[target] - place[source]) % size[source], place[target] ^ place[source]
     step = shift if options.partner == SHIFT or _uneven(what) else xor
     rows = StepTransfers.of(step, source, target, np.arange(len(what.items)))
-    return step_schedule(problem.topology, what, Chunks.even(what), rows.kept(source != target))
+    return step_schedule(problem, rows.kept(source != target))
 
 
 def _uneven(what: Collective) -> int | None:

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -32,7 +31,7 @@ from tutti.heuristics.classic.steps import StepTransfers, check_allgathers, step
 from tutti.schedules.capabilities import Capabilities, Groups
 from tutti.schedules.compose import BY_ALLGATHER, from_allgather
 from tutti.schedules.method import Method, Problem
-from tutti.schedules.schedule import Chunks, Schedule
+from tutti.schedules.schedule import Schedule
 from tutti.topologies.options import Options, Whole
 
 
@@ -65,13 +64,8 @@ def synthesize(problem: Problem, options: PatOptions, rng: np.random.Generator) 
         As `METHOD.supports`.
     """
     METHOD.supports(problem, options)
-    return from_allgather(problem, partial(_allgather, aggregation=options.aggregation))
-
-
-def _allgather(problem: Problem, aggregation: int) -> Schedule:
-    what = problem.collective
-    rows = trees(problem.topology.num_ranks, aggregation)
-    return step_schedule(problem.topology, what, Chunks.even(what), rows)
+    rows = trees(problem.topology.num_ranks, options.aggregation)
+    return from_allgather(problem, lambda half: step_schedule(half, rows))
 
 
 def trees(ranks: int, aggregation: int = 0) -> StepTransfers:
@@ -83,7 +77,9 @@ def trees(ranks: int, aggregation: int = 0) -> StepTransfers:
     >>> [(int(step), int(there)) for step, _, there, owner in zip(*rows) if owner == 0]
     [(1, 4), (2, 2), (2, 6), (3, 3), (3, 7), (4, 1), (4, 5)]
     """
-    span = _span(ranks, aggregation or ranks)
+    span = 1  # T, the least power of two with ceil(ranks / T) <= A
+    while -(-ranks // span) > (aggregation or ranks):
+        span *= 2
     tops = [1 << bit for bit in reversed(range((ranks - 1).bit_length())) if 1 << bit >= span]
     far = [(hop, np.arange(hop, ranks, 2 * hop)) for hop in tops]
     near = [(at & -at, np.arange(at, ranks, span)) for at in _depth_first(0, span) if at < ranks]
@@ -94,14 +90,6 @@ def trees(ranks: int, aggregation: int = 0) -> StepTransfers:
             for step, (hop, reached) in enumerate(far + near, start=1)
         ]
     )
-
-
-def _span(ranks: int, most: int) -> int:
-    """Return T, the least power of two with ceil(ranks / T) <= most."""
-    span = 1
-    while -(-ranks // span) > most:
-        span *= 2
-    return span
 
 
 def _depth_first(top: int, span: int) -> Iterator[int]:

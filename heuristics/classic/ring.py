@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -34,7 +33,7 @@ from tutti.schedules.capabilities import Capabilities, Groups, Shape
 from tutti.schedules.compose import BY_ALLGATHER, from_allgather
 from tutti.schedules.estimates import seconds_by_allgathers
 from tutti.schedules.method import Method, NoOptions, Problem
-from tutti.schedules.schedule import Chunks, Schedule
+from tutti.schedules.schedule import Schedule
 from tutti.topologies.exact import Int64Array
 from tutti.topologies.graphs.grid_structure import hosts_of, members_of
 from tutti.topologies.options import Options
@@ -70,11 +69,7 @@ def synthesize(problem: Problem, options: RingOptions, rng: np.random.Generator)
         As `METHOD.supports`.
     """
     RING.supports(problem, options)
-    return from_allgather(problem, partial(_allgather, one_way=options.one_way))
-
-
-def _allgather(problem: Problem, one_way: bool) -> Schedule:
-    return rings_allgather(problem, _rings(problem.topology, one_way))
+    return from_allgather(problem, lambda half: rings_allgather(half, _rings(half.topology, options.one_way)))
 
 
 def _rings(topology: Topology, one_way: bool) -> Int64Array:
@@ -106,11 +101,10 @@ def rings_allgather(problem: Problem, rings: Int64Array) -> Schedule:
         Shape (rings, N): the ranks in the order in which each ring passes them.
     """
     count, n = rings.shape
-    what = problem.collective
     step, ring, place = np.meshgrid(np.arange(1, n), np.arange(count), np.arange(n), indexing="ij")
     sender, receiver, shard = (rings[ring, (place + by) % n] for by in (0, 1, 1 - step))
     rows = StepTransfers.of(step, sender, receiver, shard * count + ring)
-    return step_schedule(problem.topology, what, Chunks.even(what, count), rows)
+    return step_schedule(problem, rows, count)
 
 
 def check(problem: Problem, options: RingOptions) -> None:
@@ -155,13 +149,13 @@ def synthesize_shifted(problem: Problem, options: NoOptions, rng: np.random.Gene
 
 
 def _shifted_allgather(problem: Problem) -> Schedule:
-    n, what = problem.topology.num_ranks, problem.collective
+    n = problem.topology.num_ranks
     offset = np.array(_offsets(problem.topology))[:, None, None]
     ring = np.arange(len(offset))[:, None, None]
     step, sender = np.arange(1, n)[:, None], np.arange(n)
     shard = (sender - offset * (step - 1)) % n
     rows = StepTransfers.of(step, sender, (sender + offset) % n, shard * len(offset) + ring)
-    return step_schedule(problem.topology, what, Chunks.even(what, len(offset)), rows)
+    return step_schedule(problem, rows, len(offset))
 
 
 def _offsets(topology: Topology) -> list[int]:
@@ -195,13 +189,9 @@ def check_shifted(problem: Problem, options: NoOptions) -> None:
 def estimate_shifted(problem: Problem, options: NoOptions) -> float:
     """Return the seconds of N - 1 steps, in each of which every link carries an equal part of a shard."""
     n, offset = problem.topology.num_ranks, np.array(_offsets(problem.topology))[:, None]
-    step = StepMessages(*_pairs(n, offset), 1 / (n * len(offset)), n - 1)
+    sender = np.tile(np.arange(n), (len(offset), 1))
+    step = StepMessages(sender, (sender + offset) % n, 1 / (n * len(offset)), n - 1)
     return seconds_by_allgathers(problem, lambda half: exchange_seconds(half, [step]))
-
-
-def _pairs(n: int, offset: Int64Array) -> tuple[Int64Array, Int64Array]:
-    sender = np.arange(n)
-    return np.broadcast_to(sender, (len(offset), n)), (sender + offset) % n
 
 
 SHIFTED_RING = Method(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tutti.schedules.collective import Collective, Kind
+from tutti.schedules.collective import Kind
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
 from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, IntArray, offsets_of
@@ -49,10 +49,9 @@ class StepTransfers(NamedTuple):
 
 
 def step_schedule(
-    topology: Topology,
-    what: Collective,
-    chunks: Chunks,
+    problem: Problem,
     rows: StepTransfers,
+    chunks: Chunks | int = 1,
     reduce: BoolArray | None = None,
     way: Int64Array | int = 0,
     ways: Sequence[BoolArray | None] = (None,),
@@ -61,19 +60,22 @@ def step_schedule(
 
     Parameters
     ----------
-    topology, what, chunks
-        The network, the collective and its chunks.
+    problem
+        The network and the collective.
     rows
         In any order; they are stably ordered by step.
+    chunks
+        Those of the collective, or the number of equal ones of each item.
     reduce
         Shape (rows,): which reduce; None: all if the collective combines, otherwise none.
     way, ways
         Which of the ways each row goes; the links that a way may take, bool, shape (links,), None: all.
     """
+    topology, what = problem.topology, problem.collective
+    chunks = Chunks.even(what, chunks) if isinstance(chunks, int) else chunks
     if reduce is None and what.is_combining:
         reduce = np.ones(len(rows.step), dtype=np.bool_)
-    steps = step_numbers(rows.step)
-    order = np.argsort(steps, kind="stable")
+    order = np.argsort(step_numbers(rows.step), kind="stable")
     pairs = topology.num_nodes**2
     ends = (rows.source * topology.num_nodes + rows.target + way * pairs)[order]
     pair, number = _numbered(ends, len(ways) * pairs)
@@ -84,34 +86,26 @@ def step_schedule(
     ]
     lengths = np.concatenate([np.diff(offsets) for offsets, _ in found])
     route, routes = taking(Routes(offsets_of(lengths), np.concatenate([links for _, links in found])), number)
-    return Schedule(
-        topology=topology,
-        collective=what,
-        clock=Clock.STEP,
-        chunks=chunks,
-        chunk=rows.chunk[order].astype(np.int32),
-        route=route,
-        order=steps[order],
-        reduce=None if reduce is None else reduce[order],
-        routes=routes,
-    )
+    reduce = None if reduce is None else reduce[order]
+    columns = rows.chunk[order], route, rows.step[order]
+    return problem.schedule(Clock.STEP, chunks, *columns, reduce=reduce, routes=routes)
 
 
-def exchange_schedule(topology: Topology, what: Collective, rows: StepTransfers) -> Schedule:
+def exchange_schedule(problem: Problem, rows: StepTransfers) -> Schedule:
     """Return the all-to-all with these rows, as `step_schedule` does.
 
     Parameters
     ----------
-    topology, what
+    problem
         The network and the all-to-all, of all ranks.
     rows
         Their chunks are owner · N + destination; those of pairs without an item are left out.
     """
-    ranks, items = what.num_ranks, what.items
+    ranks, items = problem.collective.num_ranks, problem.collective.items
     number = np.full(ranks * ranks, -1)
     number[items.owner.astype(np.int64) * ranks + items.dest] = np.arange(len(items))
     rows = rows._replace(chunk=number[rows.chunk])
-    return step_schedule(topology, what, Chunks.even(what), rows.kept(rows.chunk >= 0))
+    return step_schedule(problem, rows.kept(rows.chunk >= 0))
 
 
 class StepMessages(NamedTuple):

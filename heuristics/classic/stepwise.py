@@ -28,12 +28,12 @@ from tutti.schedules.capabilities import Capabilities, Switches
 from tutti.schedules.collective import Kind
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.pacing import CUTS, Hops, busiest, last_end, quotas, steps
-from tutti.schedules.schedule import Chunks, Clock, Schedule, step_numbers
-from tutti.topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of
+from tutti.schedules.schedule import Chunks, Clock, Schedule
+from tutti.topologies.exact import NONE, FloatArray, Int32Array, Int64Array, offsets_of
 from tutti.topologies.graphs.free_action import free_group
 from tutti.topologies.graphs.heaps import stable_pass
 from tutti.topologies.graphs.shortest_paths import hop_distances
-from tutti.topologies.kernels import kernel
+from tutti.topologies.kernels import kernel, leaf
 from tutti.topologies.options import Options, Whole
 
 
@@ -208,9 +208,16 @@ class _Data:
 
     def paths(self, *, by_step: bool) -> Int64Array:
         """Return the links of all data, their loads evened out in each step or in all together."""
-        path = np.empty(self.begin[-1], dtype=np.int64)
-        left = np.ascontiguousarray(self.far.T)
-        _choose(self.network, left, self.ends, self.size, self.begin, path, self.rounds, by_step)
+        path, nodes = np.empty(self.begin[-1], dtype=np.int64), len(self.far)
+        node = np.full((3, nodes), NONE, dtype=np.int64)
+        search = _LeastCostSearch(
+            self.network,
+            np.ascontiguousarray(self.far.T),
+            np.zeros((self.far.max() + 1 if by_step else 1, len(self.network.slowness))),
+            np.empty(nodes),
+            *node,
+        )
+        _choose(search, self.ends, self.size, self.begin, path, self.rounds)
         return path
 
     def over_windows(self, best: float, effort: int) -> _HopSteps | None:
@@ -262,14 +269,12 @@ class _Data:
         row = stable_pass(row, place, int(place.max(initial=0)) + 1)
         parts = np.split(row, np.flatnonzero(np.diff(step[row])) + 1)
         chunk = self._images(problem)
-        return Schedule(
-            topology=problem.topology,
-            collective=problem.collective,
-            clock=Clock.STEP,
-            chunks=self.chunks,
-            chunk=np.concatenate([chunk[:, datum[part]].ravel() for part in parts]),
-            route=np.concatenate([self.links[:, path[part]].ravel() for part in parts]),
-            order=step_numbers(np.repeat(step[row], len(self.links))),
+        return problem.schedule(
+            Clock.STEP,
+            self.chunks,
+            np.concatenate([chunk[:, datum[part]].ravel() for part in parts]),
+            np.concatenate([self.links[:, path[part]].ravel() for part in parts]),
+            np.repeat(step[row], len(self.links)),
         )
 
     def _images(self, problem: Problem) -> Int32Array:
@@ -300,9 +305,26 @@ def _cut(problem: Problem, far: Int32Array, options: StepwiseOptions, few: int) 
     return cut, cut * hops
 
 
-class _LeastCostScratch(NamedTuple):
-    """Room for searches: of each node the least cost to it, by which link, and in which search."""
+class _LeastCostSearch(NamedTuple):
+    """The network, and room for searches of shortest paths of least cost.
 
+    Parameters
+    ----------
+    network
+        The links.
+    left
+        int32, shape (nodes, nodes): left[t, v] is how many hops it is from node v to node t.
+    load
+        float64, shape (steps, classes of links), or (1, classes) where only all steps together count.
+    cost, by, mark
+        Of each node the least cost to it, by which link, and in which search.
+    front
+        The nodes that were found.
+    """
+
+    network: WindowNetwork
+    left: Int32Array
+    load: FloatArray
     cost: FloatArray
     by: Int64Array
     mark: Int64Array
@@ -311,57 +333,39 @@ class _LeastCostScratch(NamedTuple):
 
 @kernel
 def _choose(
-    network: WindowNetwork,
-    hops_to: Int32Array,
+    search: _LeastCostSearch,
     ends: Int64Array,
     size: FloatArray,
     begin: Int64Array,
     path: Int64Array,
     rounds: int,
-    by_step: bool,
 ) -> None:
-    """Write into path[begin[d] : begin[d + 1]] the links of each datum d, from ends[0, d] to ends[1, d].
-
-    hops_to[t, v] is how many hops it is from node v to node t.
-    """
-    nodes = len(hops_to)
-    load = np.zeros((hops_to.max() + 1, len(network.slowness)))
-    search = _LeastCostScratch(
-        np.empty(nodes),
-        np.empty(nodes, dtype=np.int64),
-        np.full(nodes, -1, dtype=np.int64),
-        np.empty(nodes, dtype=np.int64),
-    )
+    """Write into path[begin[d] : begin[d + 1]] the links of each datum d, from ends[0, d] to ends[1, d]."""
     for turn in range(rounds):
         for datum in range(len(size)):
-            first, last, node = begin[datum], begin[datum + 1], ends[1, datum]
-            for place in range(first, last if turn > 0 else first):
-                kind = network.kind[path[place]]
-                load[(place - first) * by_step, kind] -= size[datum] * network.slowness[kind]
-            mark = turn * len(size) + datum
-            left, source = hops_to[node], ends[0, datum]
-            _find(network, left, source, last - first, size[datum], load, search, mark, by_step)
-            for place in range(last - 1, first - 1, -1):
-                path[place] = search.by[node]
-                kind = network.kind[path[place]]
-                load[(place - first) * by_step, kind] += size[datum] * network.slowness[kind]
-                node = network.source[path[place]]
+            links = path[begin[datum] : begin[datum + 1]]
+            if turn > 0:
+                _count(search, links, -size[datum])
+            node = ends[1, datum]
+            _find(search, ends[0, datum], node, len(links), size[datum], turn * len(size) + datum)
+            for hop in range(len(links) - 1, -1, -1):
+                links[hop] = search.by[node]
+                node = search.network.source[links[hop]]
+            _count(search, links, size[datum])
 
 
-@kernel
-def _find(
-    network: WindowNetwork,
-    left: Int32Array,
-    source: int,
-    far: int,
-    size: float,
-    load: FloatArray,
-    search: _LeastCostScratch,
-    mark: int,
-    by_step: bool,
-) -> None:
-    """Find the cheapest shortest path from `source`; left[v] is how many hops it still is from node v."""
-    cost, by, marks, front = search
+@leaf
+def _count(search: _LeastCostSearch, links: Int64Array, size: float) -> None:
+    """Add a datum to the loads along its path, or take it away, its size being below 0."""
+    for hop in range(len(links)):
+        kind = search.network.kind[links[hop]]
+        search.load[min(hop, len(search.load) - 1), kind] += size * search.network.slowness[kind]
+
+
+@leaf
+def _find(search: _LeastCostSearch, source: int, goal: int, far: int, size: float, mark: int) -> None:
+    """Find the cheapest shortest path between nodes, of `far` links."""
+    network, left, load, cost, by, marks, front = search
     cost[source], front[0] = 0.0, source
     begin, end = 0, 1
     for step in range(far):
@@ -371,11 +375,11 @@ def _find(
             for at in range(network.out.offsets[node], network.out.offsets[node + 1]):
                 link = network.out.links[at]
                 other = network.target[link]
-                if left[other] != far - step - 1:
+                if left[goal, other] != far - step - 1:
                     continue
                 kind = network.kind[link]
                 time = size * network.slowness[kind]
-                dearer = cost[node] + time * (2 * load[step * by_step, kind] + time)
+                dearer = cost[node] + time * (2 * load[min(step, len(load) - 1), kind] + time)
                 if marks[other] != mark:
                     marks[other], front[found] = mark, other
                     found += 1

@@ -50,7 +50,7 @@ from tutti.schedules.collective import Kind
 from tutti.schedules.compose import BY_ALLGATHER, from_allgather
 from tutti.schedules.estimates import seconds_by_allgathers
 from tutti.schedules.method import Method, Problem
-from tutti.schedules.schedule import Chunks, Schedule
+from tutti.schedules.schedule import Schedule
 from tutti.topologies.exact import Int64Array
 from tutti.topologies.graphs.grid_structure import Grid
 from tutti.topologies.options import Choice, Options
@@ -89,25 +89,18 @@ def synthesize(problem: Problem, options: SwingOptions, rng: np.random.Generator
         As `METHOD.supports`.
     """
     METHOD.supports(problem, options)
-    return _exchanges(problem) if options.version == LATENCY else from_allgather(problem, _allgather)
-
-
-def _allgather(problem: Problem) -> Schedule:
-    return _of_parts(problem, [doubling(partners[::-1]) for partners in _swings(grid_for(METHOD, problem))])
-
-
-def _exchanges(problem: Problem) -> Schedule:
-    """Return the allreduce in which partners send each other all that they have of a part, and add."""
-    items = np.arange(len(problem.collective.items))
     swings = _swings(grid_for(METHOD, problem))
-    return _of_parts(problem, [exchanging(partners, items) for partners in swings])
+    if options.version == LATENCY:
+        items = np.arange(len(problem.collective.items))
+        return _of_parts(problem, [exchanging(partners, items) for partners in swings])
+    parts = [doubling(partners[::-1]) for partners in swings]
+    return from_allgather(problem, lambda half: _of_parts(half, parts))
 
 
 def _of_parts(problem: Problem, parts: list[StepTransfers]) -> Schedule:
     """Return the schedule in which part j of every item moves as the j-th rows say."""
     rows = [part._replace(chunk=part.chunk * len(parts) + j) for j, part in enumerate(parts)]
-    chunks = Chunks.even(problem.collective, len(parts))
-    return step_schedule(problem.topology, problem.collective, chunks, StepTransfers.joined(rows))
+    return step_schedule(problem, StepTransfers.joined(rows), len(parts))
 
 
 def _swings(grid: Grid) -> list[list[Int64Array]]:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tutti.topologies.exact import NONE, BoolArray, FloatArray, Int32Array, Int64Array
-from tutti.topologies.kernels import kernel
+from tutti.topologies.kernels import kernel, leaf
 from tutti.topologies.topology import Incidence
 
 
@@ -122,6 +122,18 @@ class _Labels(NamedTuple):
     nodes: Int64Array
 
 
+class _WindowSearch(NamedTuple):
+    """The problem, its windows and paths, and room: paths before a change, labels, and data that move."""
+
+    network: WindowNetwork
+    data: WindowData
+    windows: _Windows
+    found: DataPaths
+    spare: DataPaths
+    labels: _Labels
+    moved: Int64Array
+
+
 def ways(
     network: WindowNetwork, data: WindowData, alpha: FloatArray, steps: int, length: float, effort: int
 ) -> DataPaths | None:
@@ -153,15 +165,12 @@ def ways(
         np.full(count * steps, NONE),
     )
     found, spare = (
-        DataPaths(
-            np.zeros((count, steps), np.int32), np.zeros((count, steps), np.int32), np.zeros(count, np.int32)
-        )
-        for _ in range(2)
+        DataPaths._make([*np.zeros((2, count, steps), np.int32), np.zeros(count, np.int32)]) for _ in range(2)
     )
     at = steps + 1, len(data.hops)
     labels = _Labels(np.empty(at), np.empty(at, np.int64), np.empty(at, np.int64), np.empty(at[1], np.int64))
-    rng = np.random.default_rng(1)
-    return found if _search(network, data, windows, found, spare, labels, rng, effort) else None
+    search = _WindowSearch(network, data, windows, found, spare, labels, np.empty(count, np.int64))
+    return found if _search(search, np.random.default_rng(1), effort) else None
 
 
 @kernel
@@ -187,12 +196,13 @@ def _clear(data: WindowData, labels: _Labels, datum: int) -> int:
     return count
 
 
-@kernel
-def _find(network: WindowNetwork, data: WindowData, windows: _Windows, labels: _Labels, datum: int) -> int:
+@leaf
+def _find(search: _WindowSearch, datum: int) -> int:
     """Label the nodes on the ways of a datum, and return how many were looked from."""
+    network, data, windows = search.network, search.data, search.windows
     far, size = data.left[data.ends[1, datum]], data.size[datum]
-    count = _clear(data, labels, datum)
-    cost, by, since, nodes = labels
+    count = _clear(data, search.labels, datum)
+    cost, by, since, nodes = search.labels
     steps, looked = len(cost) - 1, 0
     for step in range(steps):
         for at in range(count):
@@ -219,10 +229,11 @@ def _find(network: WindowNetwork, data: WindowData, windows: _Windows, labels: _
     return looked
 
 
-@kernel
-def _add(network: WindowNetwork, size: float, windows: _Windows, found: DataPaths, datum: int) -> float:
+@leaf
+def _add(search: _WindowSearch, datum: int) -> float:
     """Put the hops of a datum into their windows; return what they cost there."""
-    cost, steps = 0.0, found.link.shape[1]
+    network, windows, found = search.network, search.windows, search.found
+    cost, steps, size = 0.0, found.link.shape[1], search.data.size[datum]
     for place in range(found.hops[datum]):
         kind, step = network.kind[found.link[datum, place]], found.step[datum, place]
         more, room = size * network.slowness[kind], windows.room[kind, windows.end[kind, step] - step]
@@ -235,10 +246,11 @@ def _add(network: WindowNetwork, size: float, windows: _Windows, found: DataPath
     return cost
 
 
-@kernel
-def _take(network: WindowNetwork, size: float, windows: _Windows, found: DataPaths, datum: int) -> float:
+@leaf
+def _take(search: _WindowSearch, datum: int) -> float:
     """Take the hops of a datum out of their windows; return what that saves."""
-    saved, steps = 0.0, found.link.shape[1]
+    network, windows, found = search.network, search.windows, search.found
+    saved, steps, size = 0.0, found.link.shape[1], search.data.size[datum]
     for place in range(found.hops[datum]):
         kind, step = network.kind[found.link[datum, place]], found.step[datum, place]
         more, room = size * network.slowness[kind], windows.room[kind, windows.end[kind, step] - step]
@@ -255,10 +267,11 @@ def _take(network: WindowNetwork, size: float, windows: _Windows, found: DataPat
     return saved
 
 
-@kernel
-def _follow(network: WindowNetwork, labels: _Labels, goal: int, found: DataPaths, datum: int) -> None:
+@leaf
+def _follow(search: _WindowSearch, datum: int) -> None:
     """Write the hops of a datum that its labels say."""
-    step, node, count = len(labels.cost) - 1, goal, 0
+    labels, found = search.labels, search.found
+    step, node, count = len(labels.cost) - 1, search.data.ends[1, datum], 0
     while labels.link[step, node] != _START:
         link = labels.link[step, node]
         if link == _WAIT:
@@ -267,26 +280,20 @@ def _follow(network: WindowNetwork, labels: _Labels, goal: int, found: DataPaths
         step = labels.step[step, node]
         found.link[datum, count], found.step[datum, count] = link, step
         count += 1
-        node = network.source[link]
+        node = search.network.source[link]
     found.hops[datum] = count
     for place in range(count // 2):
         other = count - 1 - place
-        link, begin = found.link[datum, place], found.step[datum, place]
-        found.link[datum, place], found.step[datum, place] = (
-            found.link[datum, other],
-            found.step[datum, other],
-        )
-        found.link[datum, other], found.step[datum, other] = link, begin
+        for row in (found.link[datum], found.step[datum]):
+            row[place], row[other] = row[other], row[place]
 
 
-@kernel
-def _choose(
-    network: WindowNetwork, data: WindowData, windows: _Windows, found: DataPaths, labels: _Labels, datum: int
-) -> tuple[int, float]:
+@leaf
+def _choose(search: _WindowSearch, datum: int) -> tuple[int, float]:
     """Give a datum that has none its cheapest way; return the work, and what it costs."""
-    looked = _find(network, data, windows, labels, datum)
-    _follow(network, labels, data.ends[1, datum], found, datum)
-    return looked, _add(network, data.size[datum], windows, found, datum)
+    looked = _find(search, datum)
+    _follow(search, datum)
+    return looked, _add(search, datum)
 
 
 @kernel
@@ -309,57 +316,37 @@ def _toggle(windows: _Windows, kind: int, step: int) -> None:
 
 
 @kernel
-def _search(
-    network: WindowNetwork,
-    data: WindowData,
-    windows: _Windows,
-    found: DataPaths,
-    spare: DataPaths,
-    labels: _Labels,
-    rng: np.random.Generator,
-    effort: int,
-) -> bool:
+def _search(search: _WindowSearch, rng: np.random.Generator, effort: int) -> bool:
     """Find a path for each datum; return False if the effort ended before all had one."""
-    kinds, steps = windows.opens.shape
+    (kinds, steps), data = search.windows.opens.shape, search.data
     work, cost = 0, 0.0
     for turn in range(TUNING.rounds):
         for datum in range(len(data.size)):
             if turn > 0:
-                cost -= _take(network, data.size[datum], windows, found, datum)
-            looked, more = _choose(network, data, windows, found, labels, datum)
+                cost -= _take(search, datum)
+            looked, more = _choose(search, datum)
             work += looked
             cost += more
             if work > effort:
                 return False
-    moved = np.empty(len(data.size), np.int64)
     begin, end = work, min(effort, TUNING.most * work // TUNING.rounds)
     while steps > 1 and work < end:
         kind, step = int(rng.random() * kinds), 1 + int(rng.random() * (steps - 1))
         limit = -TUNING.heat * cost / kinds * (end - work) / (end - begin) * np.log(1 - rng.random())
-        looked, more = _change(network, data, windows, found, spare, labels, moved, kind, step, limit)
+        looked, more = _change(search, kind, step, limit)
         work += looked + 1
         cost += more
     for _ in range(TUNING.rounds):
         for datum in range(len(data.size)):
-            _take(network, data.size[datum], windows, found, datum)
-            _choose(network, data, windows, found, labels, datum)
+            _take(search, datum)
+            _choose(search, datum)
     return True
 
 
-@kernel
-def _change(
-    network: WindowNetwork,
-    data: WindowData,
-    windows: _Windows,
-    found: DataPaths,
-    spare: DataPaths,
-    labels: _Labels,
-    moved: Int64Array,
-    kind: int,
-    step: int,
-    limit: float,
-) -> tuple[int, float]:
+@leaf
+def _change(search: _WindowSearch, kind: int, step: int, limit: float) -> tuple[int, float]:
     """Divide or join windows at a step; return the work, and what all cost more, 0 where it was undone."""
+    windows, moved = search.windows, search.moved
     steps, more, count, work = windows.opens.shape[1], 0.0, 0, 0
     begin = step - 1
     while not windows.opens[kind, begin]:
@@ -369,25 +356,27 @@ def _change(
             datum = windows.first[kind, window] // steps
             moved[count] = datum
             count += 1
-            _copy(found, spare, datum)
-            more -= _take(network, data.size[datum], windows, found, datum)
+            _copy(search.found, search.spare, datum)
+            more -= _take(search, datum)
     _toggle(windows, kind, step)
     placed = 0
     while placed < count and more <= limit:
         datum = moved[placed]
-        work += _find(network, data, windows, labels, datum)
-        if labels.cost[steps, data.ends[1, datum]] == np.inf:  # windows are too long for its hops
+        work += _find(search, datum)
+        if (
+            search.labels.cost[steps, search.data.ends[1, datum]] == np.inf
+        ):  # windows are too long for its hops
             more = np.inf
             break
-        _follow(network, labels, data.ends[1, datum], found, datum)
-        more += _add(network, data.size[datum], windows, found, datum)
+        _follow(search, datum)
+        more += _add(search, datum)
         placed += 1
     if more <= limit:
         return work, more
     for at in range(placed):
-        _take(network, data.size[moved[at]], windows, found, moved[at])
+        _take(search, moved[at])
     _toggle(windows, kind, step)
     for at in range(count):
-        _copy(spare, found, moved[at])
-        _add(network, data.size[moved[at]], windows, found, moved[at])
+        _copy(search.spare, search.found, moved[at])
+        _add(search, moved[at])
     return work, 0.0

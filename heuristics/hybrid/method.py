@@ -287,9 +287,8 @@ class HybridSearch:
 
     def _in_steps(self, parts: Sequence[HybridPart], steps: Sequence[Int64Array]) -> Schedule:
         """Return what the parts do if each exchange is done in its step."""
-        what = self.problem.collective
         cuts = [part.weight for part in parts]
-        share = what.items.share.reduced
+        share = self.problem.collective.items.share.reduced
         item = np.repeat(np.arange(len(share), dtype=np.int32), len(cuts))
         sizes = share.numerators[item] * np.tile(cuts, len(share))
         chunks = Chunks(item, sizes, share.denominator * sum(cuts))
@@ -302,7 +301,7 @@ class HybridSearch:
         joined, reduce = StepTransfers.joined(rows), np.concatenate(adds)
         order = np.argsort(joined.step, kind="stable")
         in_order = joined.kept(order)
-        return step_schedule(self.problem.topology, what, chunks, in_order, reduce[order])
+        return step_schedule(self.problem, in_order, chunks, reduce[order])
 
     def _chain(self) -> Chain:
         """Return any chain."""

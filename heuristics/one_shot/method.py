@@ -23,7 +23,7 @@ from tutti.heuristics.one_shot.roots import TUNING, DimensionalNetwork, Roots, R
 from tutti.schedules.capabilities import Capabilities, Groups, Switches
 from tutti.schedules.collective import Kind
 from tutti.schedules.method import Method, Problem
-from tutti.schedules.schedule import NO_COPY, Chunks, Clock, Schedule, step_numbers
+from tutti.schedules.schedule import NO_COPY, Chunks, Clock, Schedule
 from tutti.topologies.exact import FloatArray, Int64Array, offsets_of
 from tutti.topologies.kernels import kernel
 from tutti.topologies.options import Options, Whole
@@ -238,21 +238,10 @@ class _RootTrial:
             chunk[len(up) + rows] = base[down[rows]] + copy
         part, step = np.repeat(np.arange(len(parts)), np.diff(base)), np.concatenate([of.step, of.later])
         rows = np.lexsort((chunk, laid.link, step))
-        return Schedule(
-            topology=topology,
-            collective=self.problem.collective,
-            clock=Clock.STEP,
-            chunks=Chunks(
-                (part // cut).astype(np.int32),
-                share.numerators[part // cut],
-                share.denominator * cut,
-                np.where(of.copy_of == NO_COPY, NO_COPY, of.copy_of + base[part]),
-            ),
-            chunk=chunk[rows].astype(np.int32),
-            route=laid.link[rows].astype(np.int32),
-            order=step_numbers(step[rows]),
-            reduce=rows < len(up),
-        )
+        item, copy_of = part // cut, np.where(of.copy_of == NO_COPY, NO_COPY, of.copy_of + base[part])
+        chunks = Chunks(item.astype(np.int32), share.numerators[item], share.denominator * cut, copy_of)
+        columns = chunk[rows], laid.link[rows], step[rows]
+        return self.problem.schedule(Clock.STEP, chunks, *columns, reduce=rows < len(up))
 
 
 class _AllowedLinks(NamedTuple):

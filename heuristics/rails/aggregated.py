@@ -30,7 +30,7 @@ import numpy as np
 
 from tutti.heuristics.rails.machines import MachineCosts, Machines
 from tutti.schedules.method import Problem
-from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
+from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
 from tutti.topologies.exact import Int64Array, offsets_of
 from tutti.topologies.topology import Topology
 
@@ -218,19 +218,14 @@ def schedule_of_course(problem: Problem, found: Machines, shard: int, course: Co
     )
     adds = [job.adds for job in course.jobs]
     step = np.unique(course.start, return_inverse=True)[1].ravel() + 1
-    return Schedule(
-        topology=problem.topology,
-        collective=problem.collective,
-        clock=Clock.STEP,
-        chunks=Chunks(
-            np.repeat(np.arange(ranks, dtype=np.int32), len(cuts) - 1),
-            np.tile(np.diff(cuts), ranks),
-            ranks * shard,
-        ),
-        chunk=(item * (len(cuts) - 1) + low).astype(np.int32),
-        count=(high - low).astype(np.int32),
-        route=route.astype(np.int32),
-        order=step_numbers(np.repeat(step, lengths)),
+    owner = np.repeat(np.arange(ranks, dtype=np.int32), len(cuts) - 1)
+    return problem.schedule(
+        Clock.STEP,
+        Chunks(owner, np.tile(np.diff(cuts), ranks), ranks * shard),
+        item * (len(cuts) - 1) + low,
+        route,
+        np.repeat(step, lengths),
+        count=high - low,
         reduce=np.repeat(adds, lengths) if any(adds) else None,
         routes=_routes(found),
     )

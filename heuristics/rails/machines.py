@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tutti.schedules.method import Problem
-from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
+from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
 from tutti.topologies.exact import FloatArray, Int64Array, offsets_of
 from tutti.topologies.graphs.grid_structure import Hosts, hosts_of
 from tutti.topologies.kernels import kernel
@@ -181,20 +181,10 @@ class MachineTimeline(NamedTuple):
 @kernel
 def play(load: MachineCosts, rule: SendRule, end: int) -> MachineTimeline:
     """Return the timeline; invariant: until now all is decided, `told` is `known` and what is on its way."""
-    port = PortMessages(
-        np.zeros(MOST),
-        np.zeros(MOST),
-        np.zeros(MOST, np.int64),
-        np.zeros((MOST, load.ranks), np.int64),
-        np.zeros((MOST, load.ranks), np.int64),
-    )
-    adapter = Adapter(
-        np.zeros(MOST),
-        np.zeros(MOST),
-        np.zeros(MOST, np.int64),
-        np.zeros(MOST, np.int64),
-        np.zeros(MOST, np.int64),
-    )
+    times, units = np.zeros((4, MOST)), np.zeros((4, MOST), np.int64)
+    streams = np.zeros((2, MOST, load.ranks), np.int64)
+    port = PortMessages(times[0], times[1], units[0], streams[0], streams[1])
+    adapter = Adapter(times[2], times[3], units[1], units[2], units[3])
     count, clock = np.zeros(6, np.int64), np.zeros(3)
     known, told = np.zeros(load.ranks, np.int64), np.zeros(load.ranks, np.int64)
     known[0] = told[0] = count[_CUT] = load.shard
@@ -370,17 +360,8 @@ def schedule_of(problem: Problem, found: Machines, load: MachineCosts, line: Mac
         ranks * load.shard,
     )
     chunk, count, route = (np.concatenate(column) for column in zip(*columns, strict=True))
-    return Schedule(
-        topology=problem.topology,
-        collective=problem.collective,
-        clock=Clock.STEP,
-        chunks=chunks,
-        chunk=chunk.astype(np.int32),
-        count=count.astype(np.int32),
-        route=route.astype(np.int32),
-        order=step_numbers(np.repeat(step.ravel() + 1, ranks)),
-        routes=_routes(found),
-    )
+    step, routes = np.repeat(step.ravel() + 1, ranks), _routes(found)
+    return problem.schedule(Clock.STEP, chunks, chunk, route, step, count=count, routes=routes)
 
 
 def _parts(load: MachineCosts, line: MachineTimeline) -> Iterator[MessagePart]:

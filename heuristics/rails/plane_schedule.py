@@ -30,7 +30,7 @@ import numpy as np
 from tutti.heuristics.rails.planes import Net, Planes, Trees, net_of, planes_of, trees_of
 from tutti.heuristics.rails.spreading import RouteEdges, Spread, amounts, edges_of, spread
 from tutti.schedules.method import Problem
-from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
+from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
 from tutti.topologies.exact import NONE, FloatArray, Int64Array, offsets_of
 from tutti.topologies.topology import Topology
 
@@ -196,18 +196,9 @@ def schedule_of_planes(problem: Problem, planes: Planes, plan: PlanePlan) -> Sch
     chunk, count = _runs(planes, parts, cuts, first)
     step = np.unique(parts.start, return_inverse=True)[1].ravel() + 1
     number = len(planes.rank)
-    routes = plan_routes(planes)
-    return Schedule(
-        topology=problem.topology,
-        collective=problem.collective,
-        clock=Clock.STEP,
-        chunks=chunks,
-        chunk=chunk.astype(np.int32),
-        count=count.astype(np.int32),
-        route=(parts.route[:, None] * number + np.arange(number)).ravel().astype(np.int32),
-        order=step_numbers(np.repeat(step, number)),
-        routes=routes,
-    )
+    route = (parts.route[:, None] * number + np.arange(number)).ravel()
+    step, routes = np.repeat(step, number), plan_routes(planes)
+    return problem.schedule(Clock.STEP, chunks, chunk, route, step, count=count, routes=routes)
 
 
 def _brought(planes: Planes, plan: PlanePlan) -> _MessageParts:

@@ -181,7 +181,8 @@ def _local(
     source, target = _ends(topology, ways)
     if len(ways) == 0 or len(ways) % planes:
         return None
-    kind = _kinds(topology)[ways] * (ways >= 0)
+    values = np.stack([topology.bandwidth.numerators, topology.alpha.numerators])
+    kind = (np.unique(values, axis=1, return_inverse=True)[1].ravel() + 1)[ways] * (ways >= 0)
     order = np.lexsort((*ways.T, *kind.T, place[target], place[source], plane[source]))
     if not np.array_equal(plane[source[order]], np.repeat(np.arange(planes), len(ways) // planes)):
         return None
@@ -190,12 +191,6 @@ def _local(
     if (columns != columns[:, :1]).any() or not _joined_alike(links):
         return None
     return Local(columns[0, 0], columns[1, 0], links)
-
-
-def _kinds(topology: Topology) -> Int64Array:
-    """Return a number for each link, from 1, equal if bandwidth and α are."""
-    values = np.stack([topology.bandwidth.numerators, topology.alpha.numerators])
-    return np.asarray(np.unique(values, axis=1, return_inverse=True)[1].ravel() + 1, dtype=np.int64)
 
 
 def _joined_alike(links: Int64Array) -> bool:

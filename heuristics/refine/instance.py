@@ -170,7 +170,7 @@ class RefineInstance:
 
     def schedule(self, plan: TransferSequence) -> Schedule:
         """Return the plan's schedule in the time clock, with the images of all that it does."""
-        what, network, parcels = self.problem.collective, self.network, self.parcels
+        network, parcels = self.network, self.parcels
         length = int(plan.length[0])
         slot = plan.slot[:length].astype(np.int64)
         parcel, route = slot // parcels.slots, plan.route[slot]
@@ -180,16 +180,9 @@ class RefineInstance:
         turn: Int64Array = np.tile(np.cumsum(plan.begins[:length], dtype=np.int64), elements)
         adds = np.tile(parcels.up & (slot % parcels.slots < len(self.roads.hops)), elements)
         order = np.lexsort((chunk, routes, turn))
-        flow = Schedule(
-            topology=self.problem.topology,
-            collective=what,
-            clock=Clock.FLOW,
-            chunks=chunks,
-            chunk=chunk[order].astype(np.int32),
-            route=routes[order].astype(np.int32),
-            reduce=adds[order] if parcels.up else None,
-            routes=network.routes,
-        )
+        adding = adds[order] if parcels.up else None
+        columns = chunk[order], routes[order]
+        flow = self.problem.schedule(Clock.FLOW, chunks, *columns, reduce=adding, routes=network.routes)
         return in_messages(flow, turn[order], self.size)
 
     def _chunks(self, size: Int64Array) -> tuple[Int64Array, Chunks]:

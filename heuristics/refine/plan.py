@@ -235,15 +235,9 @@ class SequenceTimes(NamedTuple):
 
 def room(slots: int, cells: int, links: int) -> SequenceTimes:
     """Return the tables for plans with this many transfers, cells and classes of links."""
-    return SequenceTimes(
-        np.zeros(cells),
-        np.zeros(cells, np.int32),
-        np.zeros(cells, np.int32),
-        np.zeros(links),
-        np.zeros(links, np.int32),
-        np.zeros(slots, np.int32),
-        np.zeros(slots, np.int32),
-        np.zeros(links, np.int32),
+    of_cells, of_slots, of_links = (np.zeros((2, count), np.int32) for count in (cells, slots, links))
+    return SequenceTimes._make(
+        [np.zeros(cells), *of_cells, np.zeros(links), of_links[0], *of_slots, of_links[1]]
     )
 
 

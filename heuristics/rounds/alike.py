@@ -18,13 +18,14 @@ import numpy.typing as npt
 
 from tutti.heuristics.rounds.loads import chunks_of
 from tutti.heuristics.rounds.routes import single_messages
-from tutti.heuristics.tacos.bitsets import WORD_BITS, bit, first_element, inlined, leaf
+from tutti.heuristics.tacos.bitsets import WORD_BITS, bit, first_element
 from tutti.schedules.collective import Collective
-from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
+from tutti.schedules.method import Problem
+from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
 from tutti.topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
 from tutti.topologies.graphs.free_action import free_group
 from tutti.topologies.graphs.symmetry import UInt64Array, orbits_of
-from tutti.topologies.kernels import kernel
+from tutti.topologies.kernels import inlined, kernel, leaf
 from tutti.topologies.topology import Topology
 
 
@@ -280,14 +281,12 @@ class VertexTransitiveNetwork(NamedTuple):
         """Return the schedule of messages with these chunks by sender, each a step after the one before."""
         kinds = [self.ways[kind] for kind in played.message[played.sent]]
         count = np.repeat([one[0].size for one in sent], len(self.elements))
-        return Schedule(
-            topology=self.topology,
-            collective=what,
-            clock=Clock.STEP,
-            chunks=chunks,
-            chunk=np.concatenate([one.ravel() for one in sent]).astype(np.int32),
-            route=np.repeat(np.arange(len(count), dtype=np.int32), count),
-            order=step_numbers(np.repeat(np.repeat(np.arange(len(sent)) + 1, len(self.elements)), count)),
+        return Problem(self.topology, what).schedule(
+            Clock.STEP,
+            chunks,
+            np.concatenate([one.ravel() for one in sent]),
+            np.repeat(np.arange(len(count)), count),
+            np.repeat(np.repeat(np.arange(len(sent)) + 1, len(self.elements)), count),
             routes=Routes.of([tuple(route) for way in kinds for route in self.links[:, way].tolist()]),
         )
 

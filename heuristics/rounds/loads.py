@@ -14,7 +14,7 @@ import numpy as np
 from tutti.heuristics.rounds.slots import RoundMessages
 from tutti.schedules.collective import Collective, Kind
 from tutti.schedules.method import Problem
-from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
+from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule
 from tutti.topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
 from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Topology
@@ -117,16 +117,8 @@ def loaded(problem: Problem, routes: Routes, messages: RoundMessages) -> Schedul
     message, chunk = via[datum, place], data[datum]
     rows = np.lexsort((chunk, message))
     message = message[rows]
-    return Schedule(
-        topology=topology,
-        collective=what,
-        clock=Clock.STEP,
-        chunks=chunks,
-        chunk=chunk[rows].astype(np.int32),
-        route=messages.route[message].astype(np.int32),
-        order=step_numbers(np.unique(messages.step[message], return_inverse=True)[1] + 1),
-        routes=routes,
-    )
+    step = np.unique(messages.step[message], return_inverse=True)[1] + 1
+    return problem.schedule(Clock.STEP, chunks, chunk[rows], messages.route[message], step, routes=routes)
 
 
 def chunks_of(what: Collective) -> Chunks:

@@ -16,10 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from tutti.heuristics.rounds.routes import MessageRoutes
-from tutti.heuristics.tacos.bitsets import WORD_BITS, bit, leaf, popcount
+from tutti.heuristics.tacos.bitsets import WORD_BITS, bit, popcount
 from tutti.topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
 from tutti.topologies.graphs.symmetry import UInt64Array
-from tutti.topologies.kernels import kernel
+from tutti.topologies.kernels import kernel, leaf
 from tutti.topologies.topology import Topology
 
 

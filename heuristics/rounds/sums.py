@@ -83,20 +83,17 @@ def allreduce(
         return None
     ranks, chunks = topology.num_ranks, Chunks.even(problem.collective, 1)
     count = len(sent.kind) * ranks
-    return Schedule(
-        topology=topology,
-        collective=problem.collective,
-        clock=Clock.TIME,
-        chunks=chunks,
-        chunk=np.tile(np.arange(len(chunks), dtype=np.int32), count),
-        route=np.repeat(np.arange(count, dtype=np.int32), len(chunks)),
-        order=np.repeat(np.array(sent.start), ranks * len(chunks)),
+    links = [network.links[:, network.ways[kind]].tolist() for kind in sent.kind]
+    return problem.schedule(
+        Clock.TIME,
+        chunks,
+        np.tile(np.arange(len(chunks)), count),
+        np.repeat(np.arange(count), len(chunks)),
+        np.repeat(np.array(sent.start), ranks * len(chunks)),
         reduce=np.ones(count * len(chunks), np.bool_),
         tick=tick,
         size=size,
-        routes=Routes.of(
-            [tuple(route) for kind in sent.kind for route in network.links[:, network.ways[kind]].tolist()]
-        ),
+        routes=Routes.of([tuple(route) for routes in links for route in routes]),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tutti.topologies.kernels import intrinsic, kernel
+from tutti.topologies.kernels import intrinsic, leaf
 
 WORD_BITS = 64
 
@@ -20,17 +20,6 @@ Words = npt.NDArray[np.uint64]
 
 Planes = npt.NDArray[np.uint64]
 """uint64, shape (bits, words): the bit planes of one count an element."""
-
-leaf = kernel(error_model="numpy", _nrt=False)
-"""Compiles a function that allocates nothing, without reference counts: numba would count, atomically, every
-array at every call, which costs more than what these small functions do (a 32x32 mesh takes more than
-twice as long with it). The option is numba's own and undocumented; without it all works, slower."""
-
-inlined = kernel(error_model="numpy", _nrt=False, inline="always")
-"""The same, put into its callers, where handing over many arrays would cost as much as what is done."""
-
-unlocked = kernel(nogil=True, error_model="numpy", _nrt=False)
-"""The same, letting other threads of the interpreter run."""
 
 NOTHING = np.int64(-1)
 """The entry, of kernels' type of numbers, that stands for no chunk."""

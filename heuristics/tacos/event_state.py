@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tutti.heuristics.tacos.bitsets import WORD_BITS, Planes, Words, bit, increment, leaf, shuffle
+from tutti.heuristics.tacos.bitsets import WORD_BITS, Planes, Words, bit, increment, shuffle
 from tutti.heuristics.tacos.event_loop import NEVER, MatchedTransfers, clock, plays, run
 from tutti.heuristics.tacos.network import TacosNetwork
 from tutti.topologies.exact import BoolArray, Int64Array
-from tutti.topologies.kernels import kernel
+from tutti.topologies.kernels import kernel, leaf
 
 Sets = npt.NDArray[np.uint64]
 """uint64, shape (nodes, words): a set of chunks a node."""

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tutti.heuristics.tacos import event_state
-from tutti.heuristics.tacos.bitsets import NOTHING, WORD_BITS, Words, bit, first_element, leaf, random_below
+from tutti.heuristics.tacos.bitsets import NOTHING, WORD_BITS, Words, bit, first_element, random_below
 from tutti.heuristics.tacos.event_loop import MatchedTransfers
 from tutti.heuristics.tacos.event_state import Synthesis, matches, order_by_cost, send, starve
 from tutti.heuristics.tacos.network import TacosNetwork
@@ -26,7 +26,7 @@ from tutti.schedules.collective import EVERYONE, Collective
 from tutti.schedules.schedule import Chunks
 from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, offsets_of
 from tutti.topologies.graphs.shortest_paths import length_distances
-from tutti.topologies.kernels import kernel
+from tutti.topologies.kernels import kernel, leaf
 from tutti.topologies.topology import Topology
 
 

@@ -38,7 +38,6 @@ from tutti.heuristics.tacos.bitsets import (
     hashed,
     intersection,
     keep_smallest,
-    leaf,
     random_below,
     random_element,
     shuffle,
@@ -58,7 +57,7 @@ from tutti.heuristics.tacos.event_state import (
 from tutti.heuristics.tacos.network import TacosNetwork
 from tutti.heuristics.tacos.options import MAXIMUM, PAPER, SAMPLED
 from tutti.topologies.exact import NONE, BoolArray, Int64Array
-from tutti.topologies.kernels import kernel
+from tutti.topologies.kernels import kernel, leaf
 
 UNIFORM, RAREST, SCARCEST = range(3)
 ORDERS = {"uniform": UNIFORM, "rarest": RAREST, "scarcest": SCARCEST}

@@ -167,18 +167,7 @@ def _copies(problem: Problem, size: Fraction, options: TacosOptions, rng: np.ran
     best, tried = _first_to_end(make, options, rng)
     for column in best.transfers:
         column.flags.writeable = False  # nobody else has them: the schedule need not copy
-    made = Schedule(
-        topology=where,
-        collective=what,
-        clock=Clock.TIME,
-        chunks=chunks,
-        chunk=best.transfers.chunk,
-        route=best.transfers.link,
-        order=best.transfers.start,
-        tick=tick,
-        size=size,
-        stats={"tries": tried},
-    )
+    made = problem.schedule(Clock.TIME, chunks, *best.transfers, tick=tick, size=size, stats={"tries": tried})
     # All were taken to be as large as the largest.
     return made if what.items.share.uniform else _on_ports(made, where, None, size)
 

@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tutti.heuristics.tacos.bitsets import NOTHING, WORD_BITS, Words, bit, inlined, unlocked
+from tutti.heuristics.tacos.bitsets import NOTHING, WORD_BITS, Words, bit
 from tutti.heuristics.tacos.event_loop import NEVER, MatchedTransfers
 from tutti.heuristics.tacos.network import TacosNetwork
 from tutti.topologies.exact import Int32Array, Int64Array
-from tutti.topologies.kernels import kernel
+from tutti.topologies.kernels import inlined, kernel, unlocked
 
 Blocks = npt.NDArray[np.uint64]
 

@@ -216,13 +216,11 @@ def _schedule(
     """Return the schedule of these rows; `reduce` says which add, None: none."""
     base = offsets_of([len(each.network.tails) for each in broadcasts])
     arcs = [arc + first for arc, first in zip(rows.arcs, base, strict=False)]
-    return Schedule(
-        topology=problem.topology,
-        collective=problem.collective,
-        clock=Clock.FLOW,
-        chunks=line.chunks,
-        chunk=np.concatenate(rows.chunks).astype(np.int32),
-        route=np.concatenate(arcs).astype(np.int32),
+    return problem.schedule(
+        Clock.FLOW,
+        line.chunks,
+        np.concatenate(rows.chunks),
+        np.concatenate(arcs),
         reduce=reduce,
         routes=joined_routes(*(each.network for each in broadcasts)),
         stats={

@@ -80,16 +80,9 @@ def _allgather(problem: Problem, lockstep: bool) -> Schedule:
     root, offsets, links = grow_multitree(topology, lockstep=lockstep)
     ends = (topology.source[links[offsets[:-1]]], topology.target[links[offsets[1:] - 1]])
     height = _depths(topology.num_ranks, root, *ends).max(axis=1)
-    return Schedule(
-        topology=topology,
-        collective=problem.collective,
-        clock=Clock.FLOW,
-        chunks=Chunks.even(problem.collective),
-        chunk=root,
-        route=np.arange(len(root), dtype=np.int32),
-        routes=Routes(offsets, links),
-        stats={"height": int(height.max()), "mean_height": float(height.mean())},
-    )
+    stats = {"height": int(height.max()), "mean_height": float(height.mean())}
+    chunks, routes = Chunks.even(problem.collective), Routes(offsets, links)
+    return problem.schedule(Clock.FLOW, chunks, root, np.arange(len(root)), routes=routes, stats=stats)
 
 
 def grow_multitree(

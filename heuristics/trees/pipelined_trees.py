@@ -118,7 +118,7 @@ def _schedule(problem: Problem, parents: Int32Array, slices: int, kind: Kind) ->
     rows = StepTransfers.joined(halves)
     rising = 0 if kind is Kind.BROADCAST else sum(len(up.step) for up in ups)
     reduce = np.arange(len(rows.step)) < rising if rising else None
-    return step_schedule(problem.topology, problem.collective, chunks, rows, reduce=reduce)
+    return step_schedule(problem, rows, chunks, reduce)
 
 
 def cut_in_pieces(problem: Problem, pieces: int) -> tuple[Chunks, Int64Array]:

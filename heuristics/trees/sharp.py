@@ -37,7 +37,7 @@ from tutti.schedules.collective import Kind
 from tutti.schedules.compose import from_allgather
 from tutti.schedules.cost import congestion
 from tutti.schedules.method import Method, Problem
-from tutti.schedules.schedule import Chunks, Schedule
+from tutti.schedules.schedule import Schedule
 from tutti.schedules.simulation.simulate import simulate
 from tutti.topologies.exact import Int32Array, Int64Array
 from tutti.topologies.graphs.grid_structure import Hosts, hosts_of
@@ -203,8 +203,8 @@ def _allgather(problem: Problem, every: Sequence[Int32Array], slices: int) -> Sc
 
 def _gathered(problem: Problem, trees: Int32Array, slices: int) -> Schedule:
     """Return the allgather of shards that go, in equal parts, down the trees that are lowest from them."""
-    what, rows, place = problem.collective, [], np.arange(slices)[:, None]
-    from_owner = [[rerooted(tree, owner) for tree in trees] for owner in range(what.num_ranks)]
+    rows, place = [], np.arange(slices)[:, None]
+    from_owner = [[rerooted(tree, owner) for tree in trees] for owner in range(problem.collective.num_ranks)]
     depth = [[depths(tree) for tree in turned] for turned in from_owner]
     heights = np.array([[int(one.max()) for one in of_owner] for of_owner in depth])
     parts = int((heights == heights.min(axis=1, keepdims=True)).sum(axis=1).min())
@@ -213,9 +213,7 @@ def _gathered(problem: Problem, trees: Int32Array, slices: int) -> Schedule:
             parent, turn = from_owner[owner][number], depth[owner][number]
             child, chunk = np.flatnonzero(parent >= 0), (owner * parts + part) * slices + place
             rows.append(StepTransfers.of(turn[child] + place, parent[child], child, chunk))
-    return step_schedule(
-        problem.topology, what, Chunks.even(what, parts * slices), StepTransfers.joined(rows)
-    )
+    return step_schedule(problem, StepTransfers.joined(rows), parts * slices)
 
 
 def check(problem: Problem, options: PipelineOptions) -> None:

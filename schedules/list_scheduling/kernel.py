@@ -19,7 +19,7 @@ import numpy.typing as npt
 from tutti.schedules.message_durations import Durations
 from tutti.topologies.exact import BoolArray, Int32Array, Int64Array
 from tutti.topologies.graphs.heaps import pop_event, push_event
-from tutti.topologies.kernels import kernel
+from tutti.topologies.kernels import kernel, leaf
 
 Amounts = npt.NDArray[Any]
 """int64 (ticks, units) or float64 (bytes, seconds), throughout one call."""
@@ -152,12 +152,11 @@ def send(  # noqa: C901 (its parts as functions, called for each transfer, made 
     limits
         How long messages may last, in their place.
     """
-    # Arrays, not the tuples that hold them, go to the functions below: numba counts references at each call.
     route_of, after, follower, amount = transfers.route, transfers.first, transfers.follower, transfers.amount
     offsets, links, alpha, seconds = routes.offsets, routes.links, routes.alpha, routes.seconds
     begin, starting, entrance = routes.begin, routes.starting, links[offsets[:-1]]
     count, left, free = len(route_of), transfers.need.copy(), np.zeros(len(alpha), amount.dtype)
-    queue, base, size = _queues(route_of, len(entrance))
+    queues = _queues(route_of, len(entrance), priority)
     look, touched = np.empty(len(alpha) + 1, np.int32), np.zeros(len(alpha), np.bool_)
     look[-1] = 0
     start, arrival = np.zeros(count, amount.dtype), np.zeros(count, amount.dtype)
@@ -166,7 +165,7 @@ def send(  # noqa: C901 (its parts as functions, called for each transfer, made 
     agenda, when, events = np.empty(2 * count, np.int32), np.empty(2 * count, amount.dtype), 0
     for transfer in range(count):
         if left[transfer] == 0 and route_of[transfer] >= 0:
-            _enqueue(transfer, route_of[transfer], priority, queue, base, size)
+            _enqueue(transfer, route_of[transfer], queues)
             _touch(entrance[route_of[transfer]], look, touched)
     now = end = np.zeros(1, amount.dtype)[0]
     while True:
@@ -176,19 +175,17 @@ def send(  # noqa: C901 (its parts as functions, called for each transfer, made 
             if free[link] > now:  # an event when it is free lets it be looked at again
                 continue
             if begin[link + 1] - begin[link] == 1:
-                route = starting[begin[link]] if size[starting[begin[link]]] > 0 else -1
+                route = starting[begin[link]] if queues.size[starting[begin[link]]] > 0 else -1
             else:
-                route = _soonest(link, now, routes, free, priority, queue, base, size)
+                route = _soonest(link, now, routes, free, queues)
             if route < 0:
                 continue
-            heap, last = queue[base[route] : base[route + 1]], first[messages]
+            last = first[messages]
             if limits is None:  # numba compiles the branch alone that its caller takes
-                load, last = _fill(heap, size, route, amount, priority, room, sent, last)
+                load, last = _fill(route, queues, amount, room, sent, last)
             else:
                 slowest = seconds[links[offsets[route] : offsets[route + 1]]].max()
-                load, last = _fill_within(
-                    heap, size, route, amount, priority, now, slowest, limits, sent, last
-                )
+                load, last = _fill_within(route, queues, amount, now, slowest, limits, sent, last)
             head = tail = now
             for place in range(offsets[route], offsets[route + 1]):
                 on = links[place]
@@ -224,33 +221,41 @@ def send(  # noqa: C901 (its parts as functions, called for each transfer, made 
                     if left[other] > 0:
                         continue
                     if route_of[other] >= 0:
-                        _enqueue(other, route_of[other], priority, queue, base, size)
+                        _enqueue(other, route_of[other], queues)
                         _touch(entrance[route_of[other]], look, touched)
                         continue
                     for far in range(after[other], after[other + 1]):
                         beyond = follower[far]
                         left[beyond] -= 1
                         if left[beyond] == 0:
-                            _enqueue(beyond, route_of[beyond], priority, queue, base, size)
+                            _enqueue(beyond, route_of[beyond], queues)
                             _touch(entrance[route_of[beyond]], look, touched)
 
 
+class _Queues(NamedTuple):
+    """A heap of ready transfers for each route: queue[base[r] : base[r + 1]], of which size[r] are taken."""
+
+    priority: Amounts
+    queue: Int32Array
+    base: Int64Array
+    size: Int64Array
+
+
 @kernel
-def _queues(route_of: Int32Array, routes: int) -> tuple[Int32Array, Int64Array, Int64Array]:
-    """Return room for a heap of ready transfers for each route, where each begins, and their sizes: 0."""
+def _queues(route_of: Int32Array, routes: int, priority: Amounts) -> _Queues:
+    """Return empty queues for all transfers."""
     base = np.zeros(routes + 1, np.int64)
     for route in route_of:
         if route >= 0:
             base[route + 1] += 1
     base = np.cumsum(base)
-    return np.empty(base[-1], np.int32), base, np.zeros(routes, np.int64)
+    return _Queues(priority, np.empty(base[-1], np.int32), base, np.zeros(routes, np.int64))
 
 
-@kernel
-def _enqueue(
-    transfer: int, route: int, priority: Amounts, queue: Int32Array, base: Int64Array, size: Int64Array
-) -> None:
+@leaf
+def _enqueue(transfer: int, route: int, queues: _Queues) -> None:
     """Enqueue a ready transfer for its route."""
+    priority, queue, base, size = queues
     push_event(queue[base[route] : base[route + 1]], priority, size[route], transfer)
     size[route] += 1
 
@@ -273,18 +278,10 @@ def _next_link(look: Int32Array, touched: BoolArray) -> int:
     return int(link)
 
 
-@kernel
-def _soonest(
-    link: int,
-    now: Any,
-    routes: TimedRoutes,
-    free: Amounts,
-    priority: Amounts,
-    queue: Int32Array,
-    base: Int64Array,
-    size: Int64Array,
-) -> int:
+@leaf
+def _soonest(link: int, now: Any, routes: TimedRoutes, free: Amounts, queues: _Queues) -> int:
     """Return, of the routes from a link, the one whose farther links delay it least, then the most urgent."""
+    priority, queue, base, size = queues
     best, least = -1, now - now
     for route in routes.starting[routes.begin[link] : routes.begin[link + 1]]:
         if size[route] == 0:
@@ -302,35 +299,26 @@ def _soonest(
     return int(best)
 
 
-@kernel
+@leaf
 def _fill(
-    heap: Int32Array,
-    size: Int64Array,
-    route: int,
-    amount: Amounts,
-    priority: Amounts,
-    room: int,
-    sent: Int32Array,
-    last: int,
+    route: int, queues: _Queues, amount: Amounts, room: int, sent: Int32Array, last: int
 ) -> tuple[Any, int]:
     """Take the first transfers of a route, one at least and up to `room`; return how much, and their end."""
-    sent[last] = pop_event(heap, priority, size[route])
-    size[route] -= 1
-    load, last = amount[sent[last]], last + 1
-    while size[route] > 0 and load + amount[heap[0]] <= room:
+    priority, queue, base, size = queues
+    heap, load = queue[base[route] : base[route + 1]], room - room
+    while True:
         sent[last] = pop_event(heap, priority, size[route])
         size[route] -= 1
         load, last = load + amount[sent[last]], last + 1
-    return load, last
+        if size[route] == 0 or load + amount[heap[0]] > room:
+            return load, last
 
 
-@kernel
+@leaf
 def _fill_within(
-    heap: Int32Array,
-    size: Int64Array,
     route: int,
+    queues: _Queues,
     amount: Amounts,
-    priority: Amounts,
     now: Any,
     slowest: Any,
     limits: DurationLimits,
@@ -338,17 +326,18 @@ def _fill_within(
     last: int,
 ) -> tuple[Any, int]:
     """Take the first transfers of a route, one at least and as long as the message does not last too long."""
+    heap = queues.queue[queues.base[route] : queues.base[route + 1]]
     hops, left = limits.hops[heap[0]], limits.total - now
     if limits.filling:
         left = min(left, now)
-    load, last = _fill(heap, size, route, amount, priority, 0, sent, last)
-    while size[route] > 0:
+    load, last = _fill(route, queues, amount, 0, sent, last)
+    while queues.size[route] > 0:
         # guided self-scheduling (Polychronopoulos, Kuck, IEEE Trans. Computers 1987), see `flows`
         hops = max(hops, limits.hops[heap[0]])
         most = max(limits.least, limits.share * left / (1 + limits.weight * hops))
         if (load + amount[heap[0]]) * slowest > most:
             break
-        more, last = _fill(heap, size, route, amount, priority, 0, sent, last)
+        more, last = _fill(route, queues, amount, 0, sent, last)
         load += more
     return load, last
 

@@ -31,7 +31,8 @@ import numpy.typing as npt
 
 from tutti.schedules.schedule import Clock, Schedule, TransferColumns
 from tutti.topologies.exact import NONE, FloatArray, Int32Array, Int64Array, IntArray
-from tutti.topologies.kernels import kernel
+from tutti.topologies.graphs.heaps import sift_down, sift_up
+from tutti.topologies.kernels import kernel, leaf
 
 Table = npt.NDArray[Any]
 
@@ -84,7 +85,6 @@ WAITER = np.dtype(
     ]
 )
 EDGE = np.dtype([("next", np.int32), ("waiter", np.int32)])
-ENTRY = np.dtype([("time", np.float64), ("code", np.int64)])
 
 ROUNDING = 2.0**-45
 """Relative rounding error that is allowed in a time. It is 256 times that of one addition, and less than
@@ -122,7 +122,7 @@ def link_turns(
 
 
 class Tables(NamedTuple):
-    """The records of what is simulated, one table a kind.
+    """The records of what is simulated, one table a kind, and the agenda.
 
     Parameters
     ----------
@@ -132,6 +132,12 @@ class Tables(NamedTuple):
         Of `WAITER`: the messages, then the joins; slice k of message or join e is e * slices + k.
     edges
         Of `EDGE`, before slicing.
+    time, code
+        float64 and int64, shape (links + messages,): the agenda, a heap by time. Each link has at most one
+        entry under way and each message another; unused memory costs nothing.
+    state
+        int64, shape (3,): how many entries the agenda has, the first link to which something happened, and
+        the first join to be completed.
     """
 
     hops: Table
@@ -140,15 +146,13 @@ class Tables(NamedTuple):
     turns: Table
     waiters: Table
     edges: Table
+    time: FloatArray
+    code: Int64Array
+    state: Int64Array
 
 
 @kernel
-def run(
-    tables: Tables,
-    slices: int,
-    store_and_forward: bool,
-    overlap_alpha: bool,
-) -> None:
+def run(tables: Tables, slices: int, store_and_forward: bool, overlap_alpha: bool) -> None:
     """Simulate; fills in the start and finish of each message (NaN: never) and the busy time of each link.
 
     All times are in ticks.
@@ -160,90 +164,63 @@ def run(
     slices, store_and_forward, overlap_alpha
         As in `schedules.simulation.simulate.SimulationOptions`.
     """
-    hops, messages, links, turns, waiters, edges = tables
-    # Each link has at most one entry under way and each message another; unused memory costs nothing.
-    agenda = np.empty(len(messages) + len(links), dtype=ENTRY)
-    state = np.array([0, NONE, NONE])
-    now = 0.0
-    _begin(now, waiters, hops, messages, links, turns, state)
+    links, state, now = tables.links, tables.state, 0.0
+    _begin(now, tables)
     while True:
         # All that happens now has happened: each link that it concerns admits the first that waits for it.
         while state[_QUEUED] != NONE:
-            hop = _next_to_enter(links, turns, state)
-            if hop != NONE:
-                _take_turn(hop, hops, links, turns)
-                _enter(hop, now, hops, messages, links, agenda, state, store_and_forward, overlap_alpha)
+            on = state[_QUEUED]
+            state[_QUEUED] = links[on].next
+            links[on].queued = False
+            hop = np.int64(tables.turns[links[on].turns + links[on].current].queue)
+            if hop != NONE and not links[on].held:
+                _take_turn(hop, tables)
+                _enter(hop, now, tables, store_and_forward, overlap_alpha)
         if state[_ENTRIES] == 0:
             return
-        now = agenda[0].time
+        now = tables.time[0]
         moment = now + max(0.5, now * ROUNDING)
-        while state[_ENTRIES] > 0 and agenda[0].time < moment:
-            what, code = divmod(_next_entry(agenda, state), _CODES)
+        while state[_ENTRIES] > 0 and tables.time[0] < moment:
+            what, code = divmod(tables.code[0], _CODES)
+            state[_ENTRIES] -= 1
+            sift_down(tables.time, tables.code, state[_ENTRIES])
             if code == _HEAD:
-                _wait_for_link(what, now, hops, links, turns, state)
-            elif code == _FREE:
-                _release(what, links, state)
-            else:
+                _wait_for_link(what, now, tables)
+                continue
+            if code != _COMPLETE:
+                on = what
                 if code == _FREE_AND_COMPLETE:
-                    _release(np.int64(hops[messages[what + 1].hop - 1].link), links, state)
-                _complete(what, now, waiters, edges, hops, messages, links, turns, state, slices)
+                    on = np.int64(tables.hops[tables.messages[what + 1].hop - 1].link)
+                links[on].held = False
+                _enqueue(on, tables)
+            if code != _FREE:
+                _complete(what, now, tables, slices)
 
 
-@kernel
-def _begin(
-    now: float,
-    waiters: Table,
-    hops: Table,
-    messages: Table,
-    links: Table,
-    turns: Table,
-    state: Int64Array,
-) -> None:
+@leaf
+def _begin(now: float, tables: Tables) -> None:
     """Let the messages that wait for no other wait for their link."""
-    for message in range(len(messages) - 1):
-        if waiters[message].left == 0:
-            _wait_for_link(np.int64(waiters[message].hop), now, hops, links, turns, state)
+    tables.state[_ENTRIES], tables.state[_QUEUED] = 0, NONE
+    for message in range(len(tables.messages) - 1):
+        if tables.waiters[message].left == 0:
+            _wait_for_link(np.int64(tables.waiters[message].hop), now, tables)
 
 
-@kernel
-def _release(link: int, links: Table, state: Int64Array) -> None:
-    links[link].held = False
-    _enqueue(link, links, state)
-
-
-@kernel
-def _next_to_enter(links: Table, turns: Table, state: Int64Array) -> int:
-    """Return the hop that the next queued link admits, or `NONE`; the link is queued no longer."""
-    on = state[_QUEUED]
-    state[_QUEUED] = links[on].next
-    links[on].queued = False
-    return NONE if links[on].held else turns[links[on].turns + links[on].current].queue
-
-
-@kernel
-def _take_turn(hop: int, hops: Table, links: Table, turns: Table) -> None:
+@leaf
+def _take_turn(hop: int, tables: Tables) -> None:
     """Remove the first hop from its turn; the link goes on to the next turn with a turn's last."""
-    on = hops[hop].link
+    links, turns, on = tables.links, tables.turns, tables.hops[hop].link
     turn = links[on].turns + links[on].current
-    turns[turn].queue = _without_root(hop, hops)
+    turns[turn].queue = _without_root(hop, tables.hops)
     turns[turn].left -= 1
     if turns[turn].left == 0:
         links[on].current += 1
 
 
-@kernel
-def _enter(
-    hop: int,
-    now: float,
-    hops: Table,
-    messages: Table,
-    links: Table,
-    agenda: Table,
-    state: Int64Array,
-    store_and_forward: bool,
-    overlap_alpha: bool,
-) -> None:
+@leaf
+def _enter(hop: int, now: float, tables: Tables, store_and_forward: bool, overlap_alpha: bool) -> None:
     """Admit a message to a link, as the docstring of `schedules.simulation.simulate` says."""
+    hops, messages, links = tables.hops, tables.messages, tables.links
     on, number = hops[hop].link, hops[hop].message
     alpha = links[on].alpha
     sending = messages[number].load * links[on].sending
@@ -258,32 +235,28 @@ def _enter(
     else:
         messages[number].tail = max(through, messages[number].tail + alpha)
     tail = messages[number].tail
+    if hop + 1 == messages[number + 1].hop and tail == free:
+        _add_entry(free, number * _CODES + _FREE_AND_COMPLETE, tables)
+        return
     if hop + 1 < messages[number + 1].hop:
         head = tail if store_and_forward else now + alpha
-        _add_entry(head, (hop + 1) * _CODES + _HEAD, agenda, state)
-        _add_entry(free, on * _CODES + _FREE, agenda, state)
-    elif tail == free:
-        _add_entry(free, number * _CODES + _FREE_AND_COMPLETE, agenda, state)
+        _add_entry(head, (hop + 1) * _CODES + _HEAD, tables)
     else:
-        _add_entry(tail, number * _CODES + _COMPLETE, agenda, state)
-        _add_entry(free, on * _CODES + _FREE, agenda, state)
+        _add_entry(tail, number * _CODES + _COMPLETE, tables)
+    _add_entry(free, on * _CODES + _FREE, tables)
 
 
-@kernel
-def _complete(
-    message: int,
-    now: float,
-    waiters: Table,
-    edges: Table,
-    hops: Table,
-    messages: Table,
-    links: Table,
-    turns: Table,
-    state: Int64Array,
-    slices: int,
-) -> None:
+@leaf
+def _add_entry(time: float, code: int, tables: Tables) -> None:
+    sift_up(tables.time, tables.code, tables.state[_ENTRIES], time, code)
+    tables.state[_ENTRIES] += 1
+
+
+@leaf
+def _complete(message: int, now: float, tables: Tables, slices: int) -> None:
     """Note the finish, and notify those who wait for the message and for joins that are thereby complete."""
-    messages[message].finish = now
+    waiters, edges, state = tables.waiters, tables.edges, tables.state
+    tables.messages[message].finish = now
     state[_JOINS] = message
     waiters[message].next = NONE
     # A join takes no time: those complete at this moment form a stack, worked off before time goes on.
@@ -297,33 +270,34 @@ def _complete(
             waiters[waiter].left -= 1
             if waiters[waiter].left > 0:
                 continue
-            if waiter < len(messages) - 1:
-                _wait_for_link(np.int64(waiters[waiter].hop), now, hops, links, turns, state)
+            if waiter < len(tables.messages) - 1:
+                _wait_for_link(np.int64(waiters[waiter].hop), now, tables)
             else:
                 waiters[waiter].next = state[_JOINS]
                 state[_JOINS] = waiter
 
 
-@kernel
-def _wait_for_link(hop: int, now: float, hops: Table, links: Table, turns: Table, state: Int64Array) -> None:
+@leaf
+def _wait_for_link(hop: int, now: float, tables: Tables) -> None:
+    hops, links, turns = tables.hops, tables.links, tables.turns
     on = np.int64(hops[hop].link)
     turn = links[on].turns + hops[hop].turn
     hops[hop].ready = now
     turns[turn].queue = _merged(np.int64(turns[turn].queue), hop, hops)
     if hops[hop].turn == links[on].current:
-        _enqueue(on, links, state)
+        _enqueue(on, tables)
 
 
-@kernel
-def _enqueue(link: int, links: Table, state: Int64Array) -> None:
+@leaf
+def _enqueue(link: int, tables: Tables) -> None:
     """Put a link among those that something happened to at this moment."""
-    if not links[link].queued:
-        links[link].queued = True
-        links[link].next = state[_QUEUED]
-        state[_QUEUED] = link
+    if not tables.links[link].queued:
+        tables.links[link].queued = True
+        tables.links[link].next = tables.state[_QUEUED]
+        tables.state[_QUEUED] = link
 
 
-@kernel
+@leaf
 def _merged(one: int, other: int, hops: Table) -> int:
     """Return the root of two heaps made one; either may be empty."""
     if one == NONE or other == NONE:
@@ -340,7 +314,7 @@ def _merged(one: int, other: int, hops: Table) -> int:
     return root
 
 
-@kernel
+@leaf
 def _without_root(root: int, hops: Table) -> int:
     """Return the heap less its root: its children merged in pairs, then the pairs, last first."""
     node: Any = np.int64(hops[root].child)
@@ -358,37 +332,6 @@ def _without_root(root: int, hops: Table) -> int:
         heap = _merged(heap, pairs, hops)
         pairs = following
     return heap
-
-
-@kernel
-def _add_entry(time: float, code: int, agenda: Table, state: Int64Array) -> None:
-    place = state[_ENTRIES]
-    state[_ENTRIES] += 1
-    while place > 0 and agenda[(place - 1) // 2].time > time:
-        above = (place - 1) // 2
-        agenda[place].time, agenda[place].code = agenda[above].time, agenda[above].code
-        place = above
-    agenda[place].time, agenda[place].code = time, code
-
-
-@kernel
-def _next_entry(agenda: Table, state: Int64Array) -> int:
-    """Remove the earliest entry and return its code."""
-    earliest = agenda[0].code
-    state[_ENTRIES] -= 1
-    end = state[_ENTRIES]
-    time, code = agenda[end].time, agenda[end].code
-    place = 0
-    while 2 * place + 1 < end:
-        below = 2 * place + 1
-        if below + 1 < end and agenda[below + 1].time < agenda[below].time:
-            below += 1
-        if agenda[below].time >= time:
-            break
-        agenda[place].time, agenda[place].code = agenda[below].time, agenda[below].code
-        place = below
-    agenda[place].time, agenda[place].code = time, code
-    return earliest
 
 
 FEW_PAIRS = 2**22

@@ -43,6 +43,7 @@ from tutti.schedules.simulation.events import (
     MESSAGE,
     TURN,
     WAITER,
+    EventTimes,
     Table,
     Tables,
     in_order,
@@ -223,23 +224,15 @@ def _run(
     hops, sent, turns = _hops_and_messages(schedule, grouped, options.slices, links)
     waiters, edges = _waiters_and_edges(schedule, grouped, options.slices)
     waiters["hop"][: len(sent) - 1] = sent["hop"][:-1]
-    run(
-        Tables(hops, sent, links, turns, waiters, edges),
-        options.slices,
-        options.store_and_forward,
-        options.overlap_alpha,
-    )
+    most, state = len(sent) + len(links), np.empty(3, np.int64)
+    tables = Tables(hops, sent, links, turns, waiters, edges, np.empty(most), np.empty(most, np.int64), state)
+    run(tables, options.slices, options.store_and_forward, options.overlap_alpha)
     finish = sent["finish"][:-1] / rate
     _check_complete(finish, grouped, options.slices)
-    simulation = Simulation(
-        time=float(finish.max(initial=0.0)),
-        start=sent["start"][:-1] / rate,
-        finish=finish,
-        message=grouped.of_row * np.int32(options.slices),
-        busy=links["busy"] / rate,
-        bytes=_bytes(schedule, size),
+    times = EventTimes(
+        sent["start"][:-1] / rate, finish, links["busy"] / rate, grouped.of_row * np.int32(options.slices)
     )
-    return simulation, hops, sent
+    return _simulation(schedule, size, times), hops, sent
 
 
 def _check(schedule: Schedule, size: Fraction | int, options: SimulationOptions) -> None:
@@ -263,19 +256,13 @@ def _in_order(
         return None
     for ticks in (times.start, times.finish, times.busy):
         ticks /= rate
-    return Simulation(
-        time=float(times.finish.max(initial=0.0)),
-        start=times.start,
-        finish=times.finish,
-        message=times.message,
-        busy=times.busy,
-        bytes=_bytes(schedule, size),
-    )
+    return _simulation(schedule, size, times)
 
 
-def _bytes(schedule: Schedule, size: Fraction | int) -> FloatArray:
-    """Return what crosses each link, shape (links,)."""
-    return np.multiply(link_loads(schedule), float(Fraction(size) / schedule.chunks.denominator))
+def _simulation(schedule: Schedule, size: Fraction | int, times: EventTimes) -> Simulation:
+    """Return what was found, of times in seconds."""
+    crossed = np.multiply(link_loads(schedule), float(Fraction(size) / schedule.chunks.denominator))
+    return Simulation(time=float(times.finish.max(initial=0.0)), bytes=crossed, **times._asdict())
 
 
 def _links(schedule: Schedule, size: Fraction | int, options: SimulationOptions) -> _LinkTable:

@@ -23,7 +23,7 @@ from tutti.models.solvers.outcome import SAME, TOLERANCE
 from tutti.schedules.capabilities import Capabilities, Groups, Switches
 from tutti.schedules.collective import Kind
 from tutti.schedules.method import Method, Problem
-from tutti.schedules.schedule import Chunks, Clock, Schedule, step_numbers
+from tutti.schedules.schedule import Chunks, Clock, Schedule
 from tutti.schedules.simulation.simulate import simulate, watch
 from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.exact import FloatArray, Int32Array, Int64Array, IntArray, offsets_of
@@ -192,15 +192,8 @@ def _schedule(
     message, link, number = np.array(sorted(hops)).T
     copies = np.concatenate([np.arange(*upto[one : one + 2]) for one in number.tolist()])
     often = np.diff(upto)[number]
-    return Schedule(
-        topology=problem.topology,
-        collective=problem.collective,
-        clock=Clock.STEP,
-        chunks=chunks,
-        chunk=chunk[copies],
-        route=program.links[element[copies], np.repeat(link, often)],
-        order=step_numbers(np.repeat(message + 1, often)),
-    )
+    route = program.links[element[copies], np.repeat(link, often)]
+    return problem.schedule(Clock.STEP, chunks, chunk[copies], route, np.repeat(message + 1, often))
 
 
 def _paths(program: MessageFlowProgram, order: MessageOrder, timed: TimedFlow, source: int) -> Iterator[Path]:
