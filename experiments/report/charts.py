@@ -206,8 +206,8 @@ def _specs() -> str:
         "pareto": _pareto(),
         "effort": _effort(),
         "search": _search(),
-        "profile": _steps(alt.X("value:Q", title="τ", scale=alt.Scale(type="log"))),
-        "ecdf": _steps(alt.X("value:Q", title="gap", scale=_GAPS, axis=_gap_axis())),
+        "profile": steps(alt.X("value:Q", title="τ", scale=alt.Scale(type="log")), "cases (%)"),
+        "ecdf": steps(alt.X("value:Q", title="gap", scale=_GAPS, axis=_gap_axis()), "cases (%)"),
         "seeds": _seeds(),
         "seed times": _intervals("time", alt.Scale(type="log"), seconds_axis()),
         "frontier": _frontier(),
@@ -394,10 +394,11 @@ def _search() -> Drawn:
     return alt.layer(line, points, proven).properties(height=HEIGHT)
 
 
-def _steps(x: alt.X) -> Drawn:
+def steps(x: alt.X, title: str, *more: alt.Tooltip) -> Drawn:
     """Return the share of the cases up to each value, a line a method, with markers at its ends."""
-    y = alt.Y("percent:Q", title="cases (%)", scale=alt.Scale(domain=[0, 100]))
+    y = alt.Y("percent:Q", title=title, scale=alt.Scale(domain=[0, 100]))
     tips = [alt.Tooltip("method:N"), *(alt.Tooltip(f"{of}:Q", format=".4~r") for of in ("value", "percent"))]
+    tips += more
     line = named_rows().mark_line(interpolate="step-after", strokeWidth=1.8, **STRIPES)
     line = line.encode(x, y, COLOUR, opacity=OPACITY, tooltip=tips)
     ends = named_rows().transform_filter("datum.end").mark_point(**POINT, xOffset=BESIDE_TWINS)

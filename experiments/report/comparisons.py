@@ -388,6 +388,27 @@ def _solved(series: Series, row: Row) -> list[Said]:
     ]
 
 
+def predictions(results: Results) -> PageTable | None:
+    """Return T_L and T_B of expansions as predicted and as they are, marked where they disagree."""
+    lines: dict[tuple[str, ...], tuple[str, list[Said]]] = {}
+    for row in results.rows:
+        if row.prediction and row.predicted_tl is not None and row.tl_steps is not None and row.tb_text:
+            looks, (network, what, _) = _where(results, row.case)
+            tb, most = Fraction(row.tb_text), Fraction(row.predicted_tb)
+            holds = (
+                row.tl_steps == row.predicted_tl,
+                tb == most or (row.prediction == "at most" and tb < most),
+            )
+            said = (number(row.predicted_tl), row.predicted_tb, row.prediction)
+            found = zip((number(row.tl_steps), row.tb_text), holds, strict=True)
+            marked = [Cell(text, "" if right else "wrong") for text, right in found]
+            lines[*row.case[:2], *said, *(cell.text for cell in marked)] = (
+                looks,
+                [network, what, *said, *marked],
+            )
+    return PageTable.of("predictions", lines.values()) if lines else None
+
+
 def nearest(results: Results, collective: str, sizes: Iterable[float] | None = None) -> PageTable:
     """Return the least gap and whose it is, a line a topology and a column a size."""
     every = sorted({row.size_bytes for row in results.rows if row.collective == collective})

@@ -16,6 +16,7 @@ from tutti.expansions.finder import bandwidth_factor
 from tutti.experiments.report.charts import Figure
 from tutti.experiments.report.comparisons import near
 from tutti.experiments.report.results import Results, Row, is_tb_optimal
+from tutti.experiments.report.series import Series
 from tutti.experiments.report.standings import LeastTB
 from tutti.experiments.report.tables import Panel
 from tutti.experiments.report.text import percent, size
@@ -279,24 +280,36 @@ def profile_panels(results: Results) -> list[Panel]:
                 gaps.setdefault(number, []).append(max(0.0, 100 * gap))
     told = {"profile": "performance profile", "ecdf": "share of the cases by their gap"}
     return [
-        Panel(text, "", Figure(name, f"{text}, {count:,} cases", data=_shares(results, found, count)))
-        for (name, text), found in zip(told.items(), (ratios, gaps), strict=True)
-        if found
+        Panel(text, "", Figure(name, f"{text}, {count:,} cases", data=shares(found, count)))
+        for (name, text), values in zip(told.items(), (ratios, gaps), strict=True)
+        if (found := {results.series[number]: own for number, own in sorted(values.items())})
     ]
 
 
-def _shares(results: Results, found: Mapping[int, Sequence[float]], count: int) -> pd.DataFrame:
-    """Return for each value of a method in what share of all cases it has at most that, up to the largest."""
-    twins = _twins({number: dict(enumerate(sorted(values))) for number, values in found.items()})
-    most = max(map(max, found.values()))
+def shares(
+    found: Mapping[Series, Sequence[float]], count: int, ends: tuple[float, float] | None = None
+) -> pd.DataFrame:
+    """Return in what share of all cases each method has at most a value, for each of its values.
+
+    Parameters
+    ----------
+    found
+        The values of each method.
+    count
+        How many cases there are.
+    ends
+        From where to where the curves go; None: each from its first value to the largest of all.
+    """
+    twins = _twins({one.number: dict(enumerate(sorted(values))) for one, values in found.items()})
+    most = ends[1] if ends else max(map(max, found.values()))
     rows = []
-    for number, values in sorted(found.items()):
-        places = {value: place for place, value in enumerate(sorted(values), 1)} | {most: len(values)}
-        ends = (min(places), most)
+    for one, values in found.items():
+        places = {ends[0]: 0} if ends else {}
+        places |= {value: place for place, value in enumerate(sorted(values), 1)} | {most: len(values)}
         rows += [
-            {"value": value, "percent": 100 * place / count, "end": value in ends}
-            | results.series[number].columns
-            | twins[number]
+            {"value": value, "percent": 100 * place / count, "end": value in (min(places), most)}
+            | one.columns
+            | twins[one.number]
             for value, place in places.items()
         ]
     return pd.DataFrame(rows)

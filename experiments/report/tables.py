@@ -118,9 +118,9 @@ class PageTable:
         more
             Further heads.
         values
-            What the caption is filled in with.
+            What the caption and the first heads are filled in with.
         """
-        heads = [*TEXTS[key].get("heads", ()), *more]
+        heads = [*(head.format(**values) for head in TEXTS[key].get("heads", ())), *more]
         marks = {"#": "n", "~": "told"}
         made = [Cell(h.rstrip("#~"), marks.get(h[-1:], "")) if isinstance(h, str) else h for h in heads]
         filled = [(looks, [Cell(c) if isinstance(c, str) else c for c in cells]) for looks, cells in rows]

@@ -6,7 +6,7 @@ mixed-integer ones have incumbents and bounds over time, and primal integrals.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -27,24 +27,28 @@ from tutti.experiments.report.charts import (
     named_rows,
     page_charts,
     specs_of,
+    steps,
 )
+from tutti.experiments.report.panels import shares
 from tutti.experiments.report.series import Series
-from tutti.experiments.solver_study.milp_statistics import best_known, share_of_limit, trace_of
 from tutti.experiments.solver_study.statistics import (
     LEAST_SECONDS,
     MIXED_TOLERANCE,
     TOLERANCE,
+    Row,
+    best_known,
     by_solver,
     charged,
     grouped,
     missing,
     problems_of,
     profile,
+    share_of_limit,
     solved,
     taken,
+    trace_of,
 )
 
-Row = Mapping[str, Any]
 Look = Mapping[str, Series]
 """The series of each solver's label."""
 
@@ -75,28 +79,18 @@ def study_charts(series: Sequence[Series]) -> dict[str, Any]:
 
 @cache
 def _specs() -> str:
-    ratio = alt.X("ratio:Q", scale=alt.Scale(type="log"), axis=alt.Axis(title=TAU, tickCount=5))
-    part = alt.X("integral:Q", title="primal integral over the limit", scale=alt.Scale(domain=[0, 1]))
+    told = alt.Tooltip("told:N", title="that is")
+    ratio = alt.X("value:Q", scale=alt.Scale(type="log"), axis=alt.Axis(title=TAU, tickCount=5))
+    part = alt.X("value:Q", title="primal integral over the limit", scale=alt.Scale(domain=[0, 1]))
     charts: dict[str, Drawn] = {
-        "profile": _shares(ratio, "share of problems solved"),
-        "integral": _shares(part, "share of problems"),
+        "profile": steps(ratio, "problems solved (%)", told),
+        "integral": steps(part, "problems (%)"),
         "scaling": _scaling(),
         "errors": _errors(),
         "trace": _trace("objective", zero=True),
         "trace cut": _trace("objective (axis cut)", zero=False),
     }
     return specs_of(charts)
-
-
-def _shares(x: alt.X, title: str) -> Drawn:
-    """Return the share of the problems that a solver does within so much, a step each."""
-    axis = alt.Axis(format="%", title=title)
-    y = alt.Y("share:Q", scale=alt.Scale(domain=[0, 1]), axis=axis)
-    tips = [alt.Tooltip("method:N", title="solver"), alt.Tooltip("told:N", title="that is")]
-    line = named_rows().mark_line(interpolate="step-after", strokeWidth=1.8)
-    return alt.layer(line.encode(x, y, COLOUR, DASH, opacity=OPACITY, tooltip=tips)).properties(
-        height=DRAWN.height
-    )
 
 
 def _scaling() -> Drawn:
@@ -143,21 +137,14 @@ def profile_chart(rows: Sequence[Row], looks: Look, title: str) -> Figure:
     """Return the performance profiles: the share of problems solved within each ratio to the fastest."""
     ratios, total = profile(rows), problems_of(rows)
     furthest = min(max([2.0, *(r for own in ratios.values() for r in own)]), DRAWN.ratio)
-    data = [
-        {"ratio": ratio, "share": share, "told": told, **looks[solver].columns}
+    shown = {looks[solver]: [r for r in own if r <= furthest] for solver, own in ratios.items()}
+    told = {
+        solver: f"fastest on {sum(r <= 1.0 for r in own)} of {total}, solved {len(own)}"
         for solver, own in ratios.items()
-        for told in [f"fastest on {sum(r <= 1.0 for r in own)} of {total}, solved {len(own)}"]
-        for ratio, share in _steps(own, total, furthest)
-    ]
-    return Figure("profile", f"performance profiles, {title}", data=pd.DataFrame(data))
-
-
-def _steps(ratios: Sequence[float], total: int, furthest: float) -> Iterator[tuple[float, float]]:
-    """Yield (ratio, share solved within it) from ratio 1 to the furthest."""
-    shown = [ratio for ratio in ratios if ratio <= furthest]
-    yield 1.0, sum(r <= 1.0 for r in shown) / total
-    yield from ((ratio, count / total) for count, ratio in enumerate(shown, start=1) if ratio > 1.0)
-    yield furthest, len(shown) / total
+    }
+    data = shares(shown, total, (1.0, furthest))
+    data = data.assign(told=data.method.map(told)) if len(data) else data
+    return Figure("profile", f"performance profiles, {title}", data=data)
 
 
 def scaling_chart(rows: Sequence[Row], looks: Look, title: str) -> Figure:
@@ -245,16 +232,8 @@ def _milp_steps(row: Row, part: int, best: float | None) -> list[tuple[float, fl
 
 def integral_chart(rows: Sequence[Row], looks: Look) -> Figure:
     """Return the share of problems whose primal integral is at most a share of the limit, a line a solver."""
-    total = problems_of(rows)
-    data = [
-        {"integral": at, "share": share, "told": solver, **looks[solver].columns}
-        for solver, own in by_solver(rows).items()
-        for at, share in _climb(sorted(min(1.0, share_of_limit(row)) for row in own), total)
-    ]
-    return Figure("integral", "primal integrals, all models", data=pd.DataFrame(data))
-
-
-def _climb(shares: Sequence[float], total: int) -> Iterator[tuple[float, float]]:
-    yield 0.0, 0.0
-    yield from ((share, count / total) for count, share in enumerate(shares, start=1))
-    yield 1.0, len(shares) / total
+    own = {
+        looks[solver]: [min(1.0, share_of_limit(row)) for row in tried]
+        for solver, tried in by_solver(rows).items()
+    }
+    return Figure("integral", "primal integrals, all models", data=shares(own, problems_of(rows), (0.0, 1.0)))
