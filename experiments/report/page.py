@@ -29,7 +29,6 @@ from tutti.experiments.report.comparisons import (
     solved_programs,
     summary,
 )
-from tutti.experiments.report.networks import broadcast_panels
 from tutti.experiments.report.panels import (
     algbw_panel,
     effort_panel,
@@ -52,12 +51,15 @@ from tutti.experiments.report.tables import (
     Panel,
     Section,
     block,
+    counted,
     explained,
+    number,
+    size,
 )
-from tutti.experiments.report.text import counted, number, size
 from tutti.experiments.report.utilisation import (
     LEVELS,
     Usages,
+    broadcast_panels,
     course_panels,
     least_tb,
     level_name,

@@ -18,8 +18,7 @@ from tutti.experiments.report.comparisons import near
 from tutti.experiments.report.results import Results, Row, is_tb_optimal
 from tutti.experiments.report.series import Series
 from tutti.experiments.report.standings import LeastTB
-from tutti.experiments.report.tables import Panel
-from tutti.experiments.report.text import percent, size
+from tutti.experiments.report.tables import Panel, percent, size
 from tutti.schedules.collective import Kind
 from tutti.schedules.cost import moore_optimal_steps
 from tutti.schedules.schedule import Clock

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tutti.experiments.report.standings import shifted_geometric_mean
-from tutti.experiments.report.tables import Cell, PageTable, Said
-from tutti.experiments.report.text import number, seconds
+from tutti.experiments.report.tables import Cell, PageTable, Said, number, seconds
 from tutti.experiments.solver_study.statistics import (
     LEAST_SECONDS,
     NOT_RUN,

@@ -23,9 +23,11 @@ from tutti.experiments.report.tables import (
     Said,
     Section,
     block,
+    counted,
     method_heads,
+    number,
+    seconds,
 )
-from tutti.experiments.report.text import counted, number, seconds
 from tutti.experiments.runner.manifest import MANIFEST
 from tutti.experiments.runner.results import read_rows
 from tutti.experiments.runner.study import REPORT
