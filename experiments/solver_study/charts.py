@@ -20,13 +20,13 @@ from tutti.experiments.report.charts import (
     METHODS,
     MUTED,
     OPACITY,
-    POINT,
-    SHAPE,
     Drawn,
     Figure,
     named_rows,
     page_charts,
+    points,
     specs_of,
+    stepped,
     steps,
 )
 from tutti.experiments.report.panels import shares
@@ -99,9 +99,8 @@ def _scaling() -> Drawn:
     y = alt.Y("seconds:Q", scale=alt.Scale(type="log"), axis=alt.Axis(format="~r", tickCount=5))
     tips = [alt.Tooltip("method:N", title="solver"), "topology:N", "nonzeros:Q", "seconds:Q", "solved:N"]
     line = named_rows().mark_line(strokeWidth=1.8).encode(x, y, COLOUR, DASH, opacity=OPACITY)
-    points = named_rows().mark_point(**POINT).encode(x, y, COLOUR, SHAPE, opacity=OPACITY, tooltip=tips)
     limit = named_rows().mark_rule(**LIMIT).encode(y=alt.Y("max(limit):Q", title="seconds"))
-    return alt.layer(limit, line, points).properties(height=DRAWN.height)
+    return alt.layer(limit, line, points(x, y, tips)).properties(height=DRAWN.height)
 
 
 def _errors() -> Drawn:
@@ -111,9 +110,8 @@ def _errors() -> Drawn:
     axis = alt.Axis(title="relative error against the certified value", values=ticks, format="~g")
     x = alt.X("error:Q", scale=scale, axis=axis)
     tips = [alt.Tooltip("method:N", title="solver"), "program:N", "seed:Q", "error:Q"]
-    points = named_rows().mark_point(**POINT).encode(x, METHODS, COLOUR, SHAPE, opacity=OPACITY, tooltip=tips)
     wrong = named_rows().mark_rule(**LIMIT).encode(x=alt.datum(TOLERANCE))
-    return alt.layer(wrong, points).properties(height=alt.Step(26))
+    return alt.layer(wrong, points(x, METHODS, tips)).properties(height=alt.Step(26))
 
 
 def _trace(title: str, zero: bool) -> Drawn:
@@ -121,16 +119,13 @@ def _trace(title: str, zero: bool) -> Drawn:
     x = alt.X("seconds:Q", scale=alt.Scale(type="log"), axis=alt.Axis(format="~r", tickCount=5, grid=False))
     y = alt.Y("value:Q", title=title, scale=alt.Scale(zero=zero))
     tips = [alt.Tooltip("method:N", title="solver"), "what:N", "value:Q", "seconds:Q"]
-    look = {"opacity": OPACITY, "tooltip": tips}
     dotted = alt.StrokeDash(
         "what:N", scale=alt.Scale(domain=["incumbent", "bound"], range=[[1, 0], [2, 2.5]]), legend=None
     )
-    line = named_rows().mark_line(interpolate="step-after", strokeWidth=1.8)
-    better = named_rows().transform_filter("datum.better").mark_point(**POINT)
+    better = named_rows().transform_filter("datum.better")
     best = named_rows().mark_rule(**LIMIT, color=MUTED).encode(y=alt.Y("max(best):Q", title=title))
-    return alt.layer(
-        best, line.encode(x, y, COLOUR, dotted, **look), better.encode(x, y, COLOUR, SHAPE, **look)
-    ).properties(height=DRAWN.height)
+    layers = (best, stepped(x, y, dotted, tips=tips), points(x, y, tips, better))
+    return alt.layer(*layers).properties(height=DRAWN.height)
 
 
 def profile_chart(rows: Sequence[Row], looks: Look, title: str) -> Figure:

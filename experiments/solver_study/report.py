@@ -317,29 +317,26 @@ def _ends(row: Row) -> list[str]:
 def _programs(kind: str, rows: Sequence[Row], looks: Looks) -> PageTable:
     """Return what each solver made of each program; of linear ones the least mean is bold."""
     lines: list[tuple[str, list[Said]]] = []
+
+    def mean(rows: Sequence[Row]) -> float:
+        if kind == "mixed":
+            return fmean(map(taken, rows))
+        return shifted_geometric_mean(map(charged, rows), SHIFT)
+
     for (model, topology), own in grouped(rows, instance_of).items():
         told = _of_mixed(own) if kind == "mixed" else _of_linear(own)
         tried = {solver: [row for row in own if row["method"] == solver] for solver in looks}
-        means = {
-            solver: _mean(kind, each) for solver, each in tried.items() if each and all(map(solved, each))
-        }
+        done = {solver: each for solver, each in tried.items() if each and all(map(solved, each))}
+        means = {solver: mean(each) for solver, each in done.items()}
         least = min(means.values(), default=0.0) if kind == "linear" else None
         cells = [
-            _best(means[solver], least, each) if solver in means else _unsolved(kind, each)
+            Cell(seconds(means[solver]), "best" if means[solver] == least else "", _tip(each))
+            if solver in means
+            else _unsolved(kind, each)
             for solver, each in tried.items()
         ]
         lines.append(("", [Cell(topology, "name"), model, *told, *cells]))
     return PageTable.of(f"{kind}-programs", lines, method_heads(looks.values()))
-
-
-def _mean(kind: str, rows: Sequence[Row]) -> float:
-    if kind == "mixed":
-        return fmean(map(taken, rows))
-    return shifted_geometric_mean(map(charged, rows), SHIFT)
-
-
-def _best(mean: float, least: float | None, rows: Sequence[Row]) -> Cell:
-    return Cell(seconds(mean), "best" if mean == least else "", _tip(rows))
 
 
 def _unsolved(kind: str, rows: Sequence[Row]) -> Cell:
