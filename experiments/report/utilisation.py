@@ -51,9 +51,13 @@ class UsageLimits(NamedTuple):
     """Equal parts of a schedule's time, each of which is a point of the curve of its utilisation."""
     time: float
     """Time at which the chart of curves ends, in units of the fastest schedule's time."""
+    ranks: int
+    """Most nodes of a network on which an allgather is drawn step by step."""
+    steps: int
+    """Most steps of such an allgather: each is a picture."""
 
 
-DRAWN = UsageLimits(nodes=128, links=MOST_LINKS, file=64 * MEGA, moments=120, time=3.0)
+DRAWN = UsageLimits(nodes=128, links=MOST_LINKS, file=64 * MEGA, moments=120, time=3.0, ranks=32, steps=12)
 
 
 @dataclass(frozen=True)
@@ -291,10 +295,6 @@ def _savings(row: Row) -> list[Saving]:
     return [Saving(what, a, b) for what, a, b in pairs if a is not None and b is not None]
 
 
-MOST_NODES = 32
-"""Ranks of the largest network that is drawn."""
-
-
 @dataclass(frozen=True)
 class BroadcastStep:
     """What is sent of one rank's shard in one comm step.
@@ -334,20 +334,20 @@ def broadcast_steps(schedule: Schedule, root: int = 0) -> list[BroadcastStep]:
 def broadcast_panels(results: Results, topology: str) -> list[Panel]:
     """Return a picture a step of the first step schedule for allgather; none for large networks.
 
-    A network is small up to `MOST_NODES` ranks, and so is a schedule up to 12 steps.
+    A network is small up to `DRAWN.ranks` ranks, and so is a schedule up to `DRAWN.steps` steps.
     """
     allgather = Kind.ALLGATHER.value
     for rows in results.of(topology, allgather).values():
         for key, row in rows.items():
-            small = row.nodes is not None and row.nodes <= MOST_NODES and not row.switches
+            small = row.nodes is not None and row.nodes <= DRAWN.ranks and not row.switches
             steps = 0 if row.tl_steps is None else int(row.tl_steps)
             path = results.kept(row)
-            if row.ok and small and 0 < steps <= 12 and path is not None:
+            if row.ok and small and 0 < steps <= DRAWN.steps and path is not None:
                 try:
                     schedule = read_schedule(path)
                 except (TuttiError, OSError, ValueError, KeyError):
                     continue
-                plain = schedule.collective.plain and schedule.topology.num_nodes <= MOST_NODES
+                plain = schedule.collective.plain and schedule.topology.num_nodes <= DRAWN.ranks
                 if schedule.clock is Clock.STEP and plain and schedule.routes is None:
                     number = results.collectives.index(allgather)
                     return list(_panels(schedule, results.series[key].label, number))

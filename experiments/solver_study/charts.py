@@ -64,11 +64,13 @@ class StudyDrawing(NamedTuple):
     """Relative errors below this are rounding errors and are drawn as 0."""
     earliest: float
     """Start of the time axis of a trace, in seconds. Earlier times can't be told apart."""
+    soon: float
+    """Seconds: a program that every solver solves sooner has no chart of its course."""
     beyond: float
     """Largest bounds and incumbents that a trace shows, as multiples of the best value."""
 
 
-DRAWN = StudyDrawing(height=240, ratio=1000.0, error=1e-14, earliest=0.01, beyond=4.0)
+DRAWN = StudyDrawing(height=240, ratio=1000.0, error=1e-14, earliest=0.01, soon=0.5, beyond=4.0)
 TAU = "time over the fastest solver's (τ)"
 
 

@@ -32,6 +32,7 @@ from tutti.experiments.runner.manifest import MANIFEST
 from tutti.experiments.runner.results import read_rows
 from tutti.experiments.runner.study import REPORT
 from tutti.experiments.solver_study.charts import (
+    DRAWN,
     error_chart,
     integral_chart,
     profile_chart,
@@ -82,9 +83,6 @@ from tutti.topologies.errors import InputError
 from tutti.topologies.files import read_text, written
 
 Looks = Mapping[str, Series]
-TOLERANCES = {"linear": TOLERANCE, "mixed": MIXED_TOLERANCE}
-SOON = 0.5
-"""Seconds: a program that every solver solves sooner has no chart of its course."""
 
 
 def write_study_report(directory: Path, page: Path | None = None) -> Path:
@@ -106,7 +104,10 @@ def write_study_report(directory: Path, page: Path | None = None) -> Path:
 def render_study(rows: Sequence[Row], manifest: Mapping[str, Any]) -> str:
     """Return the page of a study as HTML."""
     mixed = any(is_mixed(row["model"]) for row in rows)
-    looks = _looks(rows)
+    looks = {
+        solver: Series(place, solver, str(own[0]["options"] or ""), "", solver)
+        for place, (solver, own) in enumerate(by_solver(rows).items())
+    }
     kind, name = "mixed" if mixed else "linear", str(manifest.get("name", "study"))
     instances = counted(len(set(map(instance_of, rows))), f"{'mixed-integer' if mixed else kind} program")
     threads = sorted({int(row.get("threads") or 1) for row in rows})
@@ -139,15 +140,6 @@ def render_study(rows: Sequence[Row], manifest: Mapping[str, Any]) -> str:
         manifest=list(manifest_lines(manifest)),
         charts=study_charts(list(looks.values())),
     )
-
-
-def _looks(rows: Sequence[Row]) -> dict[str, Series]:
-    """Return the series of each solver that ran; the label stands for all its options."""
-    own = by_solver(rows)
-    return {
-        solver: Series(number, solver, str(own[solver][0]["options"] or ""), "", solver)
-        for number, solver in enumerate(own)
-    }
 
 
 def _summary(kind: str, rows: Sequence[Row], looks: Looks, manifest: Mapping[str, Any]) -> Section:
@@ -258,7 +250,7 @@ def _mixed_sections(rows: Sequence[Row], looks: Looks) -> list[Section]:
         Section(
             "Profiles", block("proof-profiles", *(Panel(name, "", one) for name, one in profiles.items()))
         ),
-        Section("Incumbents and bounds over time", block("courses", *_courses(rows, looks), soon=SOON)),
+        Section("Incumbents and bounds over time", block("courses", *_courses(rows, looks), soon=DRAWN.soon)),
     ]
 
 
@@ -266,7 +258,7 @@ def _courses(rows: Sequence[Row], looks: Looks) -> Iterator[Panel]:
     """Yield the chart of each program that took some solver a while."""
     for (model, topology), own in grouped(rows, instance_of).items():
         tried = [row for row in own if is_mixed_row(row) and row["seed"] == own[0]["seed"]]
-        if any(not solved(row) or taken(row) >= SOON for row in tried):
+        if any(not solved(row) or taken(row) >= DRAWN.soon for row in tried):
             chart = trace_chart(tried, looks, f"incumbents and bounds over time, {model} {topology}")
             if chart is not None:
                 yield Panel(f"{model}, {topology}", "", chart)
@@ -302,7 +294,7 @@ def _agreement(kind: str, rows: Sequence[Row], looks: Looks) -> Section:
     }
     heads = _heads(f"{kind}-refuted")
     wrong = [("", [cells[head](row) for head in heads]) for row in rows if row.get("answer") == "wrong"]
-    table = PageTable.of(f"{kind}-refuted", wrong, tolerance=TOLERANCES[kind]) if wrong else None
+    table = PageTable.of(f"{kind}-refuted", wrong, tolerance=MIXED_TOLERANCE) if wrong else None
     return Section("Agreement", block("", table), said, id="agreement")
 
 
