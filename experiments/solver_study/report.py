@@ -175,7 +175,7 @@ def _standing_table(
         "on a grid": lambda s: str(s.grid),
         "wrong": lambda s: Cell(str(s.wrong), "wrong" if s.wrong else ""),
         "failed": lambda s: str(s.failed),
-        "largest error": lambda s: "–" if s.worst_error is None else _error(s.worst_error),
+        "largest error": lambda s: _error(s.worst_error),
     }
     heads = _heads(key)
     rows = [(f"s{looks[s.solver].number}", [said[head](s) for head in heads]) for s in lines]
@@ -186,8 +186,8 @@ def _heads(key: str) -> list[str]:
     return [head.removesuffix("#") for head in TEXTS[key]["heads"]]
 
 
-def _error(value: float) -> str:
-    return f"{value:.1e}" if value else "0"
+def _error(value: float | None) -> str:
+    return "–" if missing(value) else f"{value:.1e}" if value else "0"
 
 
 def _comparisons(rows: Sequence[Row]) -> Iterator[PageBlock]:
@@ -290,7 +290,7 @@ def _agreement(kind: str, rows: Sequence[Row], looks: Looks) -> Section:
         "worth": lambda row: _digits(row.get("worth")),
         "certified value": lambda row: " to ".join(dict.fromkeys(_ends(row))),
         "proven to lie between": lambda row: " and ".join(_ends(row)),
-        "relative error": lambda row: Cell(_error(row["relative_error"]), "wrong"),
+        "relative error": lambda row: Cell(_error(row.get("relative_error")), "wrong"),
     }
     heads = _heads(f"{kind}-refuted")
     wrong = [("", [cells[head](row) for head in heads]) for row in rows if row.get("answer") == "wrong"]
