@@ -5,15 +5,14 @@ A chart has many curves over N, lines or dots, named at their right ends.
 
 from __future__ import annotations
 
-import csv
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from itertools import chain, groupby
+from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import altair as alt
 import pandas as pd
@@ -42,44 +41,6 @@ from tutti.schedules.cost import moore_optimal_steps
 from tutti.topologies.families.expressions import Base, Expression, LineGraph, parse_notation
 from tutti.topologies.files import replacing
 
-Point = tuple[float, float]
-
-
-@dataclass(frozen=True)
-class Curve:
-    """A named set of points.
-
-    Parameters
-    ----------
-    name
-        As the legend has it.
-    points
-        (x, y), x growing.
-    look
-        Which colour, from 0; -1: a dashed grey line, for a bound.
-    dots
-        Whether the points are not joined.
-    band
-        (x, y) of a second edge: what lies between is filled. Empty: no band.
-    """
-
-    name: str
-    points: tuple[Point, ...]
-    look: int
-    dots: bool = False
-    band: tuple[Point, ...] = ()
-
-
-@dataclass(frozen=True)
-class Axes:
-    """The titles of a chart and its axes, and whether the axes are logarithmic."""
-
-    title: str
-    across: str
-    up: str
-    log_up: bool = False
-    log_across: bool = False
-
 
 class Charts:
     """The charts of a page, each with axes of its own."""
@@ -88,16 +49,26 @@ class Charts:
         """Begin without any."""
         self.specs: dict[str, Any] = {}
 
-    def of(self, curves: Sequence[Curve], axes: Axes) -> Figure | None:
-        """Return the chart of some curves; those without points are left out, None without any."""
-        shown = [curve for curve in curves if curve.points]
-        if not shown:
+    def of(self, curves: Sequence[pd.DataFrame], title: str, y: str, log_x: bool = False) -> Figure | None:
+        """Return the chart of some curves over N, None without points; times have a logarithmic axis.
+
+        Parameters
+        ----------
+        curves
+            As `_curve` returns them.
+        title, y
+            Of the chart, and of its axis.
+        log_x
+            Whether the axis of N is logarithmic.
+        """
+        data = pd.concat(curves)
+        if data.empty:
             return None
-        colours = sorted({curve.look: curve.name for curve in shown if curve.look >= 0}.items())
-        series = [Series(look, name, "", "", name) for look, name in colours]
-        page = page_charts(specs_of({axes.title: _spec(axes)}), series)
+        looks = sorted({*zip(data.series, data.method, strict=True)})
+        series = [Series(look, name, "", "", name) for look, name in looks if look >= 0]
+        page = page_charts(specs_of({title: _spec(y, log_x)}), series)
         self.specs |= page["specs"]
-        return Figure(axes.title, axes.title, data=pd.DataFrame(chain.from_iterable(map(_rows, shown))))
+        return Figure(title, title, data=data)
 
     @property
     def page(self) -> dict[str, Any]:
@@ -105,23 +76,34 @@ class Charts:
         return page_charts("{}", ()) | {"specs": self.specs}
 
 
-def _rows(curve: Curve) -> Iterator[dict[str, Any]]:
-    kind = "bound" if curve.look < 0 else "dots" if curve.dots else "line"
-    edge: list[float | None] = [value for _, value in curve.band]
-    edge = edge or [None] * len(curve.points)
-    for (across, up), other in zip(curve.points, edge, strict=True):
-        yield {"x": across, "y": up, "y2": other, "method": curve.name, "series": curve.look, "kind": kind}
+def _curve(points: Any, name: str, look: int, kind: str = "line") -> pd.DataFrame:
+    """Return a curve as a ``line``, as ``dots``, or as the dashed grey line of a ``bound``.
+
+    Parameters
+    ----------
+    points
+        Pairs of N and a value, or a frame of two columns.
+    name, look
+        As the legend has it; which colour, from 0, -1 for a bound.
+
+    Returns
+    -------
+    DataFrame
+        ``x`` and ``y``; ``y2``, a second edge up to which the curve is filled, NaN without; and what it is.
+    """
+    made = pd.DataFrame(points).set_axis(["x", "y"], axis=1).astype(float)
+    return made.assign(y2=math.nan, method=name, series=look, kind=kind)
 
 
-def _spec(axes: Axes) -> alt.LayerChart | alt.FacetChart:
+def _spec(title: str, log_x: bool) -> alt.LayerChart | alt.FacetChart:
     """Return dots, lines, the band between two of them, and the bound as a dashed line."""
-    x = alt.X("x:Q", title=axes.across, scale=alt.Scale(type="log" if axes.log_across else "linear"))
-    scale = alt.Scale(type="log") if axes.log_up else alt.Scale(zero=False)
-    y = alt.Y("y:Q", title=axes.up, scale=scale, axis=alt.Axis(tickCount=5))
+    x = alt.X("x:Q", title="N", scale=alt.Scale(type="log" if log_x else "linear"))
+    scale = alt.Scale(type="log") if title.endswith("(us)") else alt.Scale(zero=False)
+    y = alt.Y("y:Q", title=title, scale=scale, axis=alt.Axis(tickCount=5))
     tips = [
         alt.Tooltip("method:N", title="network"),
         alt.Tooltip("x:Q", title="N"),
-        alt.Tooltip("y:Q", title=axes.up),
+        alt.Tooltip("y:Q", title=title),
     ]
     kinds = ("line", "dots", "bound")
     line, dots, bound = (named_rows().transform_filter(f"datum.kind === '{kind}'") for kind in kinds)
@@ -142,16 +124,12 @@ OTHERS = "rest"
 BOTH = "best bidirectional"
 
 
-class Time(NamedTuple):
-    """A row of ``times.csv``: what a network of N nodes takes; None where it has no value."""
-
-    nodes: int
-    size_bytes: float
-    network: str
-    topology: str
-    allreduce_us: float
-    all_to_all_low_us: float | None
-    all_to_all_high_us: float | None
+Time = tuple[int, float, str, str, float, float | None, float | None]
+"""A row of ``times.csv``: what a network of N nodes takes; None where it has no value."""
+TIME_COLUMNS = [
+    *("nodes", "size_bytes", "network", "topology"),
+    *("allreduce_us", "all_to_all_low_us", "all_to_all_high_us"),
+]
 
 
 def write_page(directory: Path, growth: GrowthSearch, workloads: Sequence[CostParameters]) -> Path:
@@ -167,13 +145,13 @@ def write_page(directory: Path, growth: GrowthSearch, workloads: Sequence[CostPa
     both = [] if growth.bidirectional else [row for row in every if row.search == BOTH_WAYS]
     kautz = sorted(row for row in every if row.search == KAUTZ)
     times = {
-        workload: [*times_of(rows, growth.degree, workload), *times_both_ways(both, workload)]
+        workload: pd.DataFrame(
+            [*times_of(rows, growth.degree, workload), *times_both_ways(both, workload)], columns=TIME_COLUMNS
+        )
         for workload in workloads
     }
-    with replacing(directory / TIMES) as draft, draft.open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(Time._fields)
-        writer.writerows(chain(*times.values()))
+    with replacing(directory / TIMES) as draft:
+        pd.concat(times.values()).to_csv(draft, index=False)
     with replacing(directory / PAGE) as draft:
         draft.write_text(_render(rows, growth, kautz, times), encoding="utf-8")
     return directory / PAGE
@@ -184,7 +162,7 @@ def times_both_ways(rows: Sequence[FrontierRow], workload: CostParameters) -> It
     for nodes, of_one in groupby((row for row in rows if row.points), key=lambda row: row.nodes):
         best = min(of_one, key=lambda row: workload.allreduce_us(row.tl_steps, row.tb_factor))
         allreduce = workload.allreduce_us(best.tl_steps, best.tb_factor)
-        yield Time(nodes, float(workload.size), BOTH, best.topology, allreduce, None, None)
+        yield (nodes, float(workload.size), BOTH, best.topology, allreduce, None, None)
 
 
 def _known(
@@ -192,7 +170,7 @@ def _known(
 ) -> Time:
     """Return the times of one network; `factors`: of an all-to-all, one if exact, else an interval."""
     low, high = ([workload.all_to_all_us(f) for f in factors] * 2)[:2] if factors else (None, None)
-    return Time(nodes, float(workload.size), name, text, allreduce, low, high)
+    return (nodes, float(workload.size), name, text, allreduce, low, high)
 
 
 def times_of(rows: Sequence[FrontierRow], degree: int, workload: CostParameters) -> Iterator[Time]:
@@ -229,7 +207,7 @@ def _render(
     rows: Sequence[FrontierRow],
     growth: GrowthSearch,
     kautz: Sequence[FrontierRow],
-    times: Mapping[CostParameters, Sequence[Time]],
+    times: Mapping[CostParameters, pd.DataFrame],
 ) -> str:
     charts = Charts()
     sections = [_section(charts, rows, own, workload, growth) for workload, own in times.items()]
@@ -265,14 +243,14 @@ def _panels(**charts: Figure | None) -> list[Panel]:
 def _section(
     charts: Charts,
     rows: Sequence[FrontierRow],
-    times: Sequence[Time],
+    times: pd.DataFrame,
     workload: CostParameters,
     growth: GrowthSearch,
 ) -> Section:
     """Return what the page says of a size: the best networks, and how they are built."""
-    best = {time.nodes: time for time in times if time.network == "best"}
+    best = times[times.network == "best"]
     built = {(row.nodes, row.topology): row.family for row in rows}
-    family = {nodes: built[nodes, time.topology] for nodes, time in best.items()}
+    family = {nodes: built[nodes, name] for nodes, name in zip(best.nodes, best.topology, strict=True)}
     texts = TEXTS["growth"]
     counts = ", ".join(f"{name} {count}" for name, count in Counter(family.values()).most_common())
     said = Markup(texts["text"]).format(
@@ -285,58 +263,59 @@ def _section(
 
 
 def _best_chart(
-    charts: Charts, times: Sequence[Time], family: Mapping[int, str], workload: CostParameters
+    charts: Charts, times: pd.DataFrame, family: Mapping[int, str], workload: CostParameters
 ) -> Figure | None:
     """Return Fig. A.4: the least allreduce time of each N over the bound, coloured by what attains it."""
-    bound = {time.nodes: time.allreduce_us for time in times if time.network == "bound"}
+    bound = times[times.network == "bound"].set_index("nodes").allreduce_us
     order = [name for name, _ in Counter(family.values()).most_common()]
     named = order if len(order) <= COLOURED + 1 else order[:COLOURED]
-    points: dict[str, list[Point]] = {name: [] for name in (*named, OTHERS, BOTH)}
-    for time in times:
-        if time.network == "best":
-            name = family[time.nodes] if family[time.nodes] in named else OTHERS
-            points[name].append((float(time.nodes), time.allreduce_us / bound[time.nodes]))
-        elif time.network == BOTH:
-            points[BOTH].append((float(time.nodes), time.allreduce_us / bound[time.nodes]))
-    shown = [(name, tuple(dots)) for name, dots in points.items() if dots]
-    curves = [Curve(name, dots, look, dots=True) for look, (name, dots) in enumerate(shown)]
-    curves.sort(key=lambda curve: curve.name != BOTH)  # beneath the others: often the best is one of these
-    return charts.of(curves, Axes(f"least allreduce time, M = {workload}", "N", "allreduce over the bound"))
+    shown = times[times.network.isin(["best", BOTH])]
+    points = pd.DataFrame({"x": shown.nodes, "y": shown.allreduce_us / shown.nodes.map(bound)})
+    built = shown.nodes.map(family).where(lambda names: names.isin(named), OTHERS)
+    groups = points.groupby(built.where(shown.network == "best", BOTH))
+    here = [name for name in (*named, OTHERS, BOTH) if name in groups.groups]
+    curves = [_curve(groups.get_group(name), name, look, "dots") for look, name in enumerate(here)]
+    if BOTH in here:
+        curves.insert(0, curves.pop())  # beneath the others: often the best is one of these
+    return charts.of(curves, f"least allreduce time, M = {workload}", "allreduce over the bound")
 
 
-def _curve(
-    times: Sequence[Time], network: str, look: int, column: str = "allreduce_us", dots: bool = False
-) -> Curve:
-    values = [(float(time.nodes), getattr(time, column)) for time in times if time.network == network]
-    points = tuple((nodes, value) for nodes, value in values if value)
-    return Curve("finder's best" if network == "best" else network, points, look, dots)
+def _of(
+    times: pd.DataFrame, network: str, look: int, column: str = "allreduce_us", kind: str = "line"
+) -> pd.DataFrame:
+    """Return the curve of a network's times, where it has some."""
+    own = times[(times.network == network) & (times[column] > 0)]
+    name = "finder's best" if network == "best" else network
+    return _curve(own[["nodes", column]], name, look, kind)
 
 
-def _allreduce_chart(charts: Charts, times: Sequence[Time], workload: CostParameters) -> Figure | None:
+def _allreduce_chart(charts: Charts, times: pd.DataFrame, workload: CostParameters) -> Figure | None:
     """Return Fig. 3.7, left."""
-    names = ("best", "torus", "shifted rings", "double binary tree")
-    curves = [_curve(times, name, look, dots=name in ("best", "torus")) for look, name in enumerate(names)]
-    axes = Axes(f"allreduce against N, M = {workload}", "N", "allreduce (us)", log_up=True)
-    return charts.of([*curves, _curve(times, "bound", -1)], axes)
+    kinds = {"best": "dots", "torus": "dots", "shifted rings": "line", "double binary tree": "line"}
+    curves = [_of(times, name, look, kind=kind) for look, (name, kind) in enumerate(kinds.items())]
+    curves.append(_of(times, "bound", -1, kind="bound"))
+    return charts.of(curves, f"allreduce against N, M = {workload}", "allreduce (us)")
 
 
-def _all_to_all_chart(charts: Charts, times: Sequence[Time]) -> Figure | None:
+def _all_to_all_chart(charts: Charts, times: pd.DataFrame) -> Figure | None:
     """Return Fig. 3.7, right: a band of least T_L holds the optimum; dots where a curve jumps."""
-    low, high = (_curve(times, "least T_L", 0, f"all_to_all_{end}_us") for end in ("low", "high"))
-    curves = [replace(low, band=high.points)]
-    for look, name in enumerate(("least T_B", "torus", "shifted rings", "double binary tree"), 1):
-        curves.append(_curve(times, name, look, "all_to_all_low_us", dots=name != "shifted rings"))
-    curves.append(_curve(times, "bound", -1, "all_to_all_low_us"))
-    return charts.of(curves, Axes("all-to-all against N", "N", "all-to-all (us)", log_up=True))
+    low, column = "least T_L", "all_to_all_low_us"
+    band = _of(times, low, 0, "all_to_all_high_us").y
+    curves = [_of(times, low, 0, column).assign(y2=band)]
+    kinds = {"least T_B": "dots", "torus": "dots", "shifted rings": "line", "double binary tree": "dots"}
+    curves += [_of(times, name, look, column, kind) for look, (name, kind) in enumerate(kinds.items(), 1)]
+    curves.append(_of(times, "bound", -1, column, "bound"))
+    return charts.of(curves, "all-to-all against N", "all-to-all (us)")
 
 
 def _kautz_chart(charts: Charts, rows: Sequence[FrontierRow]) -> Figure | None:
     """Return Fig. A.7: T_B of the generalized Kautz graphs over the least there is, degrees growing."""
     curves = []
     for look, (degree, of_one) in enumerate(groupby(rows, key=lambda row: row.degree)):
-        ratios = ((float(row.nodes), float(row.tb_factor / bandwidth_factor(row.nodes))) for row in of_one)
-        curves.append(Curve(f"d = {degree}", tuple(ratios), look, dots=True))
-    return charts.of(curves, Axes("T_B of generalized Kautz graphs", "N", "T_B / T_B*"))
+        points = [(row.nodes, float(row.tb_factor / bandwidth_factor(row.nodes))) for row in of_one]
+        curves.append(_curve(points, f"d = {degree}", look, "dots"))
+    title = "T_B of generalized Kautz graphs"
+    return charts.of(curves, title, "T_B / T_B*") if curves else None
 
 
 def _lines_chart(charts: Charts, degree: int) -> Figure | None:
@@ -350,8 +329,8 @@ def _lines_chart(charts: Charts, degree: int) -> Figure | None:
     }
     if degree == plain.DEGREE:
         bases["H(2,3)"] = parse_notation("H(2,3)")
-    curves = [Curve(name, tuple(_lines(base)), look) for look, (name, base) in enumerate(bases.items())]
-    return charts.of(curves, Axes("T_B of line graphs", "N", "T_B / T_B*", log_across=True))
+    curves = [_curve([*_lines(base)], name, look) for look, (name, base) in enumerate(bases.items())]
+    return charts.of(curves, "T_B of line graphs", "T_B / T_B*", log_x=True)
 
 
 def _lines(base: Expression) -> Iterator[tuple[float, float]]:

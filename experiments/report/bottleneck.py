@@ -25,11 +25,10 @@ import pandas as pd
 from markupsafe import Markup
 
 from tutti.experiments.report.charts import Figure
-from tutti.experiments.report.networks import Mark, marked
 from tutti.experiments.report.series import LIGHT
-from tutti.experiments.report.tables import Panel
-from tutti.experiments.report.text import counted, number
+from tutti.experiments.report.tables import Panel, counted, number
 from tutti.experiments.report.utilisation import Usages
+from tutti.experiments.show.drawing import Mark, marked
 from tutti.models.allreduce.bound import TREES, lp_bound
 from tutti.models.bounds import Bound, best_bound, lower_bounds
 from tutti.schedules.collective import KINDS, Collective, Kind, collective

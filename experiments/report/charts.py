@@ -206,8 +206,8 @@ def _specs() -> str:
         "pareto": _pareto(),
         "effort": _effort(),
         "search": _search(),
-        "profile": _steps(alt.X("value:Q", title="τ", scale=alt.Scale(type="log"))),
-        "ecdf": _steps(alt.X("value:Q", title="gap", scale=_GAPS, axis=_gap_axis())),
+        "profile": steps(alt.X("value:Q", title="τ", scale=alt.Scale(type="log")), "cases (%)"),
+        "ecdf": steps(alt.X("value:Q", title="gap", scale=_GAPS, axis=_gap_axis()), "cases (%)"),
         "seeds": _seeds(),
         "seed times": _intervals("time", alt.Scale(type="log"), seconds_axis()),
         "frontier": _frontier(),
@@ -224,6 +224,19 @@ def _specs() -> str:
 def named_rows() -> alt.Chart:
     """Return a chart over a figure's rows, to be given marks."""
     return alt.Chart(alt.NamedData(name=ROWS))
+
+
+def points(x: Any, y: Any, tips: Sequence[Any], base: alt.Chart | None = None, **look: Any) -> alt.Chart:
+    """Return a marker a row, in colour and shape of its method; `base` chooses the rows."""
+    marks = (base or named_rows()).mark_point(**POINT | look)
+    return marks.encode(x, y, COLOUR, SHAPE, opacity=OPACITY, tooltip=list(tips))
+
+
+def stepped(x: Any, y: Any, *more: Any, tips: Sequence[Any] = (), **look: Any) -> alt.Chart:
+    """Return a line of steps a method, in its colour."""
+    line = named_rows().mark_line(interpolate="step-after", strokeWidth=1.8, **look)
+    told = {"tooltip": list(tips)} if tips else {}
+    return line.encode(x, y, COLOUR, *more, opacity=OPACITY, **told)
 
 
 def bounding(chart: alt.Chart) -> alt.Chart:
@@ -265,10 +278,7 @@ def _lines(base: alt.Chart, x: alt.X, y: alt.Y, limit: alt.Chart) -> Drawn:
     shade = alt.condition(HOT, alt.value(0.25), alt.value(0.05))
     band = spread.mark_area().encode(x, y, alt.Y2("low:Q"), COLOUR, opacity=shade)
     line = base.mark_line(strokeWidth=1.8, **STRIPES).encode(x, y, COLOUR, opacity=OPACITY)
-    points = base.mark_point(**POINT, xOffset=BESIDE_TWINS).encode(
-        x, y, COLOUR, SHAPE, opacity=OPACITY, tooltip=list(TIPS)
-    )
-    return alt.layer(limit, band, line, points)
+    return alt.layer(limit, band, line, points(x, y, TIPS, base, xOffset=BESIDE_TWINS))
 
 
 def _share() -> Drawn:
@@ -319,11 +329,10 @@ def _pareto() -> Drawn:
     base = named_rows()
     named = {"tl_steps:Q": "T_L, α", "tb:N": "T_B, M/B", "tb_optimal:N": "T_B is the least possible"}
     tips = [alt.Tooltip("method:N"), *(alt.Tooltip(column, title=title) for column, title in named.items())]
-    points = base.mark_point(**POINT, xOffset=alt.ExprRef("datum.beside * 8"))
-    points = points.encode(x, y, COLOUR, SHAPE, opacity=OPACITY, tooltip=tips)
+    marks = points(x, y, tips, base, xOffset=alt.ExprRef("datum.beside * 8"))
     optimal = base.transform_filter("datum.tb_optimal === 'yes'")
     check = optimal.mark_text(text="✓", dy=-10).encode(x, y)
-    return alt.layer(_least_tb(base), _front(base, x, y), points, check).properties(height=HEIGHT)
+    return alt.layer(_least_tb(base), _front(base, x, y), marks, check).properties(height=HEIGHT)
 
 
 def _least_tb(base: alt.Chart) -> alt.Chart:
@@ -354,8 +363,7 @@ def _effort() -> Drawn:
     low, high = alt.Y("low:Q", title="gap"), alt.Y2("high:Q")
     span = base.mark_rule(strokeDash=[1, 0]).encode(x, low, high, COLOUR, opacity=OPACITY)
     tips = [*TIPS, alt.Tooltip("seconds:Q", title="synthesis, s", format=".3~r")]
-    points = base.mark_point(**POINT).encode(x, y, COLOUR, SHAPE, opacity=OPACITY, tooltip=tips)
-    return alt.layer(_zero(), span, points).properties(height=HEIGHT)
+    return alt.layer(_zero(), span, points(x, y, tips, base)).properties(height=HEIGHT)
 
 
 _GAPS = alt.Scale(type="symlog", constant=0.05, nice=False)
@@ -381,28 +389,18 @@ def _search() -> Drawn:
     tips += [alt.Tooltip("bound_us:Q", title="lower bound, us", format=",.5~r")]
     proven = bounding(named_rows().mark_rule())
     proven = proven.encode(alt.X("max(bound_s):Q"), x2=alt.value("width"), y=alt.datum(0))
-    line = (
-        named_rows()
-        .mark_line(interpolate="step-after", strokeWidth=1.8)
-        .encode(x, y, COLOUR, opacity=OPACITY)
-    )
-    points = (
-        named_rows()
-        .mark_point(**POINT | {"size": 25})
-        .encode(x, y, COLOUR, SHAPE, opacity=OPACITY, tooltip=tips)
-    )
-    return alt.layer(line, points, proven).properties(height=HEIGHT)
+    layers = (stepped(x, y), points(x, y, tips, size=25), proven)
+    return alt.layer(*layers).properties(height=HEIGHT)
 
 
-def _steps(x: alt.X) -> Drawn:
+def steps(x: alt.X, title: str, *more: alt.Tooltip) -> Drawn:
     """Return the share of the cases up to each value, a line a method, with markers at its ends."""
-    y = alt.Y("percent:Q", title="cases (%)", scale=alt.Scale(domain=[0, 100]))
+    y = alt.Y("percent:Q", title=title, scale=alt.Scale(domain=[0, 100]))
     tips = [alt.Tooltip("method:N"), *(alt.Tooltip(f"{of}:Q", format=".4~r") for of in ("value", "percent"))]
-    line = named_rows().mark_line(interpolate="step-after", strokeWidth=1.8, **STRIPES)
-    line = line.encode(x, y, COLOUR, opacity=OPACITY, tooltip=tips)
-    ends = named_rows().transform_filter("datum.end").mark_point(**POINT, xOffset=BESIDE_TWINS)
-    ends = ends.encode(x, y, COLOUR, SHAPE, opacity=OPACITY, tooltip=tips)
-    return alt.layer(line, ends).properties(height=HEIGHT)
+    tips += more
+    ends = named_rows().transform_filter("datum.end")
+    layers = (stepped(x, y, tips=tips, **STRIPES), points(x, y, tips, ends, xOffset=BESIDE_TWINS))
+    return alt.layer(*layers).properties(height=HEIGHT)
 
 
 def _intervals(column: str, scale: alt.Scale, axis: alt.Axis, below: Sequence[alt.Chart] = ()) -> Drawn:
@@ -410,11 +408,10 @@ def _intervals(column: str, scale: alt.Scale, axis: alt.Axis, below: Sequence[al
     tips = [alt.Tooltip("method:N"), alt.Tooltip("told:N", title="gap"), alt.Tooltip("synthesis:N")]
     low, mean = (alt.X(f"{column}_{end}:Q", scale=scale, axis=axis) for end in ("low", "mean"))
     span = named_rows().mark_rule(strokeDash=[1, 0], strokeWidth=1.5)
-    points = named_rows().mark_point(**POINT)
     return alt.layer(
         *below,
         span.encode(low, METHODS, COLOUR, x2=f"{column}_high", opacity=OPACITY, tooltip=tips),
-        points.encode(mean, METHODS, COLOUR, SHAPE, opacity=OPACITY, tooltip=tips),
+        points(mean, METHODS, tips),
     ).properties(height=alt.Step(24))
 
 
@@ -431,12 +428,11 @@ def _frontier() -> Drawn:
     y = alt.Y("tb_factor:Q", title="T_B (M/B)", scale=alt.Scale(zero=False))
     moore = bounding(named_rows().mark_rule()).encode(x=alt.X("max(moore):Q", title="T_L (α)"))
     tips = [alt.Tooltip("network:N"), *map(alt.Tooltip, ("method:N", "tl_steps:Q", "tb:N"))]
-    points = named_rows().mark_point(**POINT).encode(x, y, COLOUR, SHAPE, opacity=OPACITY, tooltip=tips)
     names = named_rows().transform_filter("datum.frontier").mark_text(align="left", dx=8, dy=-6)
     names = names.encode(x, y, text="name:N")
-    return alt.layer(moore, _least_tb(named_rows()), _front(named_rows(), x, y), points, names).properties(
-        height=280
-    )
+    base = named_rows()
+    layers = (moore, _least_tb(base), _front(base, x, y), points(x, y, tips), names)
+    return alt.layer(*layers).properties(height=280)
 
 
 def _heat() -> Drawn:
@@ -456,8 +452,7 @@ def _course() -> Drawn:
     x = alt.X("time:Q", title="time, in units of the fastest", axis=alt.Axis(grid=False))
     y = alt.Y("busy:Q", title="links busy (%)", scale=alt.Scale(domain=[0, 100]))
     tips = [alt.Tooltip("method:N"), alt.Tooltip("mean:Q", title="links busy on average, %", format=".3~r")]
-    line = named_rows().mark_line(interpolate="step-after", strokeWidth=1.8)
-    return alt.layer(line.encode(x, y, COLOUR, DASH, opacity=OPACITY, tooltip=tips)).properties(height=180)
+    return alt.layer(stepped(x, y, DASH, tips=tips)).properties(height=180)
 
 
 def _histogram() -> Drawn:

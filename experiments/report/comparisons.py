@@ -36,10 +36,13 @@ from tutti.experiments.report.standings import (
     ranking,
     shifted_mean,
 )
-from tutti.experiments.report.tables import Cell, PageTable, Said, method_heads
-from tutti.experiments.report.text import (
+from tutti.experiments.report.tables import (
+    Cell,
+    PageTable,
+    Said,
     counted,
-    describe,
+    megabytes,
+    method_heads,
     microseconds,
     number,
     percent,
@@ -91,6 +94,35 @@ def _where(results: Results, case: Case) -> tuple[str, list[Said]]:
     place, cell = _network(results, case[0])
     looks = f"{place} k{results.collectives.index(case[1])}"
     return looks, [cell, Cell(case[1]), Cell(size(case[2]))]
+
+
+def describe(label: str, row: Row) -> str:
+    """Return what a tooltip says of a row, a fact a line."""
+    head = f"{label}: {row.collective}, {size(row.size_bytes)}"
+    if not row.ok:
+        return f"{head}\n{row.status}: {row.message}" if row.message else f"{head}\n{row.status}"
+    lines = [head, *filter(None, [row.algorithm]), f"time {microseconds(row.time_us)}"]
+    if row.sequential_us is not None:
+        alone = " + ".join(microseconds(float(time)) for time in row.alone_us.split("; "))
+        lines.append(f"one after the other {microseconds(row.sequential_us)} = {alone}")
+    if row.algbw_gbps is not None:
+        busbw = "" if row.busbw_gbps is None else f", busbw {number(row.busbw_gbps)} GB/s"
+        lines.append(f"algbw {number(row.algbw_gbps)} GB/s{busbw}")
+    if row.global_bytes is not None:
+        lines.append(f"between hosts {megabytes(row.global_bytes)}")
+    if row.gap is not None:
+        proof = f" over the {row.bound_kind or 'lower'} bound {microseconds(row.bound_us)}"
+        lines.append(f"gap {number(100 * row.gap, 6)}%{proof}{', optimal' if is_optimal(row) else ''}")
+    if row.tl_steps is not None:
+        lines.append(f"T_L {number(row.tl_steps)} α" + (f", T_B {row.tb_text} M/B" if row.tb_text else ""))
+    if row.synth_s is not None:
+        lines.append(f"synthesis {seconds(row.synth_s)}")
+    if row.seed:
+        lines.append(f"seed {row.seed}")
+    if row.verified is False:
+        lines.append("not verified")
+    lines += filter(None, (row.message, row.note))
+    return "\n".join(lines)
 
 
 def _cell(
@@ -386,6 +418,27 @@ def _solved(series: Series, row: Row) -> list[Said]:
         seconds(row.solve_s),
         percent(row.solver_gap),
     ]
+
+
+def predictions(results: Results) -> PageTable | None:
+    """Return T_L and T_B of expansions as predicted and as they are, marked where they disagree."""
+    lines: dict[tuple[str, ...], tuple[str, list[Said]]] = {}
+    for row in results.rows:
+        if row.prediction and row.predicted_tl is not None and row.tl_steps is not None and row.tb_text:
+            looks, (network, what, _) = _where(results, row.case)
+            tb, most = Fraction(row.tb_text), Fraction(row.predicted_tb)
+            holds = (
+                row.tl_steps == row.predicted_tl,
+                tb == most or (row.prediction == "at most" and tb < most),
+            )
+            said = (number(row.predicted_tl), row.predicted_tb, row.prediction)
+            found = zip((number(row.tl_steps), row.tb_text), holds, strict=True)
+            marked = [Cell(text, "" if right else "wrong") for text, right in found]
+            lines[*row.case[:2], *said, *(cell.text for cell in marked)] = (
+                looks,
+                [network, what, *said, *marked],
+            )
+    return PageTable.of("predictions", lines.values()) if lines else None
 
 
 def nearest(results: Results, collective: str, sizes: Iterable[float] | None = None) -> PageTable:

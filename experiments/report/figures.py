@@ -22,8 +22,7 @@ from tutti.experiments.report.comparisons import (
 )
 from tutti.experiments.report.results import Results
 from tutti.experiments.report.seeds import seed_table, seeds
-from tutti.experiments.report.tables import PageTable, latex
-from tutti.experiments.report.text import size
+from tutti.experiments.report.tables import PageTable, latex, size
 from tutti.topologies.errors import InputError, installing
 from tutti.topologies.files import written
 

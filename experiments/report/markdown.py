@@ -45,8 +45,18 @@ from tutti.experiments.report.comparisons import (
 )
 from tutti.experiments.report.results import OK, Results, Row, read_results
 from tutti.experiments.report.standings import ranking, shifted_mean
-from tutti.experiments.report.tables import Cell, PageTable, lines_of, markdown
-from tutti.experiments.report.text import megabytes, microseconds, percent, seconds, size, times
+from tutti.experiments.report.tables import (
+    Cell,
+    PageTable,
+    lines_of,
+    markdown,
+    megabytes,
+    microseconds,
+    percent,
+    seconds,
+    size,
+    times,
+)
 from tutti.topologies.errors import InputError, TuttiError, suggestion
 from tutti.topologies.files import replacing
 from tutti.topologies.units import parse_size

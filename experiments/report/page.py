@@ -25,10 +25,10 @@ from tutti.experiments.report.comparisons import (
     method_table,
     nearest,
     over_exact,
+    predictions,
     solved_programs,
     summary,
 )
-from tutti.experiments.report.networks import broadcast_panels
 from tutti.experiments.report.panels import (
     algbw_panel,
     effort_panel,
@@ -51,12 +51,15 @@ from tutti.experiments.report.tables import (
     Panel,
     Section,
     block,
+    counted,
     explained,
+    number,
+    size,
 )
-from tutti.experiments.report.text import counted, number, size
 from tutti.experiments.report.utilisation import (
     LEVELS,
     Usages,
+    broadcast_panels,
     course_panels,
     least_tb,
     level_name,
@@ -83,8 +86,16 @@ class PageLimits(NamedTuple):
 
 
 LIMITS = PageLimits(panels=16, rows=5000)
-NOTHING: Mapping[str, Any] = {"answer": (), "alarm": "", "picture": None, "lead": "", "series": ()}
+NOTHING: Mapping[str, Any] = {
+    **dict.fromkeys(("alarm", "lead", "key"), ""),
+    **dict.fromkeys(("answer", "series"), ()),
+    "picture": None,
+}
 """What a page without it leaves out."""
+
+
+THEMES = ("theme", "theme", [("", "as the system"), ("light", "light"), ("dark", "dark")])
+"""What any page lets one choose: a name, its label, and the values with their texts."""
 
 
 def render(name: str, /, **shown: Any) -> str:
@@ -195,7 +206,7 @@ def _picks(results: Results) -> Iterator[tuple[str, str, list[tuple[str, str]]]]
         yield name, name, [("", "all"), *((str(place), text) for place, text in enumerate(texts))]
     yield "measure", "against size", list(measures(results).items())
     yield "axis", "its axis", [("log", "logarithmic"), ("linear", "linear")]
-    yield "theme", "theme", [("", "as the system"), ("light", "light"), ("dark", "dark")]
+    yield THEMES
 
 
 def lead(results: Results, sections: int) -> str:
@@ -238,6 +249,7 @@ def _summary(
         *block("switch", switch_table(results), folded=True),
         *block("ideal", ideal_table(results), folded=True),
         *block("programs", solved_programs(results), folded=True),
+        *block("predictions", predictions(results), folded=True),
         *block("frontiers", *frontier_panels(results), looks="two", folded=True),
         *block("gain", _gains(results, gains), folded=True),
     ]

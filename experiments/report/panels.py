@@ -8,7 +8,7 @@ against T_B of all networks that share N and degree, `profile_panels` what all c
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
@@ -16,9 +16,9 @@ from tutti.expansions.finder import bandwidth_factor
 from tutti.experiments.report.charts import Figure
 from tutti.experiments.report.comparisons import near
 from tutti.experiments.report.results import Results, Row, is_tb_optimal
+from tutti.experiments.report.series import Series
 from tutti.experiments.report.standings import LeastTB
-from tutti.experiments.report.tables import Panel
-from tutti.experiments.report.text import percent, size
+from tutti.experiments.report.tables import Panel, percent, size
 from tutti.schedules.collective import Kind
 from tutti.schedules.cost import moore_optimal_steps
 from tutti.schedules.schedule import Clock
@@ -279,24 +279,36 @@ def profile_panels(results: Results) -> list[Panel]:
                 gaps.setdefault(number, []).append(max(0.0, 100 * gap))
     told = {"profile": "performance profile", "ecdf": "share of the cases by their gap"}
     return [
-        Panel(text, "", Figure(name, f"{text}, {count:,} cases", data=_shares(results, found, count)))
-        for (name, text), found in zip(told.items(), (ratios, gaps), strict=True)
-        if found
+        Panel(text, "", Figure(name, f"{text}, {count:,} cases", data=shares(found, count)))
+        for (name, text), values in zip(told.items(), (ratios, gaps), strict=True)
+        if (found := {results.series[number]: own for number, own in sorted(values.items())})
     ]
 
 
-def _shares(results: Results, found: Mapping[int, Sequence[float]], count: int) -> pd.DataFrame:
-    """Return for each value of a method in what share of all cases it has at most that, up to the largest."""
-    twins = _twins({number: dict(enumerate(sorted(values))) for number, values in found.items()})
-    most = max(map(max, found.values()))
+def shares(
+    found: Mapping[Series, Sequence[float]], count: int, ends: tuple[float, float] | None = None
+) -> pd.DataFrame:
+    """Return in what share of all cases each method has at most a value, for each of its values.
+
+    Parameters
+    ----------
+    found
+        The values of each method.
+    count
+        How many cases there are.
+    ends
+        From where to where the curves go; None: each from its first value to the largest of all.
+    """
+    twins = _twins({one.number: dict(enumerate(sorted(values))) for one, values in found.items()})
+    most = ends[1] if ends else max(map(max, found.values()))
     rows = []
-    for number, values in sorted(found.items()):
-        places = {value: place for place, value in enumerate(sorted(values), 1)} | {most: len(values)}
-        ends = (min(places), most)
+    for one, values in found.items():
+        places = {ends[0]: 0} if ends else {}
+        places |= {value: place for place, value in enumerate(sorted(values), 1)} | {most: len(values)}
         rows += [
-            {"value": value, "percent": 100 * place / count, "end": value in ends}
-            | results.series[number].columns
-            | twins[number]
+            {"value": value, "percent": 100 * place / count, "end": value in (min(places), most)}
+            | one.columns
+            | twins[one.number]
             for value, place in places.items()
         ]
     return pd.DataFrame(rows)
@@ -306,57 +318,51 @@ SHOWN = (Kind.ALLGATHER.value, Kind.REDUCE_SCATTER.value)
 """Collectives for which Moore's bound and (N - 1)/N hold as they are."""
 
 
-class ParetoPoint(NamedTuple):
-    """A network with a method's T_L and T_B."""
-
-    topology: str
-    series: int
-    row: Row
-
-
 def frontier_panels(results: Results) -> list[Panel]:
     """Return a chart for every N, degree and collective in which at least two networks have a T_B."""
     degrees = {name: network and network.degree for name, network in results.networks.items()}
-    found: dict[tuple[int, int, str], dict[tuple[str, int], ParetoPoint]] = {}
+    found: dict[tuple[int, int, str], dict[tuple[str, int], Row]] = {}
     for (topology, collective, _), cells in results.cases.items():
         degree = degrees[topology]
         for key, row in cells.items() if degree is not None and collective in SHOWN else ():
-            if row.ok and row.tl_steps is not None and row.tb_factor is not None and row.nodes is not None:
+            if row.ok and _point(row) is not None and row.nodes is not None:
                 of_group = (int(row.nodes), degree or 0, collective)
-                found.setdefault(of_group, {}).setdefault((topology, key), ParetoPoint(topology, key, row))
+                found.setdefault(of_group, {}).setdefault((topology, key), row)
     panels = []
-    for group, places in sorted(found.items(), key=lambda entry: entry[0][:2]):
-        if len({place.topology for place in places.values()}) > 1:
+    for group, rows in sorted(found.items(), key=lambda entry: entry[0][:2]):
+        if len({topology for topology, _ in rows}) > 1:
             title = f"{group[2]}, {group[0]:,} nodes of degree {group[1]}"
-            data = _rows(results, group, list(places.values()))
-            figure = Figure("frontier", f"T_B against T_L, {title}", data=data)
+            figure = Figure(
+                "frontier", f"T_B against T_L, {title}", data=_frontier_rows(results, group, rows)
+            )
             panels.append(Panel(title, f"k{results.collectives.index(group[2])}", figure))
     return panels
 
 
-def _rows(results: Results, key: tuple[int, int, str], places: list[ParetoPoint]) -> pd.DataFrame:
+def _frontier_rows(
+    results: Results, group: tuple[int, int, str], rows: Mapping[tuple[str, int], Row]
+) -> pd.DataFrame:
     """Return a row a network and method; the first of several at one point speaks for all."""
-    points = [(place.row.tl_steps or 0.0, place.row.tb_factor or 0.0) for place in places]
-    first = [points.index(point) for point in frontier(points)]
-    short = [place.topology.partition("?")[0] for place in places]
-    return pd.DataFrame(
+    frame = pd.DataFrame(
         {
-            "network": short[number],
-            "method": results.series[place.series].label,
-            "series": place.series,
-            "tl_steps": tl,
-            "tb_factor": tb,
-            "tb": place.row.tb_text,
-            "name": _name([name for name, other in zip(short, points, strict=True) if other == (tl, tb)]),
-            "frontier": number in first,
-            "moore": moore_optimal_steps(*key[:2]),
-            "least_tb": float(bandwidth_factor(key[0])),
+            "network": topology.partition("?")[0],
+            "method": results.series[key].label,
+            "series": key,
+            "tl_steps": row.tl_steps,
+            "tb_factor": row.tb_factor,
+            "tb": row.tb_text,
         }
-        for number, (place, (tl, tb)) in enumerate(zip(places, points, strict=True))
+        for (topology, key), row in rows.items()
+    )
+    points = frame[["tl_steps", "tb_factor"]].apply(tuple, axis=1)
+    names = frame.network.groupby(points).unique()
+    return frame.assign(
+        name=points.map({point: own[0] + _more(len(own) - 1) for point, own in names.items()}),
+        frontier=points.isin(set(frontier(points))) & ~points.duplicated(),
+        moore=moore_optimal_steps(*group[:2]),
+        least_tb=float(bandwidth_factor(group[0])),
     )
 
 
-def _name(here: list[str]) -> str:
-    """Return the first of the networks at a point, and how many others are there."""
-    names = list(dict.fromkeys(here))
-    return names[0] + (f" + {len(names) - 1} more" if len(names) > 1 else "")
+def _more(count: int) -> str:
+    return f" + {count} more" if count else ""

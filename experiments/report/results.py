@@ -40,6 +40,9 @@ class Row:
         M / time in 1e9 bytes/s.
     tb_factor
         T_B in units of M/B; `tb_text` has it exactly (``"15/16"``) where the file does.
+    predicted_tl, predicted_tb, prediction
+        T_L, and T_B as exact text, that theorems predict of an expansion; whether T_B is ``equal`` to that
+        or ``at most`` that.
     schedule
         The content hash that names its file, or None.
     slices
@@ -83,6 +86,9 @@ class Row:
     tl_steps: float | None = None
     tb_factor: float | None = None
     tb_text: str = ""
+    predicted_tl: float | None = None
+    predicted_tb: str = ""
+    prediction: str = ""
     bound_us: float | None = None
     bound_kind: str = ""
     bound_s: float | None = None

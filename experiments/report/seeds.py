@@ -26,8 +26,7 @@ from tutti.experiments.report.charts import Figure
 from tutti.experiments.report.results import TIE, Case, Results
 from tutti.experiments.report.series import Series
 from tutti.experiments.report.standings import SHIFT
-from tutti.experiments.report.tables import Cell, PageTable
-from tutti.experiments.report.text import percent, seconds
+from tutti.experiments.report.tables import Cell, PageTable, percent, seconds
 
 LEVEL = 0.95
 """Confidence of the intervals."""

@@ -20,7 +20,7 @@ from fractions import Fraction
 
 from tutti.experiments.report.results import Case, Results, Row, best_time, is_optimal, is_tb_optimal, winners
 from tutti.experiments.report.series import Series
-from tutti.experiments.report.text import counted, percent, size
+from tutti.experiments.report.tables import counted, percent, size
 
 SHIFT = 0.01
 """Shift of the means of gaps, a gap of 1 %. With a larger one small gaps differ less."""

@@ -23,8 +23,7 @@ from typing import NamedTuple
 
 from tutti.experiments.report.results import TIE, Results, Row, best_time, winners
 from tutti.experiments.report.series import Series
-from tutti.experiments.report.tables import Cell, PageTable, Said
-from tutti.experiments.report.text import percent, size
+from tutti.experiments.report.tables import Cell, PageTable, Said, percent, size
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import MICRO, format_size
 

@@ -1,4 +1,4 @@
-"""What a page is made of: tables, charts and texts, in blocks and sections.
+"""What a page is made of: tables, charts and texts, in blocks and sections; and numbers as it prints them.
 
 A `PageTable` is one thing in three forms: a page shows it, Markdown has it (`markdown`), and a paper takes it
 as LaTeX (`latex`). What is said beside numbers is in ``templates/texts.toml``.
@@ -10,13 +10,16 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
 
+from tutti.experiments.report.results import TIE
 from tutti.experiments.report.series import Series
+from tutti.topologies.units import MICRO, format_size
 
 TEMPLATES = Path(__file__).parent / "templates"
 TEXTS: Mapping[str, Any] = tomllib.loads((TEMPLATES / "texts.toml").read_text(encoding="utf-8"))
@@ -118,9 +121,9 @@ class PageTable:
         more
             Further heads.
         values
-            What the caption is filled in with.
+            What the caption and the first heads are filled in with.
         """
-        heads = [*TEXTS[key].get("heads", ()), *more]
+        heads = [*(head.format(**values) for head in TEXTS[key].get("heads", ())), *more]
         marks = {"#": "n", "~": "told"}
         made = [Cell(h.rstrip("#~"), marks.get(h[-1:], "")) if isinstance(h, str) else h for h in heads]
         filled = [(looks, [Cell(c) if isinstance(c, str) else c for c in cells]) for looks, cells in rows]
@@ -262,3 +265,91 @@ def escaped(text: str) -> str:
     allreduce\_lp 50 \% $\alpha$
     """
     return "".join((SIGNS | GREEK).get(letter, letter) for letter in text)
+
+
+_TIME_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+_LONG = ((172_800, 86_400, "d"), (7200, 3600, "h"))
+"""From how many seconds on a unit is used, its seconds, its name."""
+
+
+def percent(gap: float | None) -> str:
+    """Return a gap in percent, without the sign, to about three digits.
+
+    Examples
+    --------
+    >>> percent(0.0321), percent(0.456), percent(12.346), percent(0.0), percent(0.00001)
+    ('3.21', '45.6', '1,235', '0', '<0.01')
+    """
+    if gap is None:
+        return ""
+    value = 100 * gap
+    if abs(gap) <= TIE:
+        return "0"
+    if 0 < value < 0.005:
+        return "<0.01"
+    decimals = 2 if abs(value) < 9.995 else 1 if abs(value) < 99.95 else 0
+    return f"{value:,.{decimals}f}"
+
+
+def number(value: float, digits: int = 4) -> str:
+    """Return a number with that many significant digits and no exponent where it can be avoided.
+
+    Examples
+    --------
+    >>> number(213.333333), number(0.00123456), number(1234567.0), number(4.0)
+    ('213.3', '0.001235', '1,234,567', '4')
+    """
+    if abs(value) >= 10**digits:
+        return f"{value:,.0f}"
+    return f"{value:.{digits}g}"
+
+
+def counted(value: int, word: str) -> str:
+    """Return so many of something.
+
+    Examples
+    --------
+    >>> counted(1, "switch"), counted(1200, "switch"), counted(0, "link"), counted(2, "topology")
+    ('1 switch', '1,200 switches', 'no links', '2 topologies')
+    """
+    plural = f"{word[:-1]}ies" if word.endswith("y") else word + ("es" if word.endswith("ch") else "s")
+    return f"{'no' if value == 0 else f'{value:,}'} {word if value == 1 else plural}"
+
+
+def times(ratio: float | None) -> str:
+    """Return a ratio of times."""
+    return "" if ratio is None else f"{ratio:.2f}×"
+
+
+def seconds(value: float | None, digits: int = 3) -> str:
+    """Return a time given in seconds, in a fitting unit.
+
+    Examples
+    --------
+    >>> seconds(0.00123), seconds(75.0), seconds(2e-6), seconds(1e8)
+    ('1.23 ms', '75 s', '2 us', '1,157 d')
+    """
+    if value is None:
+        return ""
+    if value == 0:
+        return "0 s"
+    for least, long, unit in _LONG:
+        if abs(value) >= least:
+            return f"{number(value / long, digits)} {unit}"
+    scale, unit = next((pair for pair in _TIME_UNITS if abs(value) >= 0.9995 * pair[0]), _TIME_UNITS[-1])
+    return f"{number(value / scale, digits)} {unit}"
+
+
+def microseconds(value: float | None, digits: int = 3) -> str:
+    """Return a time given in microseconds, in a fitting unit."""
+    return "" if value is None else seconds(value / MICRO, digits)
+
+
+def size(value: float) -> str:
+    """Return a size in bytes with its unit."""
+    return format_size(Fraction(value))
+
+
+def megabytes(value: float) -> str:
+    """Return a number of bytes that need not be whole."""
+    return f"{number(value / 1e6)} MB"

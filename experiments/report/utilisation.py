@@ -1,4 +1,4 @@
-"""Link utilisation and traffic: which links are busy when, and what in-network multicast saves.
+"""What kept schedules do: which links are busy when, what multicast saves, how a shard spreads.
 
 The utilisation of a link is the share of a schedule's time in which it is busy, replayed from the schedule's
 file; its course is the share of the links that is busy, from start to end. What switches that multicast or
@@ -7,7 +7,7 @@ aggregate take off ranks and links is drawn in percent of what is without.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -16,17 +16,18 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from markupsafe import Markup
 
 from tutti.experiments.report.charts import LEVEL_COLOURS, Figure
 from tutti.experiments.report.panels import panel_of
 from tutti.experiments.report.results import Results, Row
 from tutti.experiments.report.series import Series
-from tutti.experiments.report.tables import Panel
-from tutti.experiments.report.text import number, seconds, size
-from tutti.experiments.show.drawing import MOST_LINKS
+from tutti.experiments.report.tables import Panel, number, seconds, size
+from tutti.experiments.show.drawing import MOST_LINKS, Mark, marked
 from tutti.models.bounds import best_bound
-from tutti.schedules.collective import Collective
+from tutti.schedules.collective import Collective, Kind
 from tutti.schedules.files.schedule_file import read_schedule
+from tutti.schedules.schedule import Clock, Schedule
 from tutti.schedules.simulation.simulate import SimulationOptions, watch
 from tutti.topologies.errors import TuttiError
 from tutti.topologies.exact import FloatArray, Int64Array
@@ -50,9 +51,13 @@ class UsageLimits(NamedTuple):
     """Equal parts of a schedule's time, each of which is a point of the curve of its utilisation."""
     time: float
     """Time at which the chart of curves ends, in units of the fastest schedule's time."""
+    ranks: int
+    """Most nodes of a network on which an allgather is drawn step by step."""
+    steps: int
+    """Most steps of such an allgather: each is a picture."""
 
 
-DRAWN = UsageLimits(nodes=128, links=MOST_LINKS, file=64 * MEGA, moments=120, time=3.0)
+DRAWN = UsageLimits(nodes=128, links=MOST_LINKS, file=64 * MEGA, moments=120, time=3.0, ranks=32, steps=12)
 
 
 @dataclass(frozen=True)
@@ -132,11 +137,6 @@ def _usage(path: Path | None, series: int, row: Row) -> LinkUtilisation | str:
 _read = lru_cache(maxsize=4)(read_schedule)
 
 
-def picture(usage: LinkUtilisation, label: str) -> Figure:
-    """Return the matrix of a usage, or its histogram where the network is too large for a matrix."""
-    return _matrix(usage, label) if has_matrix(usage.topology) else _histogram(usage, label)
-
-
 def usage_panels(results: Results, topology: str, used: Mapping[str, Usages]) -> list[Panel]:
     """Return a small picture a collective and method, and why there is none of others."""
     panels = []
@@ -144,8 +144,8 @@ def usage_panels(results: Results, topology: str, used: Mapping[str, Usages]) ->
         looks, sizes = f"k{results.collectives.index(collective)}", list(results.of(topology, collective))
         for usage in found.shown:
             one = results.series[usage.series]
-            drawn = picture(usage, f"{one.label}, {collective}")
             told = f"{one.label}, {collective}"
+            drawn = (_matrix if has_matrix(usage.topology) else _histogram)(usage, told)
             panels.append(Panel(told, f"{looks} s{one.number}", drawn, caption(usage, sizes), one))
         notes = found.notes if found.shown or found.notes else ("No method has a time.",)
         panels += [Panel(collective, looks, None, " ".join(notes))] if notes else []
@@ -293,3 +293,96 @@ def _savings(row: Row) -> list[Saving]:
         ("all links carry", row.link_traffic, row.link_traffic_unicast),
     )
     return [Saving(what, a, b) for what, a, b in pairs if a is not None and b is not None]
+
+
+@dataclass(frozen=True)
+class BroadcastStep:
+    """What is sent of one rank's shard in one comm step.
+
+    Parameters
+    ----------
+    sent
+        Link to the part of the shard that it carries.
+    before, after
+        Of each rank, the part of the shard that it holds before and after the step.
+    """
+
+    sent: dict[int, Fraction]
+    before: tuple[Fraction, ...]
+    after: tuple[Fraction, ...]
+
+
+def broadcast_steps(schedule: Schedule, root: int = 0) -> list[BroadcastStep]:
+    """Return how one rank's shard spreads in an allgather of the step clock over links."""
+    own = schedule.collective.items.start == root
+    rows = np.flatnonzero(own[schedule.chunks.item[schedule.chunk]])
+    whole = int(schedule.chunks.size[own[schedule.chunks.item]].sum())
+    order = np.asarray(schedule.order)
+    held = [Fraction(int(rank == root)) for rank in range(schedule.topology.num_ranks)]
+    steps = []
+    for step in np.unique(order).tolist():
+        sent: dict[int, Fraction] = {}
+        before = tuple(held)
+        for row in rows[order[rows] == step].tolist():
+            part, link = Fraction(int(schedule.load[row]), whole), int(schedule.route[row])
+            sent[link] = sent.get(link, Fraction(0)) + part
+            held[int(schedule.topology.target[link])] += part
+        steps.append(BroadcastStep(sent, before, tuple(held)))
+    return steps
+
+
+def broadcast_panels(results: Results, topology: str) -> list[Panel]:
+    """Return a picture a step of the first step schedule for allgather; none for large networks.
+
+    A network is small up to `DRAWN.ranks` ranks, and so is a schedule up to `DRAWN.steps` steps.
+    """
+    allgather = Kind.ALLGATHER.value
+    for rows in results.of(topology, allgather).values():
+        for key, row in rows.items():
+            small = row.nodes is not None and row.nodes <= DRAWN.ranks and not row.switches
+            steps = 0 if row.tl_steps is None else int(row.tl_steps)
+            path = results.kept(row)
+            if row.ok and small and 0 < steps <= DRAWN.steps and path is not None:
+                try:
+                    schedule = read_schedule(path)
+                except (TuttiError, OSError, ValueError, KeyError):
+                    continue
+                plain = schedule.collective.plain and schedule.topology.num_nodes <= DRAWN.ranks
+                if schedule.clock is Clock.STEP and plain and schedule.routes is None:
+                    number = results.collectives.index(allgather)
+                    return list(_panels(schedule, results.series[key].label, number))
+    return []
+
+
+def _panels(schedule: Schedule, method: str, number: int) -> Iterator[Panel]:
+    steps = broadcast_steps(schedule)
+    for place, step in enumerate(steps, 1):
+        caption = f"{method}, step {place} of {len(steps)}"
+        yield Panel(caption, f"k{number}", _picture(schedule, step, caption), _sentence(step))
+
+
+def _sentence(step: BroadcastStep) -> str:
+    amounts = sorted(set(step.sent.values()))
+    if not amounts:
+        return "Nothing of this rank's shard is sent."
+    whole = sum(part == 1 for part in step.after)
+    parts = ", ".join("all" if part == 1 else str(part) for part in amounts)
+    ranks = f"{whole} of {len(step.after)} ranks then have it all"
+    return f"{len(step.sent)} links carry {parts} of the shard; {ranks}."
+
+
+def _picture(schedule: Schedule, step: BroadcastStep, caption: str) -> Markup:
+    """Return the network: links that carry something, ranks that have all and, in another colour, get it."""
+
+    def link(number: int) -> Mark:
+        name, sent = schedule.topology.link_name(number).replace("->", " → "), step.sent.get(number)
+        felt = {} if sent is None else {"class_": "link felt"}
+        return {"data_tip": name if sent is None else f"{name}: {sent} of the shard", **felt}
+
+    def node(rank: int) -> Mark:
+        had, has = step.before[rank], step.after[rank]
+        colour = " c0" if had == 1 else " c2" if has == 1 else ""
+        told = f"rank {rank} holds {had if had == has else f'{had}, then {has}'} of the shard"
+        return {"class_": f"node{colour}", "data_tip": told}
+
+    return marked(schedule.topology, link, node, f"broadcast of rank 0, {caption}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -342,3 +342,35 @@ def corners(frame: Frame) -> dict[str, float]:
 def _frame(frame: Frame) -> Markup:
     name = tag("text", f"host {frame.host}", x=frame.low[0] + 7, y=frame.high[1] - 6)
     return tag("rect", **corners(frame)) + name
+
+
+Mark = Mapping[str, object]
+"""Attributes of a link or a node; a class ``felt`` puts a link over the others, with an arrow's head."""
+
+
+def marked(
+    topology: Topology, link: Callable[[int], Mark], node: Callable[[int], Mark], label: str
+) -> Markup:
+    """Return the picture of a network in which links and nodes are marked; `label` says of what."""
+    places = picture(topology)
+    r = places.radius
+    under, over, nodes = list[Markup](), list[Markup](), list[Markup]()
+    for number, way in enumerate(places.ways):
+        looks = {"class_": "link", **link(number)}
+        felt = "felt" in str(looks["class_"])
+        path = curve(way) + (head(way, r) if felt else "")
+        (over if felt else under).append(tag("path", d=path, data_link=number, **looks))
+    for number, (x, y) in enumerate(places.at.tolist()):
+        looks = {"data_node": number, **node(number)}
+        if number < topology.num_ranks:
+            nodes.append(tag("circle", cx=x, cy=y, r=r, **looks))
+            nodes.append(tag("text", number, class_="node-name mid", x=x, y=y + 0.36 * r))
+        else:
+            nodes.append(tag("rect", x=x - r, y=y - r, width=2 * r, height=2 * r, **looks))
+    hosts = group(tag("rect", class_="host", **corners(frame)) for frame in places.frames)
+    width, height = places.size
+    return tag(
+        "svg", hosts, group([*under, *over]), group(nodes, style=f"font-size:{r:.1f}px"),
+        class_="chart network", viewBox=f"0 0 {width:.0f} {height:.0f}",
+        style=f"max-width:{1.3 * width:.0f}px", role="img", aria_label=label,
+    )  # fmt: skip

@@ -3,6 +3,6 @@
 Read `config` first (``[[instance]]`` and ``[[solver]]`` tables), then what is solved: `instances` and
 `programs` (linear programs whose optimum is certified) and `milp_instances` (mixed-integer ones, and all
 models by their text). `tasks` makes tasks of them for the one runner, and judges the answers. `statistics`
-and `milp_statistics` say what comes of it, `report` and `charts` show it. The solvers are in
-`models.solvers`.
+says what comes of it and `comparison` who differs from whom; `charts` draws it, and `report` fills the page
+of all reports with it. The solvers are in `models.solvers`.
 """

@@ -6,7 +6,7 @@ mixed-integer ones have incumbents and bounds over time, and primal integrals.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -20,31 +20,35 @@ from tutti.experiments.report.charts import (
     METHODS,
     MUTED,
     OPACITY,
-    POINT,
-    SHAPE,
     Drawn,
     Figure,
     named_rows,
     page_charts,
+    points,
     specs_of,
+    stepped,
+    steps,
 )
+from tutti.experiments.report.panels import shares
 from tutti.experiments.report.series import Series
-from tutti.experiments.solver_study.milp_statistics import best_known, share_of_limit, trace_of
 from tutti.experiments.solver_study.statistics import (
     LEAST_SECONDS,
     MIXED_TOLERANCE,
     TOLERANCE,
+    Row,
+    best_known,
     by_solver,
     charged,
     grouped,
     missing,
     problems_of,
     profile,
+    share_of_limit,
     solved,
     taken,
+    trace_of,
 )
 
-Row = Mapping[str, Any]
 Look = Mapping[str, Series]
 """The series of each solver's label."""
 
@@ -60,11 +64,13 @@ class StudyDrawing(NamedTuple):
     """Relative errors below this are rounding errors and are drawn as 0."""
     earliest: float
     """Start of the time axis of a trace, in seconds. Earlier times can't be told apart."""
+    soon: float
+    """Seconds: a program that every solver solves sooner has no chart of its course."""
     beyond: float
     """Largest bounds and incumbents that a trace shows, as multiples of the best value."""
 
 
-DRAWN = StudyDrawing(height=240, ratio=1000.0, error=1e-14, earliest=0.01, beyond=4.0)
+DRAWN = StudyDrawing(height=240, ratio=1000.0, error=1e-14, earliest=0.01, soon=0.5, beyond=4.0)
 TAU = "time over the fastest solver's (τ)"
 
 
@@ -75,11 +81,12 @@ def study_charts(series: Sequence[Series]) -> dict[str, Any]:
 
 @cache
 def _specs() -> str:
-    ratio = alt.X("ratio:Q", scale=alt.Scale(type="log"), axis=alt.Axis(title=TAU, tickCount=5))
-    part = alt.X("integral:Q", title="primal integral over the limit", scale=alt.Scale(domain=[0, 1]))
+    told = alt.Tooltip("told:N", title="that is")
+    ratio = alt.X("value:Q", scale=alt.Scale(type="log"), axis=alt.Axis(title=TAU, tickCount=5))
+    part = alt.X("value:Q", title="primal integral over the limit", scale=alt.Scale(domain=[0, 1]))
     charts: dict[str, Drawn] = {
-        "profile": _shares(ratio, "share of problems solved"),
-        "integral": _shares(part, "share of problems"),
+        "profile": steps(ratio, "problems solved (%)", told),
+        "integral": steps(part, "problems (%)"),
         "scaling": _scaling(),
         "errors": _errors(),
         "trace": _trace("objective", zero=True),
@@ -88,26 +95,14 @@ def _specs() -> str:
     return specs_of(charts)
 
 
-def _shares(x: alt.X, title: str) -> Drawn:
-    """Return the share of the problems that a solver does within so much, a step each."""
-    axis = alt.Axis(format="%", title=title)
-    y = alt.Y("share:Q", scale=alt.Scale(domain=[0, 1]), axis=axis)
-    tips = [alt.Tooltip("method:N", title="solver"), alt.Tooltip("told:N", title="that is")]
-    line = named_rows().mark_line(interpolate="step-after", strokeWidth=1.8)
-    return alt.layer(line.encode(x, y, COLOUR, DASH, opacity=OPACITY, tooltip=tips)).properties(
-        height=DRAWN.height
-    )
-
-
 def _scaling() -> Drawn:
     """Return seconds against nonzeros, and the limit."""
     x = alt.X("nonzeros:Q", scale=alt.Scale(type="log"), axis=alt.Axis(format="~s", tickCount=4, grid=False))
     y = alt.Y("seconds:Q", scale=alt.Scale(type="log"), axis=alt.Axis(format="~r", tickCount=5))
     tips = [alt.Tooltip("method:N", title="solver"), "topology:N", "nonzeros:Q", "seconds:Q", "solved:N"]
     line = named_rows().mark_line(strokeWidth=1.8).encode(x, y, COLOUR, DASH, opacity=OPACITY)
-    points = named_rows().mark_point(**POINT).encode(x, y, COLOUR, SHAPE, opacity=OPACITY, tooltip=tips)
     limit = named_rows().mark_rule(**LIMIT).encode(y=alt.Y("max(limit):Q", title="seconds"))
-    return alt.layer(limit, line, points).properties(height=DRAWN.height)
+    return alt.layer(limit, line, points(x, y, tips)).properties(height=DRAWN.height)
 
 
 def _errors() -> Drawn:
@@ -117,9 +112,8 @@ def _errors() -> Drawn:
     axis = alt.Axis(title="relative error against the certified value", values=ticks, format="~g")
     x = alt.X("error:Q", scale=scale, axis=axis)
     tips = [alt.Tooltip("method:N", title="solver"), "program:N", "seed:Q", "error:Q"]
-    points = named_rows().mark_point(**POINT).encode(x, METHODS, COLOUR, SHAPE, opacity=OPACITY, tooltip=tips)
     wrong = named_rows().mark_rule(**LIMIT).encode(x=alt.datum(TOLERANCE))
-    return alt.layer(wrong, points).properties(height=alt.Step(26))
+    return alt.layer(wrong, points(x, METHODS, tips)).properties(height=alt.Step(26))
 
 
 def _trace(title: str, zero: bool) -> Drawn:
@@ -127,37 +121,27 @@ def _trace(title: str, zero: bool) -> Drawn:
     x = alt.X("seconds:Q", scale=alt.Scale(type="log"), axis=alt.Axis(format="~r", tickCount=5, grid=False))
     y = alt.Y("value:Q", title=title, scale=alt.Scale(zero=zero))
     tips = [alt.Tooltip("method:N", title="solver"), "what:N", "value:Q", "seconds:Q"]
-    look = {"opacity": OPACITY, "tooltip": tips}
     dotted = alt.StrokeDash(
         "what:N", scale=alt.Scale(domain=["incumbent", "bound"], range=[[1, 0], [2, 2.5]]), legend=None
     )
-    line = named_rows().mark_line(interpolate="step-after", strokeWidth=1.8)
-    better = named_rows().transform_filter("datum.better").mark_point(**POINT)
+    better = named_rows().transform_filter("datum.better")
     best = named_rows().mark_rule(**LIMIT, color=MUTED).encode(y=alt.Y("max(best):Q", title=title))
-    return alt.layer(
-        best, line.encode(x, y, COLOUR, dotted, **look), better.encode(x, y, COLOUR, SHAPE, **look)
-    ).properties(height=DRAWN.height)
+    layers = (best, stepped(x, y, dotted, tips=tips), points(x, y, tips, better))
+    return alt.layer(*layers).properties(height=DRAWN.height)
 
 
 def profile_chart(rows: Sequence[Row], looks: Look, title: str) -> Figure:
     """Return the performance profiles: the share of problems solved within each ratio to the fastest."""
     ratios, total = profile(rows), problems_of(rows)
     furthest = min(max([2.0, *(r for own in ratios.values() for r in own)]), DRAWN.ratio)
-    data = [
-        {"ratio": ratio, "share": share, "told": told, **looks[solver].columns}
+    shown = {looks[solver]: [r for r in own if r <= furthest] for solver, own in ratios.items()}
+    told = {
+        solver: f"fastest on {sum(r <= 1.0 for r in own)} of {total}, solved {len(own)}"
         for solver, own in ratios.items()
-        for told in [f"fastest on {sum(r <= 1.0 for r in own)} of {total}, solved {len(own)}"]
-        for ratio, share in _steps(own, total, furthest)
-    ]
-    return Figure("profile", f"performance profiles, {title}", data=pd.DataFrame(data))
-
-
-def _steps(ratios: Sequence[float], total: int, furthest: float) -> Iterator[tuple[float, float]]:
-    """Yield (ratio, share solved within it) from ratio 1 to the furthest."""
-    shown = [ratio for ratio in ratios if ratio <= furthest]
-    yield 1.0, sum(r <= 1.0 for r in shown) / total
-    yield from ((ratio, count / total) for count, ratio in enumerate(shown, start=1) if ratio > 1.0)
-    yield furthest, len(shown) / total
+    }
+    data = shares(shown, total, (1.0, furthest))
+    data = data.assign(told=data.method.map(told)) if len(data) else data
+    return Figure("profile", f"performance profiles, {title}", data=data)
 
 
 def scaling_chart(rows: Sequence[Row], looks: Look, title: str) -> Figure:
@@ -245,16 +229,8 @@ def _milp_steps(row: Row, part: int, best: float | None) -> list[tuple[float, fl
 
 def integral_chart(rows: Sequence[Row], looks: Look) -> Figure:
     """Return the share of problems whose primal integral is at most a share of the limit, a line a solver."""
-    total = problems_of(rows)
-    data = [
-        {"integral": at, "share": share, "told": solver, **looks[solver].columns}
-        for solver, own in by_solver(rows).items()
-        for at, share in _climb(sorted(min(1.0, share_of_limit(row)) for row in own), total)
-    ]
-    return Figure("integral", "primal integrals, all models", data=pd.DataFrame(data))
-
-
-def _climb(shares: Sequence[float], total: int) -> Iterator[tuple[float, float]]:
-    yield 0.0, 0.0
-    yield from ((share, count / total) for count, share in enumerate(shares, start=1))
-    yield 1.0, len(shares) / total
+    own = {
+        looks[solver]: [min(1.0, share_of_limit(row)) for row in tried]
+        for solver, tried in by_solver(rows).items()
+    }
+    return Figure("integral", "primal integrals, all models", data=shares(own, problems_of(rows), (0.0, 1.0)))

@@ -11,12 +11,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from tutti.experiments.report.standings import shifted_geometric_mean
-from tutti.experiments.report.text import number, seconds
+from tutti.experiments.report.tables import Cell, PageTable, Said, number, seconds
 from tutti.experiments.solver_study.statistics import (
     LEAST_SECONDS,
     NOT_RUN,
@@ -55,13 +55,6 @@ class ComparisonRules(NamedTuple):
 
 RULES = ComparisonRules(confidence=0.95, resamples=9999, fewest=10, penalty=10.0, count_shift=100.0)
 VIRTUAL_BEST = "virtual best"
-
-
-class TextTable(NamedTuple):
-    """A table as a page shows it: the first cell of a line is its head."""
-
-    head: tuple[str, ...]
-    lines: list[tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -167,21 +160,19 @@ def _interval(
     return float(found.low), float(found.high)
 
 
-def difference_grid(rows: Sequence[Row]) -> TextTable:
+def difference_table(rows: Sequence[Row]) -> PageTable:
     """Return the differences as a table, with what they say in words."""
-    lines: list[tuple[str, ...]] = []
+    lines: list[tuple[str, list[Said]]] = []
     for one in differences(rows):
         (a, b), (low, high), (least, most) = one.solvers, one.ratio_interval, one.solved_interval
-        lines.append(
-            (
-                f"{a} / {b}",
-                f"{one.ratio:.2f} ({low:.2f} to {high:.2f})",
-                f"{one.faster} is faster" if one.faster else "no difference",
-                f"{100 * one.solved:+.1f} % ({100 * least:+.1f} to {100 * most:+.1f})",
-                f"{one.solves_more} solves more" if one.solves_more else "no difference",
-            )
-        )
-    return TextTable(("solvers", "ratio of means", "time", "difference of solved", "solved"), lines)
+        cells = [
+            f"{one.ratio:.2f} ({low:.2f} to {high:.2f})",
+            f"{one.faster} is faster" if one.faster else "no difference",
+            f"{100 * one.solved:+.1f} % ({100 * least:+.1f} to {100 * most:+.1f})",
+            f"{one.solves_more} solves more" if one.solves_more else "no difference",
+        ]
+        lines.append(("", [Cell(f"{a} / {b}", "name"), *cells]))
+    return PageTable.of("differences", lines)
 
 
 def par(row: Row) -> float:
@@ -215,11 +206,13 @@ def wins(rows: Sequence[Row]) -> dict[tuple[str, str], int]:
     }
 
 
-def win_grid(rows: Sequence[Row]) -> TextTable:
+def win_table(rows: Sequence[Row]) -> PageTable:
     """Return pairwise wins as a table: the solver of a line beats that of a column so often."""
     counts, solvers = wins(rows), list(by_solver(rows))
-    lines = [(a, *(str(counts[a, b]) if a != b else "" for b in solvers)) for a in solvers]
-    return TextTable(("solver beats", *solvers), lines)
+    lines: list[tuple[str, list[Said]]] = [
+        ("", [Cell(a, "name"), *(str(counts.get((a, b), "")) for b in solvers)]) for a in solvers
+    ]
+    return PageTable.of("wins", lines, [f"{solver}#" for solver in solvers])
 
 
 OUTCOMES: Mapping[str, Callable[[Row], bool]] = {
@@ -235,40 +228,35 @@ OUTCOMES: Mapping[str, Callable[[Row], bool]] = {
 """What a row may come to, the first that holds counts."""
 
 
-def outcome_grid(rows: Sequence[Row]) -> TextTable:
+def outcome_table(rows: Sequence[Row]) -> PageTable:
     """Return what became of the problems of each solver, those that it was not run on included."""
-    lines = []
+    lines: list[tuple[str, list[Said]]] = []
     for solver, own in grouped(rows, lambda row: str(row["method"])).items():
         ends = [next((name for name, holds in OUTCOMES.items() if holds(row)), "error") for row in own]
-        lines.append((solver, *(str(ends.count(name) or "") for name in OUTCOMES)))
-    return TextTable(("solver", *OUTCOMES), lines)
+        lines.append(("", [Cell(solver, "name"), *(str(ends.count(name) or "") for name in OUTCOMES)]))
+    return PageTable.of("outcomes", lines, [f"{name}#" for name in OUTCOMES])
 
 
-def measure_grid(rows: Sequence[Row]) -> TextTable:
+def measure_table(rows: Sequence[Row]) -> PageTable:
     """Return means and their quotients, PAR10, memory, nodes and violations of solvers."""
     shift, groups = shift_of(rows), by_solver(rows)
     groups[VIRTUAL_BEST] = virtual_best(rows)
     means = {solver: shifted_geometric_mean(map(charged, own), shift) for solver, own in groups.items()}
     best = min((means[solver] for solver in groups if solver != VIRTUAL_BEST), default=0.0)
-    head = ("solver", "tolerance", "mean", "scaled", "solved", f"PAR{RULES.penalty:g}", "memory, mean",
-            "memory, most", "nodes", "iterations", "integrality", "violation")  # fmt: skip
-    lines = []
+    lines: list[tuple[str, list[Said]]] = []
     for solver, own in sorted(groups.items(), key=lambda item: means[item[0]]):
         virtual = solver == VIRTUAL_BEST
-        lines.append(
-            (
-                solver,
-                ""
-                if virtual
-                else ", ".join(f"{value:g}" for value in sorted(set(_values(own, "tolerance")))),
-                seconds(means[solver]),
-                f"{means[solver] / best:.2f}" if best else "",
-                f"{sum(map(solved, own))} of {len(own)}",
-                seconds(math.fsum(map(par, own)) / len(own)),
-                *([""] * 6 if virtual else _effort(own)),
-            )
-        )
-    return TextTable(head, lines)
+        tolerances = "" if virtual else ", ".join(f"{v:g}" for v in sorted(set(_values(own, "tolerance"))))
+        cells: list[Said] = [
+            tolerances,
+            seconds(means[solver]),
+            f"{means[solver] / best:.2f}" if best else "",
+            f"{sum(map(solved, own))} of {len(own)}",
+            seconds(math.fsum(map(par, own)) / len(own)),
+            *(_effort(own) if not virtual else [""] * 6),
+        ]
+        lines.append(("", [Cell(solver, "name"), *cells]))
+    return PageTable.of("measures", lines, penalty=RULES.penalty)
 
 
 def _effort(rows: Sequence[Row]) -> Iterator[str]:
@@ -285,5 +273,4 @@ def _effort(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _values(rows: Sequence[Row], name: str) -> list[float]:
-    found: list[Any] = [row.get(name) for row in rows]
-    return [float(value) for value in found if not missing(value)]
+    return [float(row[name]) for row in rows if not missing(row.get(name))]

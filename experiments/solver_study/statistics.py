@@ -1,22 +1,40 @@
-r"""What a study says: shifted geometric means, performance profiles, and which solver to choose when.
+r"""What a study says: means, profiles, primal integrals, gaps left, and which solver to choose when.
 
 The shifted geometric mean of seconds t_1, ..., t_n with shift s is exp(mean of log(t_i + s)) - s; small times
 then count little. A performance profile (Dolan and Moré 2002) tells for each ratio τ the share of problems
 that a solver solves within τ times the least time of any solver. A problem is one instance with one seed.
 Whoever reached a limit, failed, or gave a wrong answer is charged the limit in means, and has not solved it.
+
+Mixed-integer programs have a primal gap, too. With p(t) the incumbent at time t and p* the best known value
+it is
+
+.. math::
+
+    γ(t) = 0 \text{ if } p(t) = p^*, \quad 1 \text{ before the first incumbent or if } p(t) p^* < 0, \quad
+    \frac{|p(t) - p^*|}{\max(|p(t)|, |p^*|)} \text{ else},
+
+and the primal integral its integral from 0 to the limit (Berthold, Measuring the impact of primal heuristics,
+Operations Research Letters 41, 2013, section 2). Here p* is the best incumbent of any solver that own
+arithmetic confirmed. An incumbent beyond it, by a grid's or a tolerance's rounding, has gap 0.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, combinations
+from itertools import chain, combinations, pairwise
 from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
 
 from tutti.experiments.report.standings import shifted_geometric_mean
 
 Row = Mapping[str, Any]
+Point = tuple[float, float | None, float | None]
+"""Seconds, incumbent, bound."""
 R = TypeVar("R", bound=Mapping[str, Any])
 K = TypeVar("K", bound=Hashable)
 
@@ -116,6 +134,11 @@ class SolverStanding:
         Shifted geometric mean of the charged seconds.
     worst_error
         The largest relative error of an answer; None where none was judged.
+    found, best, grid
+        Of mixed-integer programs the rows with an incumbent that was confirmed, and with the best known one;
+        and those that are optimal on the solver's grid only.
+    integral, gap
+        Means of the primal integral over the limit, and of the gap left.
     """
 
     solver: str
@@ -126,13 +149,18 @@ class SolverStanding:
     failed: int
     mean_s: float
     worst_error: float | None
+    found: int
+    best: int
+    grid: int
+    integral: float
+    gap: float
 
 
 def standings(rows: Iterable[Row]) -> list[SolverStanding]:
     """Return a line for each solver that ran all problems (`comparable`), the best mean first."""
     rows = comparable(rows)[0]
     lines = (_standing(name, group, shift_of(rows)) for name, group in by_solver(rows).items())
-    return sorted(lines, key=lambda s: s.mean_s)
+    return sorted(lines, key=lambda line: (line.mean_s, line.integral))
 
 
 def by_solver(rows: Iterable[Row]) -> dict[str, list[Row]]:
@@ -142,15 +170,21 @@ def by_solver(rows: Iterable[Row]) -> dict[str, list[Row]]:
 
 def _standing(name: str, rows: Sequence[Row], shift: float) -> SolverStanding:
     errors = [row["relative_error"] for row in rows if not missing(row.get("relative_error"))]
+    states = [row["status"] for row in rows]
     return SolverStanding(
         name,
         len(rows),
         sum(map(solved, rows)),
-        sum(row["status"] == "timeout" for row in rows),
+        states.count("timeout"),
         sum(row.get("answer") == "wrong" for row in rows),
-        sum(row["status"] == "failed" for row in rows),
+        states.count("failed"),
         shifted_geometric_mean(map(charged, rows), shift),
         max(errors, default=None),
+        sum(row.get("feasible") is True for row in rows),
+        sum(map(has_best, rows)),
+        states.count("grid"),
+        math.fsum(map(share_of_limit, rows)) / len(rows),
+        math.fsum(map(gap_left, rows)) / len(rows),
     )
 
 
@@ -229,68 +263,137 @@ def _choice(model: str, size: str, rows: Sequence[Row]) -> SolverChoice:
     return SolverChoice(model, size, len({row["topology"] for row in rows}), tuple(lines), equals)
 
 
-@dataclass(frozen=True)
-class Building:
-    """What making the matrices costs beside solving, for a model, builder and size class.
+def building(rows: Sequence[Row]) -> list[Any]:
+    """Return what making the matrices costs beside solving, of instances that some solver solved.
+
+    Returns
+    -------
+    list of named tuples
+        For each `model`, `builder` and `size` class the number of `instances`; `build_s`, the geometric mean;
+        `solve_s`, that of the least time of any solver; and `share`, the mean of build / (build + solve).
+    """
+    what, times = ["model", "builder", "size"], ["build_s", "solve_s"]
+    lines = [
+        (
+            own[-1]["model"],
+            own[-1]["builder"],
+            size_class(own[-1]),
+            *(max(min(row[name] for row in own), 1e-9) for name in times),
+        )
+        for own in grouped(filter(solved, rows), instance_of).values()
+    ]
+    frame = pd.DataFrame(lines, columns=[*what, *times])
+    frame["share"] = frame.build_s / (frame.build_s + frame.solve_s)
+    frame[times] = np.log(frame[times])
+    groups = frame.groupby(what, sort=False)
+    found = groups.mean().assign(instances=groups.size()).reset_index()
+    found[times] = np.exp(found[times])
+    return list(found.itertuples(index=False))
+
+
+def disagreements(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
+    """Return every two answers to one problem that differ by more than `TOLERANCE`, relatively."""
+    answered = (row for row in rows if row["status"] == "ok" and not missing(row.get("objective")))
+    pairs = (combinations(group, 2) for group in grouped(answered, problem).values())
+    return [
+        (a, b)
+        for a, b in chain.from_iterable(pairs)
+        if abs(a["objective"] - b["objective"]) > TOLERANCE * max(abs(a["objective"]), abs(b["objective"]))
+    ]
+
+
+def is_mixed_row(row: Row) -> bool:
+    """Whether a row is a mixed-integer program's that was solved or tried."""
+    return not missing(row.get("integers"))
+
+
+def trace_of(row: Row) -> list[Point]:
+    """Return incumbents and bounds over time, by the study's clock: that of the solver is stretched to it."""
+    text = row.get("trace")
+    if missing(text) or not text:
+        return []
+    wall = float(row["solve_s"])
+    stretch = taken(row) / wall if wall > 0 else 1.0
+    return [(seconds * stretch, incumbent, bound) for seconds, incumbent, bound in json.loads(text)]
+
+
+def best_known(row: Row) -> float | None:
+    """Return the best objective that was confirmed for a row's program."""
+    value = row["certified_lower" if row["maximize"] else "certified_upper"]
+    return None if missing(value) else float(value)
+
+
+def primal_gap(value: float | None, best: float, *, maximize: bool = False) -> float:
+    """Return γ of an incumbent.
+
+    Examples
+    --------
+    >>> primal_gap(10.0, 8.0), primal_gap(None, 8.0), primal_gap(-1.0, 2.0, maximize=True)
+    (0.2, 1.0, 1.0)
+    """
+    if value is None:
+        return 1.0
+    if (value >= best) if maximize else (value <= best):
+        return 0.0
+    if value * best < 0:
+        return 1.0
+    return abs(value - best) / max(abs(value), abs(best))
+
+
+def primal_integral(
+    trace: Sequence[Point], best: float | None, limit: float, *, maximize: bool = False
+) -> float:
+    """Return the seconds of gap 1 that an answer's course counts as, from 0 to the limit.
 
     Parameters
     ----------
-    build_s
-        Geometric mean over instances.
-    solve_s
-        Geometric mean of the least time of any solver.
-    share
-        The mean of build / (build + solve) over instances.
+    trace
+        In order of time.
+    best
+        p*; None: nothing is known, and all counts as gap 1.
+    limit
+        Seconds.
+    maximize
+        The program's sense.
     """
-
-    model: str
-    builder: str
-    size: str
-    instances: int
-    build_s: float
-    solve_s: float
-    share: float
+    if best is None:
+        return limit
+    at = [0.0, *(min(seconds, limit) for seconds, _, _ in trace), limit]
+    gaps = [1.0, *(primal_gap(incumbent, best, maximize=maximize) for _, incumbent, _ in trace)]
+    return math.fsum(gap * (after - before) for gap, (before, after) in zip(gaps, pairwise(at), strict=True))
 
 
-def building(rows: Sequence[Row]) -> list[Building]:
-    """Return the cost of model building, for instances that some solver solved."""
-    groups: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
-    for own in grouped(filter(solved, rows), instance_of).values():
-        key = (own[-1]["model"], own[-1]["builder"], size_class(own[-1]))
-        build, solve = (min(float(row[name]) for row in own) for name in ("build_s", "solve_s"))
-        groups.setdefault(key, []).append((build, solve))
-    return [_building(*key, times) for key, times in groups.items()]
+def scored(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """Return the rows, those of mixed-integer programs with their primal integral: the limit if wrong."""
+    return [{**row, **({"primal_integral": _integral(row)} if is_mixed_row(row) else {})} for row in rows]
 
 
-def _building(model: str, builder: str, size: str, times: Sequence[tuple[float, float]]) -> Building:
-    builds, solves = zip(*times, strict=True)
-    share = math.fsum(build / (build + solve) for build, solve in times) / len(times)
-    return Building(model, builder, size, len(times), _mean(builds), _mean(solves), share)
+def _integral(row: Row) -> float:
+    limit = float(row["limit_s"])
+    if row.get("answer") == "wrong":
+        return limit
+    return primal_integral(trace_of(row), best_known(row), limit, maximize=bool(row["maximize"]))
 
 
-def _mean(values: Sequence[float]) -> float:
-    return math.exp(math.fsum(math.log(max(value, 1e-9)) for value in values) / len(values))
+def gap_left(row: Row) -> float:
+    """Return |incumbent - bound| over the larger at the end; 1 where one is missing or the answer wrong."""
+    if any(missing(row.get(key)) for key in ("objective", "bound")) or row.get("answer") == "wrong":
+        return 1.0
+    objective, bound = float(row["objective"]), float(row["bound"])
+    largest = max(abs(objective), abs(bound))
+    return 0.0 if solved(row) or not largest else min(1.0, abs(objective - bound) / largest)
 
 
-@dataclass(frozen=True)
-class Disagreement:
-    """Two solvers whose optima of one instance differ, and who of them is wrong by the certificate."""
-
-    model: str
-    topology: str
-    solvers: tuple[str, str]
-    objectives: tuple[float, float]
-    wrong: tuple[str, ...]
+def has_best(row: Row) -> bool:
+    """Whether a row's confirmed incumbent is the best known."""
+    worth: Any = row.get("worth")
+    best = None if missing(worth) else best_known(row)
+    if best is None or row.get("answer") == "wrong":
+        return False
+    return abs(float(worth) - best) <= TOLERANCE * max(1.0, abs(best))
 
 
-def disagreements(rows: Sequence[Row]) -> list[Disagreement]:
-    """Return every pair of answers to one problem that differ by more than `TOLERANCE`, relatively."""
-    answered = (row for row in rows if row["status"] == "ok" and not missing(row.get("objective")))
-    answers, found = grouped(answered, problem), []
-    for a, b in chain.from_iterable(combinations(group, 2) for group in answers.values()):
-        first, second = float(a["objective"]), float(b["objective"])
-        if abs(first - second) > TOLERANCE * max(abs(first), abs(second)):
-            wrong = tuple(row["method"] for row in (a, b) if row.get("answer") == "wrong")
-            methods = (a["method"], b["method"])
-            found.append(Disagreement(a["model"], a["topology"], methods, (first, second), wrong))
-    return found
+def share_of_limit(row: Row) -> float:
+    """Return a row's primal integral over the limit; 1 where it has none."""
+    value: Any = row.get("primal_integral")
+    return 1.0 if missing(value) else float(value) / float(row["limit_s"])

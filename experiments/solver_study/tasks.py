@@ -26,8 +26,7 @@ from tutti.experiments.solver_study.config import (
 )
 from tutti.experiments.solver_study.instances import SolverInstance
 from tutti.experiments.solver_study.milp_instances import find_model, integrality, is_mixed, violation
-from tutti.experiments.solver_study.milp_statistics import scored
-from tutti.experiments.solver_study.statistics import MIXED_TOLERANCE, TOLERANCE, grouped, instance_of
+from tutti.experiments.solver_study.statistics import MIXED_TOLERANCE, TOLERANCE, grouped, instance_of, scored
 from tutti.models.solvers import (
     CompiledModel,
     Feature,

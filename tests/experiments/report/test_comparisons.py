@@ -356,3 +356,37 @@ def test_the_bound_is_in_the_legend_of_each_chart_that_has_it(tmp_path, name):
     spec = report(tmp_path, [row()]).charts()["specs"][name]
     dashes = [e["encoding"].get("strokeDash") for e in spec.get("layer") or spec["spec"]["layer"]]
     assert {"proven bound"} in [set(dash["scale"]["domain"]) for dash in dashes if dash]
+
+
+def test_predictions_stand_beside_the_cost_of_the_schedule_and_a_false_one_is_marked(tmp_path):
+    """K_{2,2}: T_L = 2, T_B = 3/4. A line graph adds 1 and at most 1/N = 1/4 (Theorem 7): 3 and 1."""
+    common = {"method": "expansion", "predicted_tl": 3, "predicted_tb": "1", "tl_steps": 3}
+    rows = [
+        row(topology="L(K_{2,2})", **common, prediction="at most", tb_factor=7 / 8, tb_exact="7/8"),
+        row(
+            topology="L(K_{2,2})",
+            **common,
+            prediction="at most",
+            tb_factor=7 / 8,
+            tb_exact="7/8",
+            size_bytes=9,
+        ),
+        row(topology="a", **common, prediction="equal", tb_factor=1.0, tb_exact="1"),
+        row(topology="b", **common, prediction="equal", tb_factor=7 / 8, tb_exact="7/8"),
+        row(topology="c", **common, prediction="at most", tb_factor=9 / 8, tb_exact="9/8"),
+        row(topology="d", **common | {"tl_steps": 4}, prediction="equal", tb_factor=1.0, tb_exact="1"),
+        row(topology="a", method="bfb"),
+    ]
+    page = report(tmp_path, rows)
+    assert page.table("Predicted and simulated cost")[1:] == [
+        ["L(K_{2,2})", "allgather", "3", "1", "at most", "3", "7/8"],
+        ["a", "allgather", "3", "1", "equal", "3", "1"],
+        ["b", "allgather", "3", "1", "equal", "3", "7/8"],
+        ["c", "allgather", "3", "1", "at most", "3", "9/8"],
+        ["d", "allgather", "3", "1", "equal", "4", "1"],
+    ]
+    assert [cell["text"] for cell in page.all("td", "wrong")] == ["7/8", "9/8", "4"]
+
+
+def test_a_run_without_expansions_has_no_table_of_predictions(tmp_path):
+    assert report(tmp_path, [row()]).table("Predicted and simulated cost") is None

@@ -7,7 +7,7 @@ import pytest
 
 from tests.experiments.report.test_page import chart_of, failed, keep, report, row
 from tutti.expansions import METHOD
-from tutti.experiments.report.networks import broadcast_steps
+from tutti.experiments.report.utilisation import broadcast_steps
 from tutti.schedules import collective
 from tutti.schedules.method import Problem
 from tutti.topologies import parse_topology

@@ -11,10 +11,10 @@ from scipy.sparse import csr_array
 from tests.models.solvers.programs import hard_knapsack
 from tutti.experiments.solver_study.comparison import (
     RULES,
-    difference_grid,
+    difference_table,
     differences,
-    measure_grid,
-    outcome_grid,
+    measure_table,
+    outcome_table,
     par,
     virtual_best,
     wins,
@@ -72,8 +72,7 @@ def test_wins_par10_and_the_virtual_best_are_those_by_hand():
         ("b", "t"),
         ("b", "u"),
     ]
-    table = measure_grid(rows)
-    lines = {line[0]: dict(zip(table.head, line, strict=True)) for line in table.lines}
+    lines = {line["solver"]: line for line in measure_table(rows).frame().to_dict("records")}
     means = {
         "a": math.exp(np.mean(np.log([2, 6, 11, 11]))) - 1,
         "b": math.exp(np.mean(np.log([3, 5.9, 10, 11]))) - 1,
@@ -112,7 +111,7 @@ def test_solvers_that_do_not_differ_are_said_not_to():
     seconds = np.random.default_rng(2).uniform(0, 9, 20)
     rows = [row("a", f"t{i:02}", float(s)) for i, s in enumerate(seconds)]
     rows += [row("b", f"t{i:02}", float(s)) for i, s in enumerate(seconds[::-1])]
-    (line,) = difference_grid(rows).lines
+    (line,) = difference_table(rows).frame().to_numpy().tolist()
     assert (line[2], line[4]) == ("no difference", "no difference")
     assert (
         differences([row(name, f"t{i}", s) for name, s in (("a", 1.0), ("b", 9.0)) for i in range(9)]) == []
@@ -145,8 +144,8 @@ def test_more_threads_are_compared_with_one_thread_of_the_same_solver():
 def test_a_difference_that_two_digits_do_not_show_is_none():
     """A solver that is slower by a thousandth on every program."""
     rows = [row(name, t, seconds) for name, seconds in (("a", 9.0), ("b", 9.009)) for t in "abcdefghij"]
-    (line,) = difference_grid(rows).lines
-    assert line[1:3] == ("1.00 (1.00 to 1.00)", "no difference")
+    (line,) = difference_table(rows).frame().to_numpy().tolist()
+    assert line[1:3] == ["1.00 (1.00 to 1.00)", "no difference"]
 
 
 def test_every_row_has_one_outcome():
@@ -159,9 +158,7 @@ def test_every_row_has_one_outcome():
         row("a", "x", status="grid"),
         row("a", "y", status="unsupported"),
     ]
-    table = outcome_grid(rows)
-    (line,) = table.lines
-    found = dict(zip(table.head, line, strict=True))
+    (found,) = outcome_table(rows).frame().to_dict("records")
     ones = ("solved", "wrong", "time", "memory", "error", "on a grid", "not run")
     assert found == {"solver": "a", "iterations": "", **dict.fromkeys(ones, "1")}
 

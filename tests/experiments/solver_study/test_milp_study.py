@@ -21,18 +21,16 @@ from tutti.experiments.runner.config import read_config
 from tutti.experiments.solver_study.charts import study_charts, trace_chart
 from tutti.experiments.solver_study.config import read_study
 from tutti.experiments.solver_study.milp_instances import find_model, worth
-from tutti.experiments.solver_study.milp_statistics import (
-    gap_left,
-    mixed_standings,
-    primal_gap,
-    primal_integral,
-    scored,
-    trace_of,
-)
 from tutti.experiments.solver_study.statistics import (
     MIXED_TOLERANCE,
     charged,
+    gap_left,
+    primal_gap,
+    primal_integral,
+    scored,
     shift_of,
+    standings,
+    trace_of,
 )
 from tutti.experiments.solver_study.tasks import judged, make_tasks
 from tutti.models.solvers import compile_model, solve
@@ -119,7 +117,7 @@ def test_a_course_is_stretched_to_the_clock_of_the_study():
     assert trace_of(row(trace=None)) == []
 
 
-def test_mixed_standings_are_those_by_hand():
+def test_standings_are_those_by_hand():
     rows = scored(
         judged(
             [
@@ -133,9 +131,9 @@ def test_mixed_standings_are_those_by_hand():
             ]
         )
     )  # fmt: skip
-    a, b = mixed_standings(rows)
-    assert (a.solver, a.tried, a.proven, a.found, a.best) == ("a", 2, 1, 2, 2)
-    assert (b.solver, b.tried, b.proven, b.found, b.best) == ("b", 2, 0, 1, 0)
+    a, b = standings(rows)
+    assert (a.solver, a.tried, a.right, a.found, a.best) == ("a", 2, 1, 2, 2)
+    assert (b.solver, b.tried, b.right, b.found, b.best) == ("b", 2, 0, 1, 0)
     assert a.mean_s == pytest.approx(math.sqrt(12 * 20) - 10)  # 2 s and the limit, shifted by 10 s
     assert b.mean_s == pytest.approx(10.0)
     assert a.integral == pytest.approx((1 + 5) / 2 / 10)
