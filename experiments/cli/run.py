@@ -15,8 +15,8 @@ from tutti.experiments.cli.output import SHOWN, console, print_answer, print_jso
 from tutti.experiments.printable import remark, say
 from tutti.experiments.runner.config import read_config
 from tutti.experiments.runner.judge import INSTANCE, method_columns
-from tutti.experiments.runner.kept_schedules import schedule_path
 from tutti.experiments.runner.pool import load_methods
+from tutti.experiments.runner.results import schedule_path
 from tutti.experiments.runner.run import RunOptions, Summary, carry_out, run
 from tutti.experiments.runner.study import study_of
 from tutti.experiments.solver_study.milp_instances import find_model

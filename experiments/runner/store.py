@@ -28,13 +28,6 @@ from tutti.experiments.runner.judge import (
     GapTableBuilder,
     ProvenBound,
 )
-from tutti.experiments.runner.kept_schedules import (
-    SCHEDULES,
-    drop_damaged,
-    drop_schedules,
-    keep_file,
-    schedule_path,
-)
 from tutti.experiments.runner.manifest import (
     FORMAT,
     MANIFEST,
@@ -44,7 +37,16 @@ from tutti.experiments.runner.manifest import (
     now,
     read_manifest,
 )
-from tutti.experiments.runner.results import CSV, tables, write_csv
+from tutti.experiments.runner.results import (
+    CSV,
+    SCHEDULES,
+    drop_damaged,
+    drop_schedules,
+    keep_file,
+    schedule_path,
+    tables,
+    write_csv,
+)
 from tutti.experiments.runner.study import Document, Row, Study, Task, TaskOutcome, on_disk
 from tutti.topologies.errors import InputError
 from tutti.topologies.files import drop_drafts, read_text, replacing
