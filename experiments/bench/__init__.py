@@ -13,6 +13,7 @@ import argparse
 import csv
 import json
 import sys
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
@@ -200,14 +201,14 @@ def _bfb_by_programs(text: str) -> Iterator[Measurement]:
 
 def bench_finder() -> Iterator[Measurement]:
     """The frontier of 1,024 nodes of degree 4."""
-    front, seconds = timed(_frontier)
+
+    def frontier() -> list[Candidate]:
+        measured.cache_clear()
+        return Finder().find(1024, 4)
+
+    front, seconds = timed(frontier)
     yield at_most("finder", "1,024 nodes, degree 4", "frontier, s", seconds, 10.0)
     yield Measurement("finder", "1,024 nodes, degree 4", "networks", len(front))
-
-
-def _frontier() -> list[Candidate]:
-    measured.cache_clear()
-    return Finder().find(1024, 4)
 
 
 def bench_forestcoll() -> Iterator[Measurement]:
@@ -276,22 +277,7 @@ def bench_verify() -> Iterator[Measurement]:
 
 
 USUAL = "bandwidth=50GiB/s&alpha=0.5us"
-_SAME = ("mesh:5x5", "mesh:10x10", "mesh:16x16", "torus:8x8", "torus:5x5", "torus:6x6x6")
-_UNEQUAL = {
-    "mesh:5x5?bandwidth=50GiB/s,75GiB/s 0.5 us 1 chunk": (
-        "mesh:5x5?bandwidth=50GiB/s,75GiB/s&alpha=0.5us",
-        1,
-    ),
-    "mesh:8x5?bandwidth=80GiB/s,35GiB/s 1 us 2 chunks": ("mesh:8x5?bandwidth=80GiB/s,35GiB/s&alpha=1us", 2),
-}
-TACOS_CASES = {
-    "mesh:3x3 1 chunk 1024 MiB 50 GiB/s 0.5 us allgather": (f"mesh:3x3?{USUAL}", 1),
-    **{f"{text} same": (f"{text}?{USUAL}", 1) for text in _SAME},
-    **{f"{case} 1024 MiB": asked for case, asked in _UNEQUAL.items()},
-    "mesh:10x10 100 GiB/s 1 us 2 chunks 1024 MiB": ("mesh:10x10?bandwidth=100GiB/s&alpha=1us", 2),
-    "torus:3x3x3 50 GiB/s 0.5 us 1 chunk 1024 MiB": (f"torus:3x3x3?{USUAL}", 1),
-    "grid 3x3x3 (mesh) same": (f"mesh:3x3x3?{USUAL}", 1),
-}
+TACOS_CASES = tomllib.loads(Path(__file__).with_name("tacos.toml").read_text("utf-8"))
 """The peer's cases, as the reference file calls them, and as ours: topology and chunks a shard."""
 SEEDS = range(20)
 SAME = 1 + 1e-6
@@ -324,7 +310,8 @@ def _on_disk(text: str, kind: str, seconds: float, published: str) -> Iterator[M
     problem = Problem(topology, collective(kind, topology.num_ranks))
     options, case = TacosOptions(memory="16GB"), f"{text} {kind}"
     with TemporaryDirectory() as folder:
-        _write("mesh:3x3", folder)
+        warm = Problem(parse_topology("mesh:3x3"), collective("allreduce", 9))
+        verify(synthesize_to(Path(folder) / "warm.rounds", warm, TacosOptions(), np.random.default_rng(0)))
         reset_peak_memory()
         path, rng = Path(folder) / "table.rounds", np.random.default_rng(0)
         with Stopwatch() as watch:
@@ -336,14 +323,6 @@ def _on_disk(text: str, kind: str, seconds: float, published: str) -> Iterator[M
             verify(table)
         yield Measurement("tacos-large", case, "verify, streamed, s", watch.seconds)
         yield at_most("tacos-large", case, "peak memory, MB", peak_memory(), 16e3)
-
-
-def _write(text: str, folder: str) -> None:
-    """Compile what writes and reads a table."""
-    topology = parse_topology(text)
-    problem = Problem(topology, collective("allreduce", topology.num_ranks))
-    rng = np.random.default_rng(0)
-    verify(synthesize_to(Path(folder) / "warm.rounds", problem, TacosOptions(), rng))
 
 
 def _tacos_case(case: str, text: str, chunks: int) -> Iterator[Measurement]:
@@ -376,8 +355,6 @@ def _tacos_peer(case: str) -> dict[str, str]:
     return reference("peers_measured.csv", peer="TACOS C++", case=case)
 
 
-__all__ = ["BENCHMARKS", "LARGE", "Measurement", "at_most", "exactly", "main", "run", "summary"]
-
 OUTPUT = Path("results") / "bench.json"
 WORDS = {None: "", True: "yes", False: "NO"}
 """Whether a target is reached."""
@@ -392,25 +369,25 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Measurement]]] = {
     "allreduce": bench_allreduce,
     "all-to-all": bench_all_to_all,
     "finder": bench_finder,
-}
-LARGE: dict[str, Callable[[], Iterator[Measurement]]] = {
     "tacos-large": bench_tacos_large,
 }
+LARGE = "tacos-large"
+"""Needs minutes and gigabytes."""
 
 
 def run(names: Sequence[str]) -> list[Measurement]:
     """Run benchmarks, printing the table of each as it ends."""
     done = []
     for name in names:
-        found = list({**BENCHMARKS, **LARGE}[name]())
-        rows = [(m.case, m.quantity, _shown(m), m.target, WORDS[m.reached], m.published) for m in found]
+        found = list(BENCHMARKS[name]())
+        rows = []
+        for m in found:
+            plain = m.decimals is None or isinstance(m.value, str)
+            value = m.value if plain else f"{m.value:.{m.decimals}f}"
+            rows.append((m.case, m.quantity, value, m.target, WORDS[m.reached], m.published))
         print_table(name, ["case", "quantity", "value", "target", "reached", "published"], rows)
         done += found
     return done
-
-
-def _shown(m: Measurement) -> float | str:
-    return m.value if m.decimals is None or isinstance(m.value, str) else f"{m.value:.{m.decimals}f}"
 
 
 def summary(done: Sequence[Measurement]) -> str:
@@ -438,13 +415,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tutti.experiments.bench", description=__doc__, allow_abbrev=False
     )
-    parser.add_argument("--only", action="append", metavar="NAME", help=", ".join([*BENCHMARKS, *LARGE]))
+    parser.add_argument("--only", action="append", metavar="NAME", help=", ".join(BENCHMARKS))
     parser.add_argument("--large", action="store_true", help="those that need minutes and gigabytes too")
     arguments = parser.parse_args(argv)
-    names = arguments.only or [*BENCHMARKS, *(LARGE if arguments.large else ())]
-    unknown = next((name for name in names if name not in {**BENCHMARKS, **LARGE}), None)
+    names = arguments.only or [name for name in BENCHMARKS if arguments.large or name != LARGE]
+    unknown = next((name for name in names if name not in BENCHMARKS), None)
     if unknown is not None:
-        print(f"unknown benchmark '{unknown}'{suggestion(unknown, [*BENCHMARKS, *LARGE])}", file=sys.stderr)
+        print(f"unknown benchmark '{unknown}'{suggestion(unknown, BENCHMARKS)}", file=sys.stderr)
         return 2
     done = run(names)
     document = {"date": now(), "versions": versions(), "machine": machine()}

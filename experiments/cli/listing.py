@@ -111,20 +111,10 @@ def _topologies() -> Iterator[dict[str, Any]]:
     from tutti.topologies.importing.formats import FORMATS
     from tutti.topologies.text import FAMILIES
 
-    for family in FAMILIES.values():
-        yield {
-            "name": family.name,
-            "form": f"{family.name}:{family.form}" if family.form else family.name,
-            "example": family.example,
-            "summary": family.summary,
-        }
-    for form in FORMATS.values():
-        yield {
-            "name": form.name,
-            "form": f"{form.name}:FILE",
-            "example": form.example,
-            "summary": form.summary,
-        }
+    for one in (*FAMILIES.values(), *FORMATS.values()):
+        form = getattr(one, "form", "FILE")
+        said = {"form": f"{one.name}:{form}" if form else one.name, "example": one.example}
+        yield {"name": one.name, **said, "summary": one.summary}
 
 
 def _solvers() -> Iterator[dict[str, Any]]:
