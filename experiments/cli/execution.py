@@ -48,7 +48,14 @@ from tutti.topologies.units import (
 )
 
 RIVALS = {"mpi": "MPI"}
-COLUMNS = ("size", "time (us)", "least", "most", "algbw (GB/s)", "busbw (GB/s)")
+COLUMNS = {
+    "time_us": "time (us)",
+    "least_us": "least",
+    "most_us": "most",
+    "algbw_gbps": "algbw (GB/s)",
+    "busbw_gbps": "busbw (GB/s)",
+}
+MODELLED = {"model_us": "model (us)", "model_over_time": "model / time"}
 REMOTE = ("mpi", "nccl")
 """Transports whose processes are started by a launcher, perhaps on other machines."""
 
@@ -152,19 +159,15 @@ def _print_times(documents: Sequence[dict[str, Any]], arguments: ExecCommand) ->
             print_json(document)
         return
     first = documents[0]
-    columns, keys = list(COLUMNS), ["time_us", "least_us", "most_us", "algbw_gbps", "busbw_gbps"]
-    if "rival" in first:
-        columns += [f"{first['rival']} (us)", f"time / {first['rival']}"]
-        keys += ["rival_us", "time_over_rival"]
-    if "model_us" in first:
-        columns += ["model (us)", "model / time"]
-        keys += ["model_us", "model_over_time"]
+    rival = first.get("rival")
+    heads = {**COLUMNS, "rival_us": f"{rival} (us)", "time_over_rival": f"time / {rival}", **MODELLED}
+    heads = {name: head for name, head in heads.items() if name in first}
     title = (
         f"{first['collective']} of {Path(arguments.file).name} on {first['ranks']} processes over"
         f" {first['transport']}: all bytes right"
     )
-    rows = [[format_size(one["size_bytes"]), *(_digits(one[key]) for key in keys)] for one in documents]
-    print_table(title, columns, rows)
+    rows = [[format_size(one["size_bytes"]), *(_digits(one[key]) for key in heads)] for one in documents]
+    print_table(title, ["size", *heads.values()], rows)
 
 
 def _digits(value: float | None) -> str | None:

@@ -111,7 +111,8 @@ def _topologies() -> Iterator[dict[str, Any]]:
     from tutti.topologies.importing.formats import FORMATS
     from tutti.topologies.text import FAMILIES
 
-    for one in (*FAMILIES.values(), *FORMATS.values()):
+    every: list[Any] = [*FAMILIES.values(), *FORMATS.values()]
+    for one in every:
         form = getattr(one, "form", "FILE")
         said = {"form": f"{one.name}:{form}" if form else one.name, "example": one.example}
         yield {"name": one.name, **said, "summary": one.summary}

@@ -91,16 +91,11 @@ def _print_study(summary: Summary) -> None:
 def _print_training(summary: Summary) -> None:
     from tutti.experiments.training.config import claims, stated_in
 
-    rows = [row for row in summary.rows if row["status"] == "ok"]
-    lines = [
-        [
-            row["job"],
-            row["method"],
-            *(duration(row[name] * MICRO) for name in TRAINING_TIMES),
-            f"{row['saving']:.1%}",
-        ]
-        for row in rows
-    ]
+    lines = []
+    for row in summary.rows:
+        if row["status"] == "ok":
+            times = (duration(row[name] * MICRO) for name in TRAINING_TIMES)
+            lines.append([row["job"], row["method"], *times, f"{row['saving']:.1%}"])
     heads = ["job", "method", *(name.removesuffix("_s") for name in TRAINING_TIMES), "saving"]
     print_table("an iteration, and what optimal collectives would save", heads, lines)
     stated = claims(summary.rows, stated_in(summary.directory))

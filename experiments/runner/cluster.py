@@ -19,7 +19,7 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from importlib import import_module
@@ -255,14 +255,17 @@ class LocalCluster:
     """
 
     def __init__(self, count: int) -> None:
-        self.security = _certificate()
+        try:
+            self.security = import_module("distributed").Security.temporary()
+        except ImportError:
+            what = f"--scheduler {HERE}N needs Dask and cryptography"
+            raise InputError(f"{what}: {installing('cluster')}") from None
         self._count, self._workers = count, list[Worker]()
         self._closing = threading.Event()
         self._watch = threading.Thread(target=self._mend, daemon=True)
 
     def __enter__(self) -> LocalCluster:
-        entry = "tutti.experiments.runner.cluster:be_scheduler"
-        self._scheduler, self.address = _served(entry, self.security)
+        self._scheduler, self.address = _served((None, self.security))
         self._watch.start()
         return self
 
@@ -282,24 +285,14 @@ class LocalCluster:
         while True:
             self._workers = [worker for worker in self._workers if worker.process.exitcode is None]
             while len(self._workers) < self._count and not self._closing.is_set():
-                call = self.address, self.security
-                self._workers.append(_served("tutti.experiments.runner.cluster:be_worker", call)[0])
+                self._workers.append(_served((self.address, self.security))[0])
             if self._closing.wait(LIMITS.look):
                 return
 
 
-def _certificate() -> Any:
-    """Return a new certificate in Dask's form. This needs the optional libraries Dask and cryptography."""
-    try:
-        return import_module("distributed").Security.temporary()
-    except ImportError:
-        what = f"--scheduler {HERE}N needs Dask and cryptography"
-        raise InputError(f"{what}: {installing('cluster')}") from None
-
-
-def _served(entry: str, call: Any) -> tuple[Worker, str]:
+def _served(call: Any) -> tuple[Worker, str]:
     """Start a process that serves Dask, and return it with its address."""
-    process = Worker.fresh(entry)
+    process = Worker.fresh("tutti.experiments.runner.cluster:be_server")
     process.give(call)
     ended = process.finish()
     if ended.how is not CallEnd.ANSWER:
@@ -307,26 +300,19 @@ def _served(entry: str, call: Any) -> tuple[Worker, str]:
     return process, ended.answer
 
 
-def be_scheduler(caller: Caller) -> None:
-    """Be a Dask scheduler until the parent process ends."""
+def be_server(caller: Caller) -> None:
+    """Be a Dask scheduler, or a worker of one thread for that at an address, until the parent ends."""
     dask = import_module("distributed")
-    place = {"host": "127.0.0.1", "port": 0, "dashboard": False, "dashboard_address": "127.0.0.1:0"}
-    _serve(caller, lambda security: dask.Scheduler(**place, protocol="tls", security=security))
-
-
-def be_worker(caller: Caller) -> None:
-    """Be a Dask worker of one thread until the parent process ends."""
-    dask = import_module("distributed")
-    place = {"host": "127.0.0.1", "nthreads": 1, "memory_limit": 0}
-    _serve(caller, lambda call: dask.Worker(call[0], **place, protocol="tls", security=call[1]))
-
-
-def _serve(caller: Caller, make: Callable[[Any], Any]) -> None:
     hush()
 
-    async def served(call: Any) -> str:
-        server = await make(call)
-        address: str = server.address
+    async def served(call: tuple[str | None, Any]) -> str:
+        scheduler, security = call
+        how = {"host": "127.0.0.1", "protocol": "tls", "security": security}
+        if scheduler is None:
+            server = dask.Scheduler(port=0, dashboard=False, dashboard_address="127.0.0.1:0", **how)
+        else:
+            server = dask.Worker(scheduler, nthreads=1, memory_limit=0, **how)
+        address: str = (await server).address
         return address
 
     loop = asyncio.new_event_loop()

@@ -187,8 +187,8 @@ class JobTable(Table):
     efficiency: float | None = None
     batch: int | None = None
     sequence: int | None = None
-    microbatches: int = 1
-    chunks: int = 1
+    microbatches: int | None = None
+    chunks: int | None = None
     recompute: bool = False
     number: int | None = None
     compute: TimeText | None = None
@@ -323,11 +323,13 @@ def _job(table: JobTable, folder: Path) -> Job:
     networks: dict[str, str | Formula] = {}
     groups = _groups(table.parallel)
     if table.model is not None:
-        share = [] if table.efficiency is None else [table.efficiency]
-        device = find_device(table.device, *share)
-        names = {"batch", "sequence", "recompute", "number"}
-        load = TrainingSetup(groups, device, **table.model_dump(include=names, exclude_none=True))
-        workload = find_model(table.model).workload(load, table.microbatches, table.chunks)
+
+        def given_of(*names: str) -> dict[str, Any]:
+            return table.model_dump(include=set(names), exclude_none=True)
+
+        device = find_device(table.device, **given_of("efficiency"))
+        load = TrainingSetup(groups, device, **given_of("batch", "sequence", "recompute", "number"))
+        workload = find_model(table.model).workload(load, **given_of("microbatches", "chunks"))
     elif table.simai is not None:
         workload = read_simai(folder / table.simai, groups if table.parallel else None)
     else:

@@ -61,7 +61,7 @@ class Accelerator:
         return Pass(max(float(flops) / (self.flops * self.efficiency), float(read) / self.bandwidth))
 
 
-DEVICES = tomllib.loads(Path(__file__).with_name("devices.toml").read_text("utf-8"))
+DEVICES: dict[str, tuple[float, float]] = tomllib.loads(SIZES.with_name("devices.toml").read_text("utf-8"))
 """FLOPS (16 bits, dense) and bytes/s of each accelerator."""
 
 
