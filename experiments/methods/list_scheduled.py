@@ -104,12 +104,9 @@ def _check(problem: Problem, methods: Sequence[tuple[Method, Any]]) -> None:
     """Refuse what no method makes."""
     reasons = []
     for method, options in methods:
-        try:
-            method.supports(problem, options)
-        except Unsupported as error:
-            reasons.append(str(error))
-        else:
+        if not (reason := method.refusal(problem, options)):
             return
+        reasons.append(reason)
     raise Unsupported("list_scheduling: " + "; ".join(reasons))
 
 
