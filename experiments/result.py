@@ -203,7 +203,8 @@ class Result:
             "clock": str(schedule.clock),
             **_chosen(schedule.stats),
             **_model(schedule.stats, schedule.collective.kind is Kind.ALLREDUCE),
-            **_trees(schedule.stats),
+            **{name: schedule.stats[name] for name in ("trees", *TRAFFIC) if name in schedule.stats},
+            **_heights(schedule.stats),
         }
 
     @property
@@ -422,12 +423,9 @@ def _rounds(document: Mapping[str, Any]) -> str | None:
     return ", ".join(points)
 
 
-def _trees(stats: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is said of trees: k, their heights in hops between ranks, and what multicast saves."""
-    document: dict[str, Any] = {name: stats[name] for name in ("trees", *TRAFFIC) if name in stats}
-    if "height" in stats:
-        document["heights"] = {"max": stats["height"], "mean": stats["mean_height"]}
-    return document
+def _heights(stats: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the heights of trees in hops between ranks."""
+    return {"heights": {"max": stats["height"], "mean": stats["mean_height"]}} if "height" in stats else {}
 
 
 def _ratio(value: Fraction) -> str:

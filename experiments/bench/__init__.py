@@ -400,10 +400,8 @@ def summary(done: Sequence[Measurement]) -> str:
     """
     exact = [m for m in done if m.reached is not None and m.exact]
     limits = [m for m in done if m.reached is not None and not m.exact]
-    return (
-        f"{len(done)} measurements; missed: {_missed(exact, 'exact target')}, "
-        f"{_missed(limits, 'limit')} on time or memory (machines differ)"
-    )
+    missed = f"{_missed(exact, 'exact target')}, {_missed(limits, 'limit')} on time or memory"
+    return f"{len(done)} measurements; missed: {missed} (machines differ)"
 
 
 def _missed(targets: Sequence[Measurement], name: str) -> str:

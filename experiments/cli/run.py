@@ -243,10 +243,9 @@ def do_model(arguments: ModelCommand) -> int:
         memory = model.memory(topology)
         if memory > MOST_MEMORY:
             entries = f"about {model.entries(topology):.2g} nonzeros"
-            raise InputError(
-                f"model {model.name} on {topology.name} would have {entries} and take about "
-                f"{memory / GIGA:.0f} GB of memory; --large writes it all the same"
-            )
+            takes = f"{entries} and take about {memory / GIGA:.0f} GB of memory"
+            what = f"model {model.name} on {topology.name} would have {takes}"
+            raise InputError(f"{what}; --large writes it all the same")
     instance = model.build(topology)
     write_model(instance.compiled, arguments.output)
     optimum = None if instance.known is None else str(instance.known)

@@ -99,9 +99,8 @@ class Failures:
         self.samples, self.seed, self.topologies = table.samples, table.seed, table.topologies
         number = isinstance(self.samples, int) and 1 <= self.samples <= MOST_SAMPLES
         if not number and self.samples != ALL:
-            raise InputError(
-                f"{self.where}: samples = {self.samples!r}; it is 1 to {MOST_SAMPLES} or {ALL!r}"
-            )
+            allowed = f"it is 1 to {MOST_SAMPLES} or {ALL!r}"
+            raise InputError(f"{self.where}: samples = {self.samples!r}; {allowed}")
         if self.seed < 0:
             raise InputError(f"{self.where}: seed = {self.seed}; it must not be negative")
         asked = table.degrade
@@ -127,22 +126,17 @@ class Failures:
             If not so many can fail, or all combinations are too many.
         """
         pairs = at(self.where, linked_pairs if self.what == "links" else adapters, topology)
+        name, asked = topology.name, f"{self.where}: {self.what} = {count}"
         if count > len(pairs):
-            raise InputError(
-                f"{self.where}: {self.what} = {count}; {topology.name} has {len(pairs)} that can fail"
-            )
+            raise InputError(f"{asked}; {name} has {len(pairs)} that can fail")
         every = comb(len(pairs), count)
         if self.samples == ALL and every > MOST_SAMPLES:
-            raise InputError(
-                f"{self.where}: {count} of {len(pairs)} {self.what} fail on {topology.name} in more than "
-                f"{MOST_SAMPLES} ways; give a number of samples"
-            )
+            many = f"{self.where}: {count} of {len(pairs)} {self.what} fail on {name} in more than"
+            raise InputError(f"{many} {MOST_SAMPLES} ways; give a number of samples")
         wanted = every if isinstance(self.samples, str) else min(self.samples, every)
         if wanted * count > MOST_FAILURES:
-            raise InputError(
-                f"{self.where}: {self.what} = {count} in {wanted} samples on {topology.name}; "
-                f"at most {MOST_FAILURES} in all samples"
-            )
+            most = f"at most {MOST_FAILURES} in all samples"
+            raise InputError(f"{asked} in {wanted} samples on {name}; {most}")
         found = []
         for chosen in drawn(len(pairs), count, wanted, self.seed):
             names = ["-".join(topology.labels[node] for node in pairs[one]) for one in chosen]

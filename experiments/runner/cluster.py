@@ -160,7 +160,7 @@ class DaskCluster:
     @property
     def workers(self) -> list[int]:
         """The processes of the workers that were started here."""
-        return [] if self._here is None else self._here.processes
+        return [] if self._here is None else [worker.process.pid for worker in self._here.workers]
 
     def _key(self, task: Task) -> str:
         """Return a hash of all that determines what comes of a task, what it may take included."""
@@ -252,6 +252,8 @@ class LocalCluster:
         Of the scheduler.
     security
         The certificate and its key, which live in memory as long as the cluster.
+    workers
+        Their processes.
     """
 
     def __init__(self, count: int) -> None:
@@ -260,7 +262,7 @@ class LocalCluster:
         except ImportError:
             what = f"--scheduler {HERE}N needs Dask and cryptography"
             raise InputError(f"{what}: {installing('cluster')}") from None
-        self._count, self._workers = count, list[Worker]()
+        self._count, self.workers = count, list[Worker]()
         self._closing = threading.Event()
         self._watch = threading.Thread(target=self._mend, daemon=True)
 
@@ -272,20 +274,15 @@ class LocalCluster:
     def __exit__(self, *error: Any) -> None:
         self._closing.set()
         self._watch.join()
-        for process in (*self._workers, self._scheduler):
+        for process in (*self.workers, self._scheduler):
             process.end()
-
-    @property
-    def processes(self) -> list[int]:
-        """The numbers of the workers' processes."""
-        return [worker.process.pid for worker in self._workers]
 
     def _mend(self) -> None:
         """Start workers, and others for those that have ended."""
         while True:
-            self._workers = [worker for worker in self._workers if worker.process.exitcode is None]
-            while len(self._workers) < self._count and not self._closing.is_set():
-                self._workers.append(_served((self.address, self.security))[0])
+            self.workers = [worker for worker in self.workers if worker.process.exitcode is None]
+            while len(self.workers) < self._count and not self._closing.is_set():
+                self.workers.append(_served((self.address, self.security))[0])
             if self._closing.wait(LIMITS.look):
                 return
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -400,13 +399,13 @@ def rejudge(
     A topology read from a file is left out, for its content may be another by now.
     """
     documents = {
-        _name(document["task"], [row["size_bytes"] for row in document["rows"]]): document
+        (document["task"], tuple(row["size_bytes"] for row in document["rows"])): document
         for document in map(_current, filter(_is_taken, entries))
     }  # of each task the newest
     common = _common(documents.values())
     bounds: dict[str, ProvenBound] = {}
     for task in tasks:
-        document = documents.get(_name(str(task), task.sizes))
+        document = documents.get((str(task), task.sizes))
         if document is None or not _alike(document, task) or Path(task.topology).exists():
             continue
         found = TaskOutcome(document["status"], document["rows"])
@@ -471,10 +470,6 @@ def _is_taken(document: Document) -> bool:
         return all(row[name] is not None for row in document["rows"] for name in needed)
     except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError, pa.ArrowException):
         return False
-
-
-def _name(task: str, sizes: Iterable[int]) -> str:
-    return json.dumps([task, list(sizes)])
 
 
 def _common(documents: Iterable[Document]) -> dict[str, Fraction]:

@@ -335,10 +335,8 @@ def _job(table: JobTable, folder: Path) -> Job:
     else:
         files = dict(table.calculon or {})
         if sorted(files) != ["execution", "model", "system"]:
-            raise InputError(
-                f"calculon has {', '.join(sorted(files)) or 'nothing'}; "
-                "it names a model, a system and an execution"
-            )
+            has = ", ".join(sorted(files)) or "nothing"
+            raise InputError(f"calculon has {has}; it names a model, a system and an execution")
         named = (folder / files[name] for name in ("model", "system", "execution"))
         read = read_calculon(*named)
         workload, plan = read.workload, read.plan
@@ -422,9 +420,8 @@ def _check_stated(table: StatedTable, jobs: list[Job], entrants: list[Entrant]) 
     known = sorted(set.intersection(*theirs))
     for label in (table.method, table.over_method or table.method):
         if label not in known:
-            raise InputError(
-                f"method '{label}' does not do all of {', '.join(found)}{suggestion(label, known)}"
-            )
+            asked = f"{', '.join(found)}{suggestion(label, known)}"
+            raise InputError(f"method '{label}' does not do all of {asked}")
     if table.over_column is None and table.over_method is None:
         raise InputError("neither over_column nor over_method; a stated number is a ratio")
 
@@ -457,13 +454,10 @@ def claims(rows: Sequence[Mapping[str, Any]], stated: Sequence[StatedTable]) -> 
     jobs = list(dict.fromkeys(row["job"] for row in rows))
     made = []
     for one in stated:
-        ratios: list[float | None] = []
-        for job in (job for job in jobs if fnmatchcase(job, one.job)):
+        whole, matched = [], [job for job in jobs if fnmatchcase(job, one.job)]
+        for job in matched:
             above, below = found.get((job, one.method)), found.get((job, one.over_method or one.method))
-            if above is None or below is None or not below[one.over_column or one.column]:
-                ratios.append(None)
-            else:
-                ratios.append(above[one.column] / below[one.over_column or one.column])
-        whole = [ratio for ratio in ratios if ratio is not None]
-        made.append(Claim(one, sum(whole) / len(whole) if whole and len(whole) == len(ratios) else None))
+            if above and below and (divisor := below[one.over_column or one.column]):
+                whole.append(above[one.column] / divisor)
+        made.append(Claim(one, sum(whole) / len(whole) if whole and len(whole) == len(matched) else None))
     return made

@@ -52,9 +52,8 @@ class Accelerator:
     def __post_init__(self) -> None:
         """Check the share."""
         if not 0 < self.efficiency <= 1:
-            raise InputError(
-                f"efficiency is {self.efficiency}; it is a share of the peak, above 0 and at most 1"
-            )
+            allowed = "it is a share of the peak, above 0 and at most 1"
+            raise InputError(f"efficiency is {self.efficiency}; {allowed}")
 
     def seconds(self, flops: Fraction | float, read: Fraction | float) -> Pass:
         """Return a pass of so many operations and bytes: whichever takes longer (the roofline)."""
@@ -169,10 +168,8 @@ class Model:
         """
         sequence = load.sequence or self.sequence
         if load.parallelism.dp > 1 and load.parallelism.fsdp > 1:
-            raise InputError(
-                f"{self.name}: dp = {load.parallelism.dp} and fsdp = {load.parallelism.fsdp}; "
-                "shipped models have one of the two"
-            )
+            both = f"dp = {load.parallelism.dp} and fsdp = {load.parallelism.fsdp}"
+            raise InputError(f"{self.name}: {both}; shipped models have one of the two")
         boundary = Fraction(load.number * self.width * load.batch * sequence)
         layers = tuple(self.layers(load, sequence))
         return Workload(self.name, layers, load.parallelism, microbatches, boundary, chunks, self.source)
@@ -404,10 +401,8 @@ def _gnmt(load: TrainingSetup, sequence: int) -> Iterator[Layer]:
 
 def _only_data_parallel(name: str, load: TrainingSetup) -> None:
     for group in ("tp", "ep"):
-        if load.parallelism.size(group) > 1:
-            raise InputError(
-                f"{name}: {group} = {load.parallelism.size(group)}; only dp, fsdp and pp divide it"
-            )
+        if (size := load.parallelism.size(group)) > 1:
+            raise InputError(f"{name}: {group} = {size}; only dp, fsdp and pp divide it")
 
 
 def _transformer(name: str, source: str, **sizes: Any) -> Model:

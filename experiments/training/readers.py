@@ -21,6 +21,7 @@ modelled here is refused: offloading, tensor parallelism that overlaps, multi-qu
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -301,10 +302,8 @@ def read_calculon(model: Path | str, system: Path | str, execution: Path | str) 
             raise InputError(f"{execution}: tensor_par {groups.tp} does not divide {name} of {model}")
     microbatches, left = divmod(run.batch_size, groups.dp * run.microbatch_size)
     if left or not microbatches:
-        raise InputError(
-            f"{execution}: batch_size {run.batch_size} is no multiple of "
-            f"data_par x microbatch_size = {groups.dp} x {run.microbatch_size}"
-        )
+        factors = f"data_par x microbatch_size = {groups.dp} x {run.microbatch_size}"
+        raise InputError(f"{execution}: batch_size {run.batch_size} is no multiple of {factors}")
     networks = {
         "tp": _network(place, run.tensor_par_net, groups.tp, system),
         "pp": _network(place, run.pipeline_par_net, 2, system),
@@ -322,15 +321,8 @@ def _table(kind: type[Any], path: Path | str) -> Any:
     document = exact_json(read_text(path), str(path), "Calculon file")
     if not isinstance(document, dict):
         raise InputError(f"{path}: no object with keys, as Calculon's files are")
-    return read_table(kind, _floats(document), str(path))
-
-
-def _floats(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _floats(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_floats(one) for one in value]
-    return float(value) if isinstance(value, Fraction) else value
+    floats = json.loads(json.dumps(document, default=float))  # in place of fractions
+    return read_table(kind, floats, str(path))
 
 
 def _machine(place: _System, datatype: str, where: Path | str) -> _Machine:
