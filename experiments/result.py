@@ -334,12 +334,11 @@ def _reckoned(document: Mapping[str, Any]) -> str | None:
     """Return what NCCL would choose, what its own model says that this takes, and what each time is for."""
     if "nccl_us" not in document:
         return None
-    shares = "; here channels share links, which its model does not know"
-    return (
-        f"{document['algorithm']} with {document['protocol']}, {duration(document['nccl_us'])} by its model, "
-        f"to be compared with measurements; time is to be compared with other methods'"
-        f"{shares if document['time_us'] > document['nccl_us'] else ''}"
-    )
+    shared = document["time_us"] > document["nccl_us"]
+    shares = "; here channels share links, which its model does not know" if shared else ""
+    takes = f"{document['algorithm']} with {document['protocol']}, {duration(document['nccl_us'])}"
+    compared = "to be compared with measurements; time is to be compared with other methods'"
+    return f"{takes} by its model, {compared}{shares}"
 
 
 def _tried(document: Mapping[str, Any]) -> str | None:

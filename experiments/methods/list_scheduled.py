@@ -132,9 +132,8 @@ def _shortest(
         if first is not None and left > EPOCHS.lists_part * budget:
             found.append(_listed(first[2], size, left))
     if not found:
-        raise NoSchedule(
-            f"list_scheduling: no flow of {problem.collective} on {problem.topology.name} can be listed"
-        )
+        what = f"{problem.collective} on {problem.topology.name}"
+        raise NoSchedule(f"list_scheduling: no flow of {what} can be listed")
     return min(found, key=lambda each: each[0])[1]
 
 

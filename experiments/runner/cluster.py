@@ -226,9 +226,8 @@ def count_of(address: str) -> int:
     """
     text = address.removeprefix(HERE)
     if not text.isdecimal() or len(text) > len(str(LIMITS.here)) or not 0 < int(text) <= LIMITS.here:
-        raise InputError(
-            f"--scheduler {address}: write local:4 for a scheduler and 4 workers here, {LIMITS.here} at most"
-        )
+        form = f"local:4 for a scheduler and 4 workers here, {LIMITS.here} at most"
+        raise InputError(f"--scheduler {address}: write {form}")
     return int(text)
 
 
