@@ -9,7 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from fractions import Fraction
 from functools import partial
@@ -40,7 +40,6 @@ from tutti.schedules.programs.lowering import lower
 from tutti.schedules.schedule import Clock, Schedule
 from tutti.schedules.simulation.simulate import simulate
 from tutti.schedules.verify import verify
-from tutti.topologies.errors import Unsupported
 from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import Topology
 
@@ -65,20 +64,26 @@ def compile_kernels() -> None:
 
     In many parts, those first that all others need or none: of two that meet at a kernel, one waits.
     """
-    common = [partial(part, text) for text in NETWORKS for part in (_compile_quick, _compile_bounds)]
+    common: list[Callable[[], None]] = []
+    for text in NETWORKS:
+        common += [partial(_compile_methods, QUICK, [text], lowered=True), partial(_compile_bounds, text)]
     parts: list[Callable[[], None]] = [*common[:2], _compile_tacos, _compile_others, _compile_flows]
-    parts += [partial(_compile_method, name) for name in METHODS if name not in (*QUICK, *WITHOUT_KERNELS)]
+    parts += [partial(_compile_methods, [name]) for name in METHODS if name not in (*QUICK, *WITHOUT_KERNELS)]
     parts += common[2:]
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
         for job in [pool.submit(part) for part in parts]:
             job.result()
 
 
-def _compile_quick(text: str) -> None:
-    """Verify, simulate and lower on one network, with a few quick methods."""
-    for schedule in _schedules(parse_topology(text), QUICK):
-        _use(schedule)
-        judge(lower(schedule), interleavings=2)
+def _compile_methods(
+    names: Sequence[str], networks: Iterable[str] = NETWORKS, *, lowered: bool = False
+) -> None:
+    """Run methods, verify and simulate their schedules, and lower them if asked to."""
+    for text in networks:
+        for schedule in _schedules(parse_topology(text), names):
+            _use(schedule)
+            if lowered:
+                judge(lower(schedule), interleavings=2)
 
 
 def _compile_bounds(text: str) -> None:
@@ -86,13 +91,6 @@ def _compile_bounds(text: str) -> None:
     topology = parse_topology(text)
     for kind in KINDS:
         lower_bounds(topology, collective(kind, topology.num_ranks), SIZE)
-
-
-def _compile_method(name: str) -> None:
-    """Run a method on all networks."""
-    for text in NETWORKS:
-        for schedule in _schedules(parse_topology(text), [name]):
-            _use(schedule)
 
 
 def _compile_others() -> None:
@@ -138,11 +136,8 @@ def _schedules(topology: Topology, names: Iterable[str]) -> Iterator[Schedule]:
         for name in names:
             method = METHODS[name]
             options = method.options()
-            try:
-                method.supports(problem, options)
-            except Unsupported:
-                continue
-            yield method.synthesize(problem, options, np.random.default_rng(0))
+            if not method.refusal(problem, options):
+                yield method.synthesize(problem, options, np.random.default_rng(0))
 
 
 def _use(schedule: Schedule) -> None:

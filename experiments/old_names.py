@@ -3,36 +3,17 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from tutti.topologies.errors import InputError
 
-OLD_NAMES = {
-    "few_sums": "cp_allreduce",
-    "hybrid": "recursive_hybrid",
-    "listed": "list_scheduling",
-    "message_flow": "windowed_mcf",
-    "one_shot": "one_shot_allreduce",
-    "refined": "local_search",
-    "rounds": "min_latency",
-    "stepwise": "shortest_path_all_to_all",
-    "walks": "de_bruijn_allreduce",
-}
-"""Names of methods before version 0.2, and their names of today. Old names are always read."""
-OLD_OPTIONS: Mapping[str, Mapping[str, str]] = {
-    "allreduce_lp": {"low": "shallow_trees"},
-    "best": {"gap": "stop_at_gap"},
-    "de_bruijn_allreduce": {"radius": "hub_radius"},
-    "list_scheduling": {"of": "base_methods"},
-    "local_search": {"of": "base_methods"},
-    "mcf": {"paced": "step_schedule"},
-    "one_shot_allreduce": {"radius": "hub_radius"},
-    "shortest_path_all_to_all": {"effort": "search_effort", "fewest": "min_steps", "rounds": "reroutes"},
-    "taccl": {"again": "reroutes", "together": "concurrent_receives", "tries": "restarts"},
-    "tacos": {"pick": "chunk_rule", "tries": "restarts", "wait": "wait_for_faster_link"},
-}
-"""For each method, the names of its options before version 0.2, and their names of today."""
+NAMES: dict[str, Any] = tomllib.loads(Path(__file__).with_name("method_names.toml").read_text("utf-8"))
+"""Where methods are, and all their names and those of their options in earlier versions."""
+OLD_NAMES: dict[str, str] = NAMES["old_names"]
+OLD_OPTIONS: Mapping[str, Mapping[str, str]] = NAMES["old_options"]
 OLD_MODELS = {"all-to-all": "mcf"}
 """Names of studies' models before version 0.2, and their names of today."""
 METHOD_LISTS = frozenset({"base_methods", "methods"})

@@ -203,7 +203,8 @@ class Result:
             "clock": str(schedule.clock),
             **_chosen(schedule.stats),
             **_model(schedule.stats, schedule.collective.kind is Kind.ALLREDUCE),
-            **_trees(schedule.stats),
+            **{name: schedule.stats[name] for name in ("trees", *TRAFFIC) if name in schedule.stats},
+            **_heights(schedule.stats),
         }
 
     @property
@@ -333,12 +334,11 @@ def _reckoned(document: Mapping[str, Any]) -> str | None:
     """Return what NCCL would choose, what its own model says that this takes, and what each time is for."""
     if "nccl_us" not in document:
         return None
-    shares = "; here channels share links, which its model does not know"
-    return (
-        f"{document['algorithm']} with {document['protocol']}, {duration(document['nccl_us'])} by its model, "
-        f"to be compared with measurements; time is to be compared with other methods'"
-        f"{shares if document['time_us'] > document['nccl_us'] else ''}"
-    )
+    shared = document["time_us"] > document["nccl_us"]
+    shares = "; here channels share links, which its model does not know" if shared else ""
+    takes = f"{document['algorithm']} with {document['protocol']}, {duration(document['nccl_us'])}"
+    compared = "to be compared with measurements; time is to be compared with other methods'"
+    return f"{takes} by its model, {compared}{shares}"
 
 
 def _tried(document: Mapping[str, Any]) -> str | None:
@@ -422,12 +422,9 @@ def _rounds(document: Mapping[str, Any]) -> str | None:
     return ", ".join(points)
 
 
-def _trees(stats: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is said of trees: k, their heights in hops between ranks, and what multicast saves."""
-    document: dict[str, Any] = {name: stats[name] for name in ("trees", *TRAFFIC) if name in stats}
-    if "height" in stats:
-        document["heights"] = {"max": stats["height"], "mean": stats["mean_height"]}
-    return document
+def _heights(stats: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the heights of trees in hops between ranks."""
+    return {"heights": {"max": stats["height"], "mean": stats["mean_height"]}} if "height" in stats else {}
 
 
 def _ratio(value: Fraction) -> str:

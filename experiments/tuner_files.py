@@ -28,7 +28,7 @@ from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Schedule
 from tutti.schedules.simulation.pipelining import best_slices
 from tutti.schedules.verify import verify
-from tutti.topologies.errors import InputError, Unsupported
+from tutti.topologies.errors import InputError
 from tutti.topologies.exact import INT64_MAX, FloatArray
 from tutti.topologies.options import Choice, Options
 from tutti.topologies.topology import Topology
@@ -188,8 +188,9 @@ def ompi_rules(
     times, numbers = [], []
     for number, (name, given) in OMPI[what.kind].algorithms.items():
         method = find_method(name)
-        if _refusal(topology, what, method, given) is None:
-            times.append(_seconds(topology, what, sizes, method, method.options(**given)))
+        made = method.options(**given)
+        if not method.refusal(Problem(topology, what), made):
+            times.append(_seconds(topology, what, sizes, method, made))
             numbers.append((str(number), name))
     if not times:
         reasons = "; ".join(ompi_notes(topology, what, options))
@@ -197,20 +198,14 @@ def ompi_rules(
     return _ranges(sizes, np.array(times), numbers)
 
 
-def _refusal(topology: Topology, what: Collective, method: Method, given: Mapping[str, Any]) -> str | None:
-    """Return why a method makes no schedule here, if it doesn't."""
-    try:
-        method.supports(Problem(topology, what), method.options(**given))
-    except Unsupported as error:
-        return str(error)
-    return None
-
-
 def ompi_notes(topology: Topology, what: Collective, options: OmpiRulesOptions) -> list[str]:
     """Return which algorithms are left out, as there is no schedule of them."""
-    every = OMPI[what.kind].algorithms.items()
-    refused = {number: _refusal(topology, what, find_method(name), given) for number, (name, given) in every}
-    return [f"without {number}: {reason}" for number, reason in refused.items() if reason]
+    left_out = []
+    for number, (name, given) in OMPI[what.kind].algorithms.items():
+        method = find_method(name)
+        if reason := method.refusal(Problem(topology, what), method.options(**given)):
+            left_out.append(f"without {number}: {reason}")
+    return left_out
 
 
 def ompi_lines(

@@ -8,6 +8,7 @@ sizes are cut into that many ranges at most: those with the least mean loss agai
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -103,15 +104,11 @@ class Tuning:
 
 def config(network: Path | str, kind: str, sizes: Sequence[str], methods: Sequence[str], limit: str) -> str:
     """Return the config of the run that makes the schedules."""
-    tables = [f'name = "tuning"\n\n[[topology]]\nspec = {_quoted(str(network))}\n']
-    tables.append(f'[[collective]]\nkind = "{kind}"\nsizes = [{", ".join(map(_quoted, sizes))}]\n')
+    tables = [f'name = "tuning"\n\n[[topology]]\nspec = {json.dumps(str(network), ensure_ascii=False)}\n']
+    tables.append(f'[[collective]]\nkind = "{kind}"\nsizes = [{", ".join(map(json.dumps, sizes))}]\n')
     tables += [f'[[method]]\nname = "{name}"\n' for name in methods]
     tables.append(f'[run]\ntime_limit = "{limit}"\n')
     return "\n".join(tables)
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def tune(

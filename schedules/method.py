@@ -146,6 +146,14 @@ class Method:
             raise self.unsupported(refusal)
         self.check(problem, options)
 
+    def refusal(self, problem: Problem, options: Any) -> str:
+        """Return why the method does not handle a problem; empty: it does."""
+        try:
+            self.supports(problem, options)
+        except Unsupported as error:
+            return str(error)
+        return ""
+
     def kind_of(self, problem: Problem, options: Any) -> str:
         """Return the kind of its answer to a problem."""
         return self.kind

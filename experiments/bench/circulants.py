@@ -25,6 +25,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,8 +37,7 @@ _SHOWN = 3
 """Exceptions that a line names."""
 
 
-@dataclass(frozen=True)
-class CirculantCase:
+class CirculantCase(NamedTuple):
     """A network to check.
 
     Parameters
@@ -72,23 +72,22 @@ class CheckedFamily:
     ----------
     what
         Which they are.
-    number, least, largest
-        How many, and their sizes.
+    sizes
+        Of the networks.
     exceptions
         The names of those that are not BW-optimal, or not of the diameter that a theorem says.
     """
 
     what: str
-    number: int = 0
-    least: int = 0
-    largest: int = 0
+    sizes: list[int] = field(default_factory=list)
     exceptions: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         """Return one line."""
         names = "; ".join(self.exceptions[:_SHOWN]) + "; ..." * (len(self.exceptions) > _SHOWN)
         wrong = f"all but {len(self.exceptions)} BW-optimal: {names}" if self.exceptions else "all BW-optimal"
-        return f"{self.what}: {self.number} networks of {self.least} to {self.largest} nodes, {wrong}"
+        least, largest = min(self.sizes, default=0), max(self.sizes, default=0)
+        return f"{self.what}: {len(self.sizes)} networks of {least} to {largest} nodes, {wrong}"
 
 
 def check(what: str, cases: Iterable[CirculantCase], until: float = math.inf) -> CheckedFamily:
@@ -98,9 +97,7 @@ def check(what: str, cases: Iterable[CirculantCase], until: float = math.inf) ->
         result = balance(case.moves())
         if not result.optimal or result.reached != case.nodes or case.steps not in (None, result.steps):
             found.exceptions.append(case.name)
-        found.number += 1
-        found.least = min(found.least or case.nodes, case.nodes)
-        found.largest = max(found.largest, case.nodes)
+        found.sizes.append(case.nodes)
         if time.monotonic() > until:
             break
     return found

@@ -25,12 +25,7 @@ from tutti.topologies.errors import InputError
 from tutti.topologies.files import read_text
 from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import Topology
-from tutti.topologies.units import (
-    MICRO,
-    duration,
-    format_size,
-    throughput,
-)
+from tutti.topologies.units import MICRO, duration, format_size, throughput
 
 Certificate = Mapping[str, Any]
 Problem = tuple[Topology, Collective, Fraction | None]

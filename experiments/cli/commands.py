@@ -496,15 +496,7 @@ class ReportCommand(Command, purpose=COMPARE, module="report", positional=("runs
     latex: Path | None = None
 
 
-class ModelCommand(
-    JsonOption,
-    purpose=COMPARE,
-    module="run",
-    positional=(
-        "model",
-        "topology",
-    ),
-):
+class ModelCommand(JsonOption, purpose=COMPARE, module="run", positional=("model", "topology")):
     """Write one of tutti's linear or mixed-integer programs as an MPS or LP file.
 
     Parameters

@@ -48,7 +48,14 @@ from tutti.topologies.units import (
 )
 
 RIVALS = {"mpi": "MPI"}
-COLUMNS = ("size", "time (us)", "least", "most", "algbw (GB/s)", "busbw (GB/s)")
+COLUMNS = {
+    "time_us": "time (us)",
+    "least_us": "least",
+    "most_us": "most",
+    "algbw_gbps": "algbw (GB/s)",
+    "busbw_gbps": "busbw (GB/s)",
+}
+MODELLED = {"model_us": "model (us)", "model_over_time": "model / time"}
 REMOTE = ("mpi", "nccl")
 """Transports whose processes are started by a launcher, perhaps on other machines."""
 
@@ -68,6 +75,8 @@ class OneMachine(NamedTuple):
 MOST = OneMachine(ranks=512, profiled=64, copies=3)
 
 Played = tuple[Sequence[SessionTask], list[list[RepeatTimes]]]
+Make = Callable[[int | None], Sequence[SessionTask]]
+"""Returns the tasks for so many ranks; None: as many as they want."""
 
 
 def do_exec(arguments: ExecCommand) -> int:
@@ -83,9 +92,8 @@ def do_exec(arguments: ExecCommand) -> int:
             raise InputError(f"{arguments.file} is for {program.num_ranks} ranks, not {ranks}")
         if network is not None and schedule is None:
             raise InputError(f"{arguments.file}: --against-model simulates schedules, and this is a program")
-        return [
-            SessionTask(program, _dividing(program, size, arguments.dtype), arguments.dtype) for size in sizes
-        ]
+        whole = (_dividing(program, size, arguments.dtype) for size in sizes)
+        return [SessionTask(program, size, arguments.dtype) for size in whole]
 
     played = on_ranks(arguments, make)
     if played is None:
@@ -152,19 +160,15 @@ def _print_times(documents: Sequence[dict[str, Any]], arguments: ExecCommand) ->
             print_json(document)
         return
     first = documents[0]
-    columns, keys = list(COLUMNS), ["time_us", "least_us", "most_us", "algbw_gbps", "busbw_gbps"]
-    if "rival" in first:
-        columns += [f"{first['rival']} (us)", f"time / {first['rival']}"]
-        keys += ["rival_us", "time_over_rival"]
-    if "model_us" in first:
-        columns += ["model (us)", "model / time"]
-        keys += ["model_us", "model_over_time"]
+    rival = first.get("rival")
+    heads = {**COLUMNS, "rival_us": f"{rival} (us)", "time_over_rival": f"time / {rival}", **MODELLED}
+    heads = {name: head for name, head in heads.items() if name in first}
     title = (
         f"{first['collective']} of {Path(arguments.file).name} on {first['ranks']} processes over"
         f" {first['transport']}: all bytes right"
     )
-    rows = [[format_size(one["size_bytes"]), *(_digits(one[key]) for key in keys)] for one in documents]
-    print_table(title, columns, rows)
+    rows = [[format_size(one["size_bytes"]), *(_digits(one[key]) for key in heads)] for one in documents]
+    print_table(title, ["size", *heads.values()], rows)
 
 
 def _digits(value: float | None) -> str | None:
@@ -224,7 +228,7 @@ def settings_of(arguments: RankOptions) -> Settings:
     return Settings(arguments.warmup, arguments.repeats, timeout, arguments.seed)
 
 
-def on_ranks(arguments: RankOptions, make: Callable[[int | None], Sequence[SessionTask]]) -> Played | None:
+def on_ranks(arguments: RankOptions, make: Make) -> Played | None:
     """Play tasks on the ranks of ``--transport``; None in a process that isn't the one to report.
 
     Parameters
@@ -232,7 +236,7 @@ def on_ranks(arguments: RankOptions, make: Callable[[int | None], Sequence[Sessi
     arguments
         Of the command.
     make
-        Returns the tasks for so many ranks; None: as many as they want.
+        As `Make`.
 
     Raises
     ------
@@ -265,9 +269,7 @@ def _checked(tasks: Sequence[SessionTask], arguments: RankOptions) -> Sequence[S
     return tasks
 
 
-def _over_mpi(
-    settings: Settings, arguments: RankOptions, make: Callable[[int | None], Sequence[SessionTask]]
-) -> Played | None:
+def _over_mpi(settings: Settings, arguments: RankOptions, make: Make) -> Played | None:
     """Play on the processes of ``mpirun``; what is wrong with the input is said by rank 0 alone."""
     from tutti.schedules.execution.mpi import Mpi, MpiCollectives, world
 
@@ -276,8 +278,7 @@ def _over_mpi(
     try:
         if everyone.rank == 0:
             made = _checked(make(arguments.ranks or everyone.size), arguments)
-            ranks = made[0].program.num_ranks
-            if everyone.size != ranks:
+            if everyone.size != (ranks := made[0].program.num_ranks):
                 have = f"MPI has {everyone.size} processes: mpirun -n {ranks} tutti ..."
                 raise InputError(f"{ranks} ranks, and {have}")
             tasks = made
@@ -296,9 +297,7 @@ def _over_mpi(
     return None if gathered is None else (tasks, gathered)
 
 
-def _over_nccl(
-    settings: Settings, arguments: RankOptions, make: Callable[[int | None], Sequence[SessionTask]]
-) -> Played | None:
+def _over_nccl(settings: Settings, arguments: RankOptions, make: Make) -> Played | None:
     from tutti.schedules.execution import nccl
 
     distributed = nccl.world()
@@ -371,9 +370,8 @@ def _pair(arguments: FitCommand, series: list[MeasuredTimes]) -> tuple[str, str]
     file = arguments.file
     if len(series) > 1:
         names = "; ".join(one.what for one in series[: SHOWN.sizes])
-        raise InputError(
-            f"{file} has {len(series)} tables ({names}); -o needs a file with one, point to point"
-        )
+        has = f"{len(series)} tables ({names})"
+        raise InputError(f"{file} has {has}; -o needs a file with one, point to point")
     if not series[0].link:
         raise InputError(f"{file}: {series[-1].what}: its time is of no one link; -o needs point to point")
     if arguments.topology is None:

@@ -18,8 +18,8 @@ from tutti.experiments.cli.parser import make_parser
 from tutti.experiments.printable import say
 from tutti.models.bounds import best_bound
 from tutti.schedules.collective import Kind, collective
-from tutti.schedules.method import Method, Problem
-from tutti.topologies.errors import InputError, NoSchedule, Unsupported
+from tutti.schedules.method import Problem
+from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.exact import json_number
 from tutti.topologies.graphs.description import description
 from tutti.topologies.graphs.grid_structure import runs
@@ -79,7 +79,7 @@ def _methods(arguments: ListCommand) -> Iterator[dict[str, Any]]:
         if arguments.network is None:
             fits = any(problem.collective.kind in able.collectives for problem in problems)
         else:
-            fits = any(_does(method, problem) for problem in problems)
+            fits = not all(method.refusal(problem, method.options()) for problem in problems)
         if not fits:
             continue
         yield {
@@ -99,32 +99,15 @@ def _methods(arguments: ListCommand) -> Iterator[dict[str, Any]]:
         }
 
 
-def _does(method: Method, problem: Problem) -> bool:
-    try:
-        method.supports(problem, method.options())
-    except Unsupported:
-        return False
-    return True
-
-
 def _topologies() -> Iterator[dict[str, Any]]:
     from tutti.topologies.importing.formats import FORMATS
     from tutti.topologies.text import FAMILIES
 
-    for family in FAMILIES.values():
-        yield {
-            "name": family.name,
-            "form": f"{family.name}:{family.form}" if family.form else family.name,
-            "example": family.example,
-            "summary": family.summary,
-        }
-    for form in FORMATS.values():
-        yield {
-            "name": form.name,
-            "form": f"{form.name}:FILE",
-            "example": form.example,
-            "summary": form.summary,
-        }
+    every: list[Any] = [*FAMILIES.values(), *FORMATS.values()]
+    for one in every:
+        form = getattr(one, "form", "FILE")
+        said = {"form": f"{one.name}:{form}" if form else one.name, "example": one.example}
+        yield {"name": one.name, **said, "summary": one.summary}
 
 
 def _solvers() -> Iterator[dict[str, Any]]:

@@ -120,9 +120,8 @@ def do_import(arguments: ImportCommand) -> int:
     """Read the program, judge it, and write the schedule that it carries out."""
     rates = (arguments.bandwidth, arguments.alpha)
     if arguments.topology is not None and rates != (None, None):
-        raise InputError(
-            "--bandwidth and --alpha are of the network that the program implies, not of a --topology"
-        )
+        whose = "the network that the program implies, not of a --topology"
+        raise InputError(f"--bandwidth and --alpha are of {whose}")
     check_target(arguments.output)
     form = find_format(arguments.format)
     form.check_imported()

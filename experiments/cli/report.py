@@ -85,9 +85,5 @@ def _own_page(arguments: ReportCommand) -> Callable[..., Path] | None:
     return None
 
 
-_PAGES = {
-    "failures": write_resilience_page,
-    "solvers": write_study_report,
-    "training": write_training_page,
-}
+_PAGES = {"failures": write_resilience_page, "solvers": write_study_report, "training": write_training_page}
 """What draws the page of a study of another kind."""

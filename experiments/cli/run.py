@@ -15,8 +15,8 @@ from tutti.experiments.cli.output import SHOWN, console, print_answer, print_jso
 from tutti.experiments.printable import remark, say
 from tutti.experiments.runner.config import read_config
 from tutti.experiments.runner.judge import INSTANCE, method_columns
-from tutti.experiments.runner.kept_schedules import schedule_path
 from tutti.experiments.runner.pool import load_methods
+from tutti.experiments.runner.results import schedule_path
 from tutti.experiments.runner.run import RunOptions, Summary, carry_out, run
 from tutti.experiments.runner.study import study_of
 from tutti.experiments.solver_study.milp_instances import find_model
@@ -91,16 +91,11 @@ def _print_study(summary: Summary) -> None:
 def _print_training(summary: Summary) -> None:
     from tutti.experiments.training.config import claims, stated_in
 
-    rows = [row for row in summary.rows if row["status"] == "ok"]
-    lines = [
-        [
-            row["job"],
-            row["method"],
-            *(duration(row[name] * MICRO) for name in TRAINING_TIMES),
-            f"{row['saving']:.1%}",
-        ]
-        for row in rows
-    ]
+    lines = []
+    for row in summary.rows:
+        if row["status"] == "ok":
+            times = (duration(row[name] * MICRO) for name in TRAINING_TIMES)
+            lines.append([row["job"], row["method"], *times, f"{row['saving']:.1%}"])
     heads = ["job", "method", *(name.removesuffix("_s") for name in TRAINING_TIMES), "saving"]
     print_table("an iteration, and what optimal collectives would save", heads, lines)
     stated = claims(summary.rows, stated_in(summary.directory))
@@ -248,10 +243,9 @@ def do_model(arguments: ModelCommand) -> int:
         memory = model.memory(topology)
         if memory > MOST_MEMORY:
             entries = f"about {model.entries(topology):.2g} nonzeros"
-            raise InputError(
-                f"model {model.name} on {topology.name} would have {entries} and take about "
-                f"{memory / GIGA:.0f} GB of memory; --large writes it all the same"
-            )
+            takes = f"{entries} and take about {memory / GIGA:.0f} GB of memory"
+            what = f"model {model.name} on {topology.name} would have {takes}"
+            raise InputError(f"{what}; --large writes it all the same")
     instance = model.build(topology)
     write_model(instance.compiled, arguments.output)
     optimum = None if instance.known is None else str(instance.known)

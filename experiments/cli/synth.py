@@ -22,10 +22,10 @@ from tutti.experiments.old_names import current_options
 from tutti.experiments.printable import printable, remark
 from tutti.experiments.registry import find_method
 from tutti.experiments.result import Result
-from tutti.experiments.runner.judge import GAP_DIGITS, ProvenBound
+from tutti.experiments.runner.judge import ProvenBound, bound_columns
 from tutti.experiments.runner.progress import Lines, waiting
 from tutti.experiments.runner.tasks import Stopwatch, synthesize_best
-from tutti.schedules.files.rounds import RoundTable, round_cost
+from tutti.schedules.files.rounds import round_cost
 from tutti.schedules.files.schedule_file import check_target, is_round_file, read_schedule
 from tutti.schedules.method import Method, Problem, first_seeds, only_seed
 from tutti.schedules.simulation.pipelining import best_slices
@@ -85,10 +85,7 @@ def do_synth(arguments: SynthCommand) -> int:
 
 
 def _print(
-    arguments: SynthCommand,
-    notes: Sequence[str],
-    document: Mapping[str, Any],
-    fields: Mapping[str, object],
+    arguments: SynthCommand, notes: Sequence[str], document: Mapping[str, Any], fields: Mapping[str, object]
 ) -> None:
     for note in notes:
         remark(f"note: {note}")
@@ -180,33 +177,30 @@ def _in_rounds(
     with Stopwatch() as verification:
         verify(table)
     remark(f"{table.transfers} transfers verified in {verification.seconds:.3g} s; now the bound")
-    document = {**_round_document(table, problem), "method": method.name, "seed": seeds[0], "verified": True}
-    document |= {"synth_s": watch.seconds, "verify_s": verification.seconds, "file": str(path)}
-    print_answer(document, _round_fields(document), as_json=arguments.json)
-    return 0
-
-
-def _round_document(table: RoundTable, problem: Problem) -> dict[str, Any]:
-    """Return what holds of a table at the problem's size; its time is T_L α + T_B, rounds being alike."""
-    size, topology = Fraction(problem.size or 0), table.topology
-    cost = round_cost(table)
-    seconds = cost.steps.tl_steps * topology.alpha[0] + cost.steps.bandwidth_time * size
-    bound = ProvenBound.of(topology, table.collective, size)
-    return {
-        "topology": topology.name,
+    size, cost = Fraction(problem.size or 0), round_cost(table)
+    # Rounds take equal time, so that all take T_L α + T_B.
+    seconds = cost.steps.tl_steps * table.topology.alpha[0] + cost.steps.bandwidth_time * size
+    document = {
+        "topology": table.topology.name,
         "collective": str(table.collective),
         "size_bytes": json_number(size),
         "time_us": float(seconds) * MICRO,
         "algbw_gbps": float(size / seconds) / GIGA,
-        "bound_us": float(bound.seconds) * MICRO,
-        "bound_kind": bound.kind,
-        "gap": round(float(seconds / bound.seconds) - 1, GAP_DIGITS) + 0.0,
+        **bound_columns(float(seconds) * MICRO, ProvenBound.of(table.topology, table.collective, size)),
         "tl_steps": cost.steps.tl_steps,
         "tb_factor": None if cost.steps.tb is None else str(cost.steps.tb),
         "congestion": str(cost.congestion * GIGA),
         "transfers": table.transfers,
         "clock": str(table.clock),
+        "method": method.name,
+        "seed": seeds[0],
+        "verified": True,
+        "synth_s": watch.seconds,
+        "verify_s": verification.seconds,
+        "file": str(path),
     }
+    print_answer(document, _round_fields(document), as_json=arguments.json)
+    return 0
 
 
 def _round_fields(document: Mapping[str, Any]) -> dict[str, object]:

@@ -108,9 +108,8 @@ def frontier_of(
         found = _finder(bidirectional=search == BOTH_WAYS, most_hops=most_hops).find(nodes, degree)
     beside = FrontierRow(search, degree, nodes, points=len(found))
     ends = {1, len(found)} if spans else set()
-    return [_row(beside, candidate, point, point in ends) for point, candidate in enumerate(found, 1)] or [
-        beside
-    ]
+    rows = [_row(beside, candidate, point, point in ends) for point, candidate in enumerate(found, 1)]
+    return rows or [beside]
 
 
 def _row(beside: FrontierRow, candidate: Candidate, point: int, spans: bool) -> FrontierRow:

@@ -43,9 +43,8 @@ class GrowthSearch:
     def __post_init__(self) -> None:
         """Check the numbers."""
         if not FIRST_NODES <= self.up_to <= MOST_NODES:
-            raise InputError(
-                f"--up-to is {self.up_to}; the finder searches {FIRST_NODES} to {MOST_NODES} nodes"
-            )
+            allowed = f"the finder searches {FIRST_NODES} to {MOST_NODES} nodes"
+            raise InputError(f"--up-to is {self.up_to}; {allowed}")
         if not 1 <= self.degree <= MOST_DEGREE:
             raise InputError(f"--degree is {self.degree}; the finder searches 1 to {MOST_DEGREE}")
         if self.most_hops is not None and self.most_hops < 1:
@@ -92,18 +91,13 @@ class GrowthTask(Task):
 
 def study_of(growth: GrowthSearch, report: Callable[[Path], Path] | None = None) -> Study:
     """Return the study; `report` draws its page."""
-    limits = f"{' --bidirectional' * growth.bidirectional}" + (
-        f" --max-diameter {growth.most_hops}" if growth.most_hops else ""
-    )
+    limits = " --bidirectional" * growth.bidirectional
+    limits += f" --max-diameter {growth.most_hops}" if growth.most_hops else ""
     text = f"{COMMAND} --up-to {growth.up_to} --degree {growth.degree}{limits}"
-    tasks = [
-        GrowthTask(
-            key=task_key(TASK_FORMAT, nodes, growth.degree, growth.search, growth.most_hops),
-            nodes=nodes,
-            growth=growth,
-        )
-        for nodes in range(FIRST_NODES, growth.up_to + 1)
-    ]
+    tasks = []
+    for nodes in range(FIRST_NODES, growth.up_to + 1):
+        key = task_key(TASK_FORMAT, nodes, growth.degree, growth.search, growth.most_hops)
+        tasks.append(GrowthTask(key=key, nodes=nodes, growth=growth))
     config = Config(COMMAND, text, f"degree{growth.degree}", "frontiers")
     return Study(config, tasks, report=report, columns=COLUMNS)
 

@@ -96,19 +96,8 @@ BUDGET = Budget(
 )
 QUICK = (
     *("torus_rings", "shifted_ring", "ring", "recursive_doubling", "rhd", "swing", "bruck", "pairwise"),
-    *(
-        "shortest_path_all_to_all",
-        "one_shot_allreduce",
-        "de_bruijn_allreduce",
-        "direct",
-        "hierarchical",
-        "sharp",
-        "birkhoff",
-        "nccl",
-        "rails",
-        "bfb",
-    ),
-    "expansion",
+    *("shortest_path_all_to_all", "one_shot_allreduce", "de_bruijn_allreduce", "direct", "hierarchical"),
+    *("sharp", "birkhoff", "nccl", "rails", "bfb", "expansion"),
 )
 TREES_AND_FLOWS = ("blueconnect", "themis", "ccube", "multitree", "forestcoll", "mcf", "tacos")
 FEW_MESSAGES = ("min_latency", "recursive_hybrid", "windowed_mcf", "local_search")
@@ -258,13 +247,13 @@ def fastest(
         If no method found one.
     """
     budget, compiling = options.seconds, COMPILATION.seconds
-    search = _PortfolioSearch(problem, options.stop_at_gap, budget)
+    search = _PortfolioSearch(problem, options.stop_at_gap, budget, rng)
     long = search.bound > BUDGET.long * float(max(problem.topology.alpha))
     if not options.methods and (long or problem.topology.num_switches):
         order = (ORDER_OF_LONG if long else ORDER_OF_SHORT).index
         entries = [*sorted(entries[:-1], key=lambda entry: order(entry.method.name)), entries[-1]]
-    entries = by_estimate(problem, entries)
-    stopped = _stopped(search, entries, rng)
+    search.entries = by_estimate(problem, entries)
+    stopped = _stopped(search)
     compiling = COMPILATION.seconds - compiling
     if search.best is None:
         reasons = "; ".join(f"{one.method}: {one.why}" for one in search.tried if one.why != LATE)
@@ -284,18 +273,16 @@ def fastest(
     return made
 
 
-def _stopped(
-    search: _PortfolioSearch, entries: Sequence[PortfolioEntry], rng: np.random.Generator
-) -> KeyboardInterrupt | None:
+def _stopped(search: _PortfolioSearch) -> KeyboardInterrupt | None:
     """Try all methods; return what stopped it, if there is a schedule by then."""
-    slow = next((entry for entry in entries if entry.method.name not in EARLY), None)
+    slow = next((entry for entry in search.entries if entry.method.name not in EARLY), None)
     try:
-        with Apart(_Performer(search.problem, entries)) as search.apart:
-            search.attempt_parts(entries, rng)
-            for entry in entries:
+        with Apart(_Performer(search.problem, search.entries)) as search.apart:
+            search.attempt_parts()
+            for entry in search.entries:
                 if entry is slow:
-                    search.attempt_halves(entries, rng)
-                search.attempt(entry, rng)
+                    search.attempt_halves()
+                search.attempt(entry)
     except KeyboardInterrupt as stop:
         if search.best is None:
             raise
@@ -372,19 +359,16 @@ class _PortfolioSearch:
 
     apart: Apart
     """The process in which methods run."""
+    entries: Sequence[PortfolioEntry]
+    """The methods, in the order in which they are tried."""
+    whole: _PortfolioSearch | None = None
+    """The search whose part this is, which `part` names."""
+    part = ""
+    ended = False
+    """Whether even the first schedule gets no more than the time."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        gap: float,
-        budget: float,
-        *,
-        ended: bool = False,
-        whole: _PortfolioSearch | None = None,
-        part: str = "",
-    ) -> None:
-        self.whole, self.part = whole, part
-        self.until, self.ended = time.monotonic() + budget, ended
+    def __init__(self, problem: Problem, gap: float, budget: float, rng: np.random.Generator) -> None:
+        self.until, self.rng = time.monotonic() + budget, rng
         self.overtime = max(budget, BUDGET.least_overtime)
         self.problem = problem
         self.size = problem.size or Fraction(1)
@@ -398,7 +382,7 @@ class _PortfolioSearch:
         self.tried: list[Tried] = []
         self.alone: tuple[float, ...] = ()
 
-    def attempt_parts(self, entries: Sequence[PortfolioEntry], rng: np.random.Generator) -> None:
+    def attempt_parts(self) -> None:
         """Put the fastest schedules of a mixed collective's parts together, found in half of the time."""
         what, topology = self.problem.collective, self.problem.topology
         if not what.parts:
@@ -407,16 +391,13 @@ class _PortfolioSearch:
         alone = [Problem(topology, part, self.size * share) for share, part in parts_of(what)]
 
         def run() -> float:
-            found = [
-                self._part(each, seconds, entries, rng, part=f"the {each.collective.kind} alone")
-                for each in alone
-            ]
+            found = [self._part(each, seconds, each.collective.kind) for each in alone]
             made = verify_answer(together(what, found, self.size), self.problem, "best")
             return self._judged(_composed(PARTS, found), made)
 
         self._attempted(PARTS, run)
 
-    def attempt_halves(self, entries: Sequence[PortfolioEntry], rng: np.random.Generator) -> None:
+    def attempt_halves(self) -> None:
         """Compose an allreduce through switches of the fastest halves, found in half of the time left."""
         topology, seconds = self.problem.topology, BUDGET.share * (self.until - time.monotonic()) / 2
         switches = topology.num_nodes > topology.num_ranks
@@ -430,9 +411,8 @@ class _PortfolioSearch:
         def half(problem: Problem) -> Schedule:
             turned = problem.topology is not topology  # a reduce-scatter is made so
             kind = Kind.REDUCE_SCATTER if turned else Kind.ALLGATHER
-            found = self._part(problem, seconds, entries, rng, ended=True, part=f"the {kind} alone")
-            halves.append(found)
-            return found
+            halves.append(self._part(problem, seconds, kind, ended=True))
+            return halves[-1]
 
         def run() -> float:
             # What halves prove, and their times alone, are not the whole's.
@@ -441,26 +421,17 @@ class _PortfolioSearch:
 
         self._attempted(HALVES, run)
 
-    def _part(
-        self,
-        problem: Problem,
-        seconds: float,
-        entries: Sequence[PortfolioEntry],
-        rng: np.random.Generator,
-        *,
-        part: str,
-        ended: bool = False,
-    ) -> Schedule:
-        """Return the fastest schedule of a part; `ended`: even the first is given no more than the time."""
-        search = _PortfolioSearch(problem, self.enough - 1, seconds, ended=ended, whole=self, part=part)
-        search.apart = self.apart
-        for entry in by_estimate(problem, entries):
-            search.attempt(entry, rng)
+    def _part(self, problem: Problem, seconds: float, kind: Kind, *, ended: bool = False) -> Schedule:
+        """Return the fastest schedule of a part, whose kind is said."""
+        search = _PortfolioSearch(problem, self.enough - 1, seconds, self.rng)
+        search.apart, search.whole, search.part, search.ended = self.apart, self, f"the {kind} alone", ended
+        for entry in by_estimate(problem, self.entries):
+            search.attempt(entry)
         if search.best is None:
             raise NoSchedule(f"a part has no schedule: {problem.collective.kind}")
         return search.best
 
-    def attempt(self, entry: PortfolioEntry, rng: np.random.Generator) -> None:
+    def attempt(self, entry: PortfolioEntry) -> None:
         """Try a method, unless no time is left or the fastest schedule is near enough."""
         why = self._over() or self._hopeless(entry)
         if why:
@@ -472,12 +443,12 @@ class _PortfolioSearch:
             seconds = max(self._end() - time.monotonic(), BUDGET.least_seconds)
             options, left = self._within_budget(entry, seconds)
             start = None if entry.method.improve is None else self.best  # it may have millions of transfers
-            attempt = _Attempt(entry.label, self.problem, dict(vars(options)), start, rng)
+            attempt = _Attempt(entry.label, self.problem, dict(vars(options)), start, self.rng)
             ended = self.apart.call(attempt, None if math.isinf(left) else left)
             if ended.how is not CallEnd.ANSWER:
                 raise _NoAnswer(ENDED if ended.how is CallEnd.TIME else f"its process died ({ended.cause})")
             made: _AttemptResult = ended.answer
-            rng.bit_generator.state = made.rng
+            self.rng.bit_generator.state = made.rng
             if made.schedule is None:
                 raise _NoAnswer(made.why)
             return self._judged(entry.label, made.schedule, made.seconds)

@@ -104,12 +104,9 @@ def _check(problem: Problem, methods: Sequence[tuple[Method, Any]]) -> None:
     """Refuse what no method makes."""
     reasons = []
     for method, options in methods:
-        try:
-            method.supports(problem, options)
-        except Unsupported as error:
-            reasons.append(str(error))
-        else:
+        if not (reason := method.refusal(problem, options)):
             return
+        reasons.append(reason)
     raise Unsupported("list_scheduling: " + "; ".join(reasons))
 
 
@@ -135,9 +132,8 @@ def _shortest(
         if first is not None and left > EPOCHS.lists_part * budget:
             found.append(_listed(first[2], size, left))
     if not found:
-        raise NoSchedule(
-            f"list_scheduling: no flow of {problem.collective} on {problem.topology.name} can be listed"
-        )
+        what = f"{problem.collective} on {problem.topology.name}"
+        raise NoSchedule(f"list_scheduling: no flow of {what} can be listed")
     return min(found, key=lambda each: each[0])[1]
 
 

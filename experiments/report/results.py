@@ -16,8 +16,7 @@ import pandas as pd
 
 from tutti.experiments.old_names import current_label
 from tutti.experiments.report.series import Series, make_series, short_names
-from tutti.experiments.runner.kept_schedules import schedule_path
-from tutti.experiments.runner.results import CSV, PARQUET, current_row, read_csv, read_frame
+from tutti.experiments.runner.results import CSV, PARQUET, current_row, read_csv, read_frame, schedule_path
 from tutti.topologies.errors import InputError, TuttiError, suggestion
 from tutti.topologies.files import read_text
 from tutti.topologies.text import parse_topology

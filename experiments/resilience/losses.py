@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
-from tutti.experiments.resilience.failures import ANEW, DISCONNECTED, MADE
+from tutti.experiments.resilience.study import ANEW, DISCONNECTED, MADE
 from tutti.experiments.runner.judge import method_label
 from tutti.topologies.units import format_size
 

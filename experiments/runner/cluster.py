@@ -19,7 +19,7 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from importlib import import_module
@@ -160,7 +160,7 @@ class DaskCluster:
     @property
     def workers(self) -> list[int]:
         """The processes of the workers that were started here."""
-        return [] if self._here is None else self._here.processes
+        return [] if self._here is None else [worker.process.pid for worker in self._here.workers]
 
     def _key(self, task: Task) -> str:
         """Return a hash of all that determines what comes of a task, what it may take included."""
@@ -226,9 +226,8 @@ def count_of(address: str) -> int:
     """
     text = address.removeprefix(HERE)
     if not text.isdecimal() or len(text) > len(str(LIMITS.here)) or not 0 < int(text) <= LIMITS.here:
-        raise InputError(
-            f"--scheduler {address}: write local:4 for a scheduler and 4 workers here, {LIMITS.here} at most"
-        )
+        form = f"local:4 for a scheduler and 4 workers here, {LIMITS.here} at most"
+        raise InputError(f"--scheduler {address}: write {form}")
     return int(text)
 
 
@@ -252,54 +251,44 @@ class LocalCluster:
         Of the scheduler.
     security
         The certificate and its key, which live in memory as long as the cluster.
+    workers
+        Their processes.
     """
 
     def __init__(self, count: int) -> None:
-        self.security = _certificate()
-        self._count, self._workers = count, list[Worker]()
+        try:
+            self.security = import_module("distributed").Security.temporary()
+        except ImportError:
+            what = f"--scheduler {HERE}N needs Dask and cryptography"
+            raise InputError(f"{what}: {installing('cluster')}") from None
+        self._count, self.workers = count, list[Worker]()
         self._closing = threading.Event()
         self._watch = threading.Thread(target=self._mend, daemon=True)
 
     def __enter__(self) -> LocalCluster:
-        entry = "tutti.experiments.runner.cluster:be_scheduler"
-        self._scheduler, self.address = _served(entry, self.security)
+        self._scheduler, self.address = _served((None, self.security))
         self._watch.start()
         return self
 
     def __exit__(self, *error: Any) -> None:
         self._closing.set()
         self._watch.join()
-        for process in (*self._workers, self._scheduler):
+        for process in (*self.workers, self._scheduler):
             process.end()
-
-    @property
-    def processes(self) -> list[int]:
-        """The numbers of the workers' processes."""
-        return [worker.process.pid for worker in self._workers]
 
     def _mend(self) -> None:
         """Start workers, and others for those that have ended."""
         while True:
-            self._workers = [worker for worker in self._workers if worker.process.exitcode is None]
-            while len(self._workers) < self._count and not self._closing.is_set():
-                call = self.address, self.security
-                self._workers.append(_served("tutti.experiments.runner.cluster:be_worker", call)[0])
+            self.workers = [worker for worker in self.workers if worker.process.exitcode is None]
+            while len(self.workers) < self._count and not self._closing.is_set():
+                self.workers.append(_served((self.address, self.security))[0])
             if self._closing.wait(LIMITS.look):
                 return
 
 
-def _certificate() -> Any:
-    """Return a new certificate in Dask's form. This needs the optional libraries Dask and cryptography."""
-    try:
-        return import_module("distributed").Security.temporary()
-    except ImportError:
-        what = f"--scheduler {HERE}N needs Dask and cryptography"
-        raise InputError(f"{what}: {installing('cluster')}") from None
-
-
-def _served(entry: str, call: Any) -> tuple[Worker, str]:
+def _served(call: Any) -> tuple[Worker, str]:
     """Start a process that serves Dask, and return it with its address."""
-    process = Worker.fresh(entry)
+    process = Worker.fresh("tutti.experiments.runner.cluster:be_server")
     process.give(call)
     ended = process.finish()
     if ended.how is not CallEnd.ANSWER:
@@ -307,26 +296,19 @@ def _served(entry: str, call: Any) -> tuple[Worker, str]:
     return process, ended.answer
 
 
-def be_scheduler(caller: Caller) -> None:
-    """Be a Dask scheduler until the parent process ends."""
+def be_server(caller: Caller) -> None:
+    """Be a Dask scheduler, or a worker of one thread for that at an address, until the parent ends."""
     dask = import_module("distributed")
-    place = {"host": "127.0.0.1", "port": 0, "dashboard": False, "dashboard_address": "127.0.0.1:0"}
-    _serve(caller, lambda security: dask.Scheduler(**place, protocol="tls", security=security))
-
-
-def be_worker(caller: Caller) -> None:
-    """Be a Dask worker of one thread until the parent process ends."""
-    dask = import_module("distributed")
-    place = {"host": "127.0.0.1", "nthreads": 1, "memory_limit": 0}
-    _serve(caller, lambda call: dask.Worker(call[0], **place, protocol="tls", security=call[1]))
-
-
-def _serve(caller: Caller, make: Callable[[Any], Any]) -> None:
     hush()
 
-    async def served(call: Any) -> str:
-        server = await make(call)
-        address: str = server.address
+    async def served(call: tuple[str | None, Any]) -> str:
+        scheduler, security = call
+        how = {"host": "127.0.0.1", "protocol": "tls", "security": security}
+        if scheduler is None:
+            server = dask.Scheduler(port=0, dashboard=False, dashboard_address="127.0.0.1:0", **how)
+        else:
+            server = dask.Worker(scheduler, nthreads=1, memory_limit=0, **how)
+        address: str = (await server).address
         return address
 
     loop = asyncio.new_event_loop()

@@ -166,9 +166,8 @@ def time_columns(schedule: Schedule, size: Fraction, bound: ProvenBound) -> dict
     slices, time = best_slices(schedule, size)
     against = bound_columns(time * MICRO, bound)
     if too_fast(against):
-        raise TuttiError(
-            f"simulated {time * MICRO:.9g} us beats the {bound.kind} bound of {against['bound_us']:.9g} us"
-        )
+        least = f"the {bound.kind} bound of {against['bound_us']:.9g} us"
+        raise TuttiError(f"simulated {time * MICRO:.9g} us beats {least}")
     alone = [seconds * MICRO for seconds in schedule.stats.get("alone", ())]  # of a mixed collective's parts
     alone_us = "; ".join(f"{one:.9g}" for one in alone)
     return {
@@ -321,10 +320,8 @@ seeds."""
 def _said(rows: list[Row], best: Row, exact: Row | None) -> dict[str, Any]:
     """Return `SAID` of the rows of a method, one a seed that was kept."""
     time = min(map(_time, rows))
-    tries = [
-        float(entry.split()[1]) for row in rows for entry in (row.get("course") or "").split("; ") if entry
-    ]
-    tries = tries or [*map(_time, rows)]
+    entries = [entry for row in rows for entry in (row.get("course") or "").split("; ") if entry]
+    tries = [float(entry.split()[1]) for entry in entries] or [*map(_time, rows)]
     spent = [row["synth_s"] for row in rows if row.get("synth_s") is not None]
     return {
         "time_us": time,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -225,10 +224,8 @@ def _refuse_idle(approaches: Iterable[Approach], tasks: Iterable[SynthesisTask])
     idle = next((a for a in approaches if not any(a.sizes_for(*case) for case in cases)), None)
     if idle is not None:
         at = f" at {', '.join(map(format_size, idle.sizes))}" if idle.sizes else ""
-        raise InputError(
-            f"{idle.where}: nothing in the config matches both "
-            f"topologies = {idle.topologies or ['*']} and collectives = {idle.collectives or ['*']}{at}"
-        )
+        both = f"topologies = {idle.topologies or ['*']} and collectives = {idle.collectives or ['*']}"
+        raise InputError(f"{idle.where}: nothing in the config matches both {both}{at}")
 
 
 def _refuse_merging(approaches: Iterable[Approach]) -> None:
@@ -238,10 +235,8 @@ def _refuse_merging(approaches: Iterable[Approach]) -> None:
         before = first.setdefault((approach.method.name, options_text(approach.given)), approach)
         if before.seeds != approach.seeds:
             name = before.where.partition(": ")[2] or before.where
-            raise InputError(
-                f"{approach.where}: method {approach.method.name} has the same options in {name}, with other "
-                "seeds; give all seeds in one of them, or use two configs"
-            )
+            same = f"method {approach.method.name} has the same options in {name}, with other seeds"
+            raise InputError(f"{approach.where}: {same}; give all seeds in one of them, or use two configs")
 
 
 def _seeds(method: Method, table: MethodTable) -> tuple[tuple[int, ...], ...]:
@@ -269,10 +264,8 @@ def _seeds_note(method: Method, seeds: int | Sequence[int] | None) -> str:
 def _own_size(own: Fraction | None, where: str) -> tuple[int]:
     """Return M as the collective itself says it."""
     if own is None:
-        raise InputError(
-            f"{where}: key 'sizes' is missing; only a matrix from a file, and parts that all have a size, "
-            "have bytes of their own"
-        )
+        have = "only a matrix from a file, and parts that all have a size, have bytes of their own"
+        raise InputError(f"{where}: key 'sizes' is missing; {have}")
     return (whole_size(f"{own} B", where),)
 
 
@@ -400,13 +393,13 @@ def rejudge(
     A topology read from a file is left out, for its content may be another by now.
     """
     documents = {
-        _name(document["task"], [row["size_bytes"] for row in document["rows"]]): document
+        (document["task"], tuple(row["size_bytes"] for row in document["rows"])): document
         for document in map(_current, filter(_is_taken, entries))
     }  # of each task the newest
     common = _common(documents.values())
     bounds: dict[str, ProvenBound] = {}
     for task in tasks:
-        document = documents.get(_name(str(task), task.sizes))
+        document = documents.get((str(task), task.sizes))
         if document is None or not _alike(document, task) or Path(task.topology).exists():
             continue
         found = TaskOutcome(document["status"], document["rows"])
@@ -471,10 +464,6 @@ def _is_taken(document: Document) -> bool:
         return all(row[name] is not None for row in document["rows"] for name in needed)
     except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError, pa.ArrowException):
         return False
-
-
-def _name(task: str, sizes: Iterable[int]) -> str:
-    return json.dumps([task, list(sizes)])
 
 
 def _common(documents: Iterable[Document]) -> dict[str, Fraction]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from tutti.experiments import plugins
 from tutti.experiments.plugins import Loaded
-from tutti.experiments.runner.kept_schedules import SCHEDULES, keep_schedule, packed
+from tutti.experiments.runner.results import SCHEDULES, keep_schedule, packed
 from tutti.experiments.runner.study import (
     JUDGE,
     KEPT,

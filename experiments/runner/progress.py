@@ -126,7 +126,9 @@ class Reporter:
                 self._now, lacks = self.running(), self.lacks()
             self._mind(lacks)
             if self._bar is not None:
-                self._bar.below = [", ".join(self._methods()), *map(_line, self._longest())]
+                most = [(name, left) for name, left in self._left.most_common(PACE.named) if left]
+                methods = (f"{name} {self._all[name] - left}/{self._all[name]}" for name, left in most)
+                self._bar.below = [", ".join(methods), *map(_line, self._longest())]
                 self._bar.update(self._line, counts=self._counts())
             elif time.monotonic() - self._logged >= PACE.log:
                 self._logged = time.monotonic()
@@ -143,11 +145,6 @@ class Reporter:
 
     def _counts(self) -> str:
         return f"{self._done}/{self._total} rows, {len(self._now)} running, {self._failed} failed"
-
-    def _methods(self) -> list[str]:
-        """Return how far the methods are that have rows left, those with the most first."""
-        most = [(name, left) for name, left in self._left.most_common(PACE.named) if left]
-        return [f"{name} {self._all[name] - left}/{self._all[name]}" for name, left in most]
 
     def _longest(self) -> list[Running]:
         return sorted(self._now, key=lambda one: -one.seconds)[: PACE.named]

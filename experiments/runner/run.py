@@ -9,7 +9,7 @@ import contextlib
 import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -85,8 +85,8 @@ class Summary:
     """
 
     directory: Path
-    counts: Counter[str] = field(default_factory=Counter)
-    missing: int = 0
+    counts: Counter[str]
+    missing: int
     interrupted: bool = False
     report: Path | None = None
     stale: bool = False

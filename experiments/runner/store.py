@@ -22,19 +22,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tutti.experiments.runner.judge import (
-    GAPS,
-    INSTANCE,
-    GapTableBuilder,
-    ProvenBound,
-)
-from tutti.experiments.runner.kept_schedules import (
-    SCHEDULES,
-    drop_damaged,
-    drop_schedules,
-    keep_file,
-    schedule_path,
-)
+from tutti.experiments.runner.judge import GAPS, INSTANCE, GapTableBuilder, ProvenBound
 from tutti.experiments.runner.manifest import (
     FORMAT,
     MANIFEST,
@@ -44,8 +32,17 @@ from tutti.experiments.runner.manifest import (
     now,
     read_manifest,
 )
-from tutti.experiments.runner.results import CSV, tables, write_csv
-from tutti.experiments.runner.study import Document, Row, Study, Task, TaskOutcome, on_disk
+from tutti.experiments.runner.results import (
+    CSV,
+    SCHEDULES,
+    drop_damaged,
+    drop_schedules,
+    keep_file,
+    schedule_path,
+    tables,
+    write_csv,
+)
+from tutti.experiments.runner.study import Row, Study, Task, TaskOutcome, on_disk
 from tutti.topologies.errors import InputError
 from tutti.topologies.files import drop_drafts, read_text, replacing
 
@@ -172,7 +169,7 @@ class Store:
     """
 
     def __init__(self, directory: Path) -> None:
-        self.directory = directory
+        self.directory, self.schedules = directory, directory / SCHEDULES
         directory.mkdir(parents=True, exist_ok=True)
         self._table = self._open()
         for folder in (directory, self.schedules):
@@ -187,11 +184,6 @@ class Store:
         self._table.close()
         if isinstance(error, sqlite3.Error):
             raise _reason(error, self.directory / TABLE) from error
-
-    @property
-    def schedules(self) -> Path:
-        """Where schedules go."""
-        return self.directory / SCHEDULES
 
     def begin(
         self, study: Study, chosen: Sequence[Task], tell: Callable[[str], None], *, fresh: bool, rejudge: bool
@@ -220,7 +212,9 @@ class Store:
             self._forget(_with_parts(chosen))
         if rejudge and study.rejudge is not None:
             open_ = [task for task in chosen if self.load(task) is None]
-            for task, outcome in study.rejudge(open_, self._entries()):
+            # What earlier code wrote had no checksum: who reads it must expect anything in its values.
+            entries = self._table.execute("SELECT document FROM tasks ORDER BY made, rowid")
+            for task, outcome in study.rejudge(open_, (json.loads(document) for (document,) in entries)):
                 self.save(task, outcome)
         for what in self._damaged():
             tell(f"{what}: damaged; made again")
@@ -342,14 +336,6 @@ class Store:
             outcome = self.load(task)
             if outcome is not None:
                 yield task, outcome
-
-    def _entries(self) -> Iterator[Document]:
-        """Yield the content of every entry, of this code or of other, in the order in which they were made.
-
-        One that earlier code wrote had no checksum: who reads it must expect anything in its values.
-        """
-        for (document,) in self._table.execute("SELECT document FROM tasks ORDER BY made, rowid"):
-            yield json.loads(document)
 
     def _entry(self, task: Task) -> TaskRecord | None:
         """Return what is known of a task without its rows, None if nothing is."""

@@ -2,7 +2,7 @@
 
 Read `workload` first: a table of layers, each with its compute times and the collectives that belong to it.
 `models` has shipped tables as formulae, `readers` reads other tools' files. `iteration` makes a
-table a list of operations, with buckets, prefetching and a pipeline, and plays it. `clock` says how long a
-collective takes. `config` and `study` make this a kind of study of the one runner, ``tutti run``; `report`
-draws its page.
+table a list of operations, with buckets, prefetching and a pipeline, and plays it. `config` also says how
+long a collective takes. With `study` it makes this a kind of study of the one runner, ``tutti run``;
+`report` draws its page.
 """

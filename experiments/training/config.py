@@ -1,16 +1,22 @@
 """The config of a study of training: ``[[job]]``, ``[[method]]`` and ``[[stated]]`` tables, read strictly.
 
-`claims` sets what papers state beside ours.
+`Scheduled` says how long a collective takes: by a method's verified schedule, or by a proven bound. `claims`
+sets what papers state beside ours.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
@@ -20,15 +26,134 @@ from tutti.experiments.runner.config import Config, Table, TimeText, at, read_ta
 from tutti.experiments.runner.manifest import MANIFEST, config_tables
 from tutti.experiments.runner.results import typed
 from tutti.experiments.runner.study import matches
-from tutti.experiments.training.clock import BOUND, Network, Scheduled
-from tutti.experiments.training.iteration import Plan, check_length, stage_order
+from tutti.experiments.runner.tasks import synthesize_best
+from tutti.experiments.training.iteration import Job, Plan, check_length, stage_order
 from tutti.experiments.training.models import TrainingSetup, find_device, find_model
 from tutti.experiments.training.readers import read_calculon, read_simai
-from tutti.experiments.training.workload import GROUPS, SEND, Formula, Parallelism, Workload, check_groups
-from tutti.schedules.collective import KINDS
+from tutti.experiments.training.workload import (
+    GROUPS,
+    SEND,
+    Communication,
+    Formula,
+    Parallelism,
+    check_groups,
+)
+from tutti.models.bounds import best_bound
+from tutti.schedules.collective import KINDS, collective
+from tutti.schedules.method import Method, Problem
+from tutti.schedules.schedule import Schedule
+from tutti.schedules.simulation.pipelining import best_slices
 from tutti.topologies.errors import InputError, suggestion
+from tutti.topologies.graphs.shortest_paths import shortest_routes
 from tutti.topologies.options import build_options
+from tutti.topologies.text import parse_topology
+from tutti.topologies.topology import Topology
 from tutti.topologies.units import exact_number, parse_bandwidth, parse_size, parse_time
+
+SIZES_APART = 4
+"""A method that is told the size makes a schedule for each power of this; others' sizes use the nearest."""
+BOUND = "bound"
+"""Stands for a method: every collective takes as long as is proven."""
+
+
+@dataclass
+class Scheduled:
+    """A network of the project's, on which a method makes the schedules.
+
+    One group has it for itself: its ranks are all ranks of the network. Other groups that share its links are
+    not simulated.
+
+    Parameters
+    ----------
+    name
+        The text of the topology.
+    methods
+        The name of the method of each kind of collective; None: of the others.
+    options
+        Of the method for the others.
+    """
+
+    name: str
+    methods: Mapping[str | None, str]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    _schedules: dict[Any, Schedule] = field(default_factory=dict, repr=False)
+    _times: dict[Communication, float] = field(default_factory=dict, repr=False)
+    _bounds: dict[Communication, float] = field(default_factory=dict, repr=False)
+
+    @property
+    def ranks(self) -> int:
+        """All of the network."""
+        return self.topology.num_ranks
+
+    @cached_property
+    def topology(self) -> Topology:
+        """The network."""
+        return parse_topology(self.name)
+
+    def time(self, what: Communication) -> float:
+        """Return the simulated seconds of the method's schedule; a method that is none is the bound."""
+        name = self.methods.get(what.kind, self.methods[None])
+        if what.kind == SEND or name == BOUND:
+            return self.bound(what)
+        if what not in self._times:
+            self._times[what] = best_slices(self._schedule(what, find_method(name)), what.size)[1]
+        return self._times[what]
+
+    def bound(self, what: Communication) -> float:
+        """Return the largest lower bound that is proven; of what a stage sends, the time."""
+        if what not in self._bounds:
+            if what.kind == SEND:
+                self._bounds[what] = sending(self.topology, what.size)
+            else:
+                problem = collective(what.kind, self.topology.num_ranks)
+                self._bounds[what] = float(best_bound(self.topology, problem, what.size).time(what.size))
+        return self._bounds[what]
+
+    def _schedule(self, what: Communication, method: Method) -> Schedule:
+        problem = Problem(self.topology, collective(what.kind, self.topology.num_ranks))
+        given = {**method.quick, **(self.options if method.name == self.methods[None] else {})}
+        options = build_options(method, given)
+        size = rounded(what.size)
+        dependent = method.size_dependent(problem, options)
+        key = (what.kind, size if dependent else None)
+        if key not in self._schedules:
+            asked = Problem(self.topology, problem.collective, size) if dependent else problem
+            made = synthesize_best(method, asked, options, (0,), size)
+            self._schedules[key] = made.schedule
+        return self._schedules[key]
+
+
+def rounded(size: Fraction) -> Fraction:
+    """Return the nearest power of `SIZES_APART`, in bytes.
+
+    Examples
+    --------
+    >>> [int(rounded(Fraction(size))) for size in (1, 1000, 3000, 10**6)]
+    [1, 1024, 4096, 1048576]
+    """
+    return Fraction(SIZES_APART) ** round(math.log(size, SIZES_APART))
+
+
+def sending(topology: Topology, size: Fraction) -> float:
+    """Return the most seconds that a message from a rank to the next takes, each on its way alone.
+
+    It takes a route of fewest links; switches and ranks on it pass on what arrives, so that its α add up and
+    its slowest link counts.
+    """
+    ranks = np.arange(topology.num_ranks)
+    offsets, links = shortest_routes(topology, ranks[:-1], ranks[1:])
+    routes = (links[start:end].tolist() for start, end in pairwise(offsets.tolist()))
+    return max(
+        float(
+            sum(topology.alpha[link] for link in route)
+            + size / min(topology.bandwidth[link] for link in route)
+        )
+        for route in routes
+    )
+
+
+Network = Scheduled | Formula
+"""What a group's collectives run on: it has a name, a number of ranks or None for any, times and bounds."""
 
 FORMULA = "formula"
 """Stands for a method: collectives take a number of α and of M/B."""
@@ -59,13 +184,13 @@ class JobTable(Table):
     simai: str | None = None
     calculon: dict[str, str] | None = None
     device: str = "a100_80g"
-    efficiency: float = 0.5
-    batch: int = 1
+    efficiency: float | None = None
+    batch: int | None = None
     sequence: int | None = None
-    microbatches: int = 1
-    chunks: int = 1
+    microbatches: int | None = None
+    chunks: int | None = None
     recompute: bool = False
-    number: int = 2
+    number: int | None = None
     compute: TimeText | None = None
     parallel: dict[str, int] = Field(default_factory=dict)
     ranks: int | None = None
@@ -106,26 +231,6 @@ class StatedTable(Table):
 
 
 @dataclass(frozen=True)
-class Job:
-    """A job.
-
-    Parameters
-    ----------
-    name
-        As charts call it.
-    workload, plan
-        The table, and how an iteration is run.
-    networks
-        The text of each group's, or what a file says of it.
-    """
-
-    name: str
-    workload: Workload
-    plan: Plan
-    networks: Mapping[str, str | Formula]
-
-
-@dataclass(frozen=True)
 class Entrant:
     """A method, and what it is for: as its table."""
 
@@ -163,16 +268,10 @@ class Entrant:
         return networks
 
 
-class TrainingConfig(NamedTuple):
-    """What is trained, by which collectives, and numbers of papers."""
+def read_training(config: Config) -> tuple[list[Job], list[Entrant], list[StatedTable]]:
+    """Return what is trained, by which collectives, and papers' numbers.
 
-    jobs: tuple[Job, ...]
-    entrants: tuple[Entrant, ...]
-    stated: tuple[StatedTable, ...]
-
-
-def read_training(config: Config) -> TrainingConfig:
-    """Return what a config asks for; the files it names are found from its folder.
+    The files that a config names are found from its folder.
 
     Raises
     ------
@@ -195,7 +294,7 @@ def read_training(config: Config) -> TrainingConfig:
     for one in config.tables(StatedTable, "stated"):
         stated.append(_current_stated(one.table))
         at(one.where, _check_stated, stated[-1], jobs, entrants)
-    return TrainingConfig(tuple(jobs), tuple(entrants), tuple(stated))
+    return jobs, entrants, stated
 
 
 def stated_in(directory: Path) -> list[StatedTable]:
@@ -224,19 +323,22 @@ def _job(table: JobTable, folder: Path) -> Job:
     networks: dict[str, str | Formula] = {}
     groups = _groups(table.parallel)
     if table.model is not None:
-        device = find_device(table.device, table.efficiency)
-        load = TrainingSetup(groups, device, table.batch, table.sequence, table.recompute, table.number)
-        workload = find_model(table.model).workload(load, table.microbatches, table.chunks)
+
+        def given_of(*names: str) -> dict[str, Any]:
+            return table.model_dump(include=set(names), exclude_none=True)
+
+        device = find_device(table.device, **given_of("efficiency"))
+        load = TrainingSetup(groups, device, **given_of("batch", "sequence", "recompute", "number"))
+        workload = find_model(table.model).workload(load, **given_of("microbatches", "chunks"))
     elif table.simai is not None:
         workload = read_simai(folder / table.simai, groups if table.parallel else None)
     else:
         files = dict(table.calculon or {})
         if sorted(files) != ["execution", "model", "system"]:
-            raise InputError(
-                f"calculon has {', '.join(sorted(files)) or 'nothing'}; "
-                "it names a model, a system and an execution"
-            )
-        read = read_calculon(*(folder / files[name] for name in ("model", "system", "execution")))
+            has = ", ".join(sorted(files)) or "nothing"
+            raise InputError(f"calculon has {has}; it names a model, a system and an execution")
+        named = (folder / files[name] for name in ("model", "system", "execution"))
+        read = read_calculon(*named)
         workload, plan = read.workload, read.plan
         networks |= read.networks
     if table.calculon is None:
@@ -318,9 +420,8 @@ def _check_stated(table: StatedTable, jobs: list[Job], entrants: list[Entrant]) 
     known = sorted(set.intersection(*theirs))
     for label in (table.method, table.over_method or table.method):
         if label not in known:
-            raise InputError(
-                f"method '{label}' does not do all of {', '.join(found)}{suggestion(label, known)}"
-            )
+            asked = f"{', '.join(found)}{suggestion(label, known)}"
+            raise InputError(f"method '{label}' does not do all of {asked}")
     if table.over_column is None and table.over_method is None:
         raise InputError("neither over_column nor over_method; a stated number is a ratio")
 
@@ -353,13 +454,10 @@ def claims(rows: Sequence[Mapping[str, Any]], stated: Sequence[StatedTable]) -> 
     jobs = list(dict.fromkeys(row["job"] for row in rows))
     made = []
     for one in stated:
-        ratios: list[float | None] = []
-        for job in (job for job in jobs if fnmatchcase(job, one.job)):
+        whole, matched = [], [job for job in jobs if fnmatchcase(job, one.job)]
+        for job in matched:
             above, below = found.get((job, one.method)), found.get((job, one.over_method or one.method))
-            if above is None or below is None or not below[one.over_column or one.column]:
-                ratios.append(None)
-            else:
-                ratios.append(above[one.column] / below[one.over_column or one.column])
-        whole = [ratio for ratio in ratios if ratio is not None]
-        made.append(Claim(one, sum(whole) / len(whole) if whole and len(whole) == len(ratios) else None))
+            if above and below and (divisor := below[one.over_column or one.column]):
+                whole.append(above[one.column] / divisor)
+        made.append(Claim(one, sum(whole) / len(whole) if whole and len(whole) == len(matched) else None))
     return made

@@ -17,7 +17,7 @@ Operations are played each on one stream, streams in order, an operation after t
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from graphlib import CycleError, TopologicalSorter
@@ -29,6 +29,7 @@ from tutti.experiments.training.workload import (
     SEND,
     WEIGHTS,
     Communication,
+    Formula,
     Layer,
     Pass,
     Workload,
@@ -115,14 +116,11 @@ class OperationGraph:
             For how long each holds its stream; None: as long as it says.
         """
         lasts = [one.seconds for one in self.operations] if seconds is None else seconds
-        ends = [0.0] * len(lasts)
-        starts = [0.0] * len(lasts)
+        times = [(0.0, 0.0)] * len(lasts)
         for number in self.order:
-            start = 0.0
-            for earlier in self.before[number]:
-                start = max(start, ends[earlier])
-            starts[number], ends[number] = start, start + lasts[number]
-        return list(zip(starts, ends, strict=True))
+            start = max((times[earlier][1] for earlier in self.before[number]), default=0.0)
+            times[number] = start, start + lasts[number]
+        return times
 
 
 def _before(operations: Sequence[Operation]) -> list[list[int]]:
@@ -159,6 +157,26 @@ class Plan:
     schedule: str = "1f1b"
     prefetch: int = 1
     overlap: bool = True
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job.
+
+    Parameters
+    ----------
+    name
+        As charts call it.
+    workload, plan
+        The table, and how an iteration is run.
+    networks
+        The text of each group's, or what a file says of it.
+    """
+
+    name: str
+    workload: Workload
+    plan: Plan
+    networks: Mapping[str, str | Formula]
 
 
 @dataclass(frozen=True)

@@ -47,32 +47,21 @@ class Accelerator:
 
     flops: float
     bandwidth: float
-    efficiency: float = 0.5
+    efficiency: float
 
     def __post_init__(self) -> None:
         """Check the share."""
         if not 0 < self.efficiency <= 1:
-            raise InputError(
-                f"efficiency is {self.efficiency}; it is a share of the peak, above 0 and at most 1"
-            )
+            allowed = "it is a share of the peak, above 0 and at most 1"
+            raise InputError(f"efficiency is {self.efficiency}; {allowed}")
 
     def seconds(self, flops: Fraction | float, read: Fraction | float) -> Pass:
         """Return a pass of so many operations and bytes: whichever takes longer (the roofline)."""
         return Pass(max(float(flops) / (self.flops * self.efficiency), float(read) / self.bandwidth))
 
 
-DEVICES = {
-    "v100": (125e12, 900e9),
-    "a100": (312e12, 1555e9),
-    "a100_80g": (312e12, 2039e9),
-    "h100": (989e12, 3350e9),
-    "h200": (989e12, 4800e9),
-    "b200": (2250e12, 8000e9),
-    "mi250": (362e12, 3277e9),
-    "mi300x": (1307e12, 5300e9),
-    "tpu_v4": (275e12, 1228e9),
-}
-"""FLOPS (16 bits, dense) and bytes/s of the vendors' data sheets; SXM parts."""
+DEVICES: dict[str, tuple[float, float]] = tomllib.loads(SIZES.with_name("devices.toml").read_text("utf-8"))
+"""FLOPS (16 bits, dense) and bytes/s of each accelerator."""
 
 
 def find_device(name: str, efficiency: float = 0.5) -> Accelerator:
@@ -130,34 +119,15 @@ class TrainingSetup:
         return one, one
 
     def layer(
-        self,
-        name: str,
-        weights: int,
-        forward: Pass,
-        backward: Pass,
-        gradient: Pass,
-        experts: bool = False,
+        self, name: str, weights: int, forward: Pass, backward: Pass, gradient: Pass, experts: bool = False
     ) -> Layer:
         """Return a layer with the collectives of its weights (those of experts: of replicas of them)."""
-        groups = self.parallelism
-        size = Fraction(self.number * weights)
-        gathered = None
-        reduced: Communication | None = None
-        if experts:
-            reduced = self.over(Kind.ALLREDUCE, size, "edp")
-        elif groups.fsdp > 1:
-            gathered = self.over(Kind.ALLGATHER, size, "fsdp")
-            reduced = self.over(Kind.REDUCE_SCATTER, size, "fsdp")
-        else:
-            reduced = self.over(Kind.ALLREDUCE, size, "dp")
-        return Layer(
-            name,
-            forward,
-            backward,
-            replace(gradient, communication=reduced),
-            forward if self.recompute else NOTHING,
-            gathered,
-        )
+        size, sharded = Fraction(self.number * weights), self.parallelism.fsdp > 1 and not experts
+        group = "edp" if experts else "fsdp" if sharded else "dp"
+        reduced = self.over(Kind.REDUCE_SCATTER if sharded else Kind.ALLREDUCE, size, group)
+        gathered = self.over(Kind.ALLGATHER, size, group) if sharded else None
+        again = forward if self.recompute else NOTHING
+        return Layer(name, forward, backward, replace(gradient, communication=reduced), again, gathered)
 
     def over(self, kind: Kind, size: Fraction, group: str) -> Communication | None:
         """Return a collective of a group; None where the group is one rank, or nothing moves."""
@@ -198,10 +168,8 @@ class Model:
         """
         sequence = load.sequence or self.sequence
         if load.parallelism.dp > 1 and load.parallelism.fsdp > 1:
-            raise InputError(
-                f"{self.name}: dp = {load.parallelism.dp} and fsdp = {load.parallelism.fsdp}; "
-                "shipped models have one of the two"
-            )
+            both = f"dp = {load.parallelism.dp} and fsdp = {load.parallelism.fsdp}"
+            raise InputError(f"{self.name}: {both}; shipped models have one of the two")
         boundary = Fraction(load.number * self.width * load.batch * sequence)
         layers = tuple(self.layers(load, sequence))
         return Workload(self.name, layers, load.parallelism, microbatches, boundary, chunks, self.source)
@@ -296,13 +264,9 @@ class Transformer:
     def layers(self, load: TrainingSetup, sequence: int) -> Iterator[Layer]:
         """Yield the table: embedding, attention and feed forward parts, the last projection."""
         tp, tokens = load.parallelism.tp, load.batch * sequence
-        for name, count in (
-            ("hidden", self.hidden),
-            ("heads", self.heads),
-            ("feedforward", self.feedforward),
-        ):
-            if count % tp:
-                raise InputError(f"tp = {tp} does not divide {name} = {count}")
+        for name in ("hidden", "heads", "feedforward"):
+            if getattr(self, name) % tp:
+                raise InputError(f"tp = {tp} does not divide {name} = {getattr(self, name)}")
         if self.experts % load.parallelism.ep:
             raise InputError(f"ep = {load.parallelism.ep} does not divide {self.experts} experts")
         summed = load.over(Kind.ALLREDUCE, Fraction(load.number * tokens * self.hidden), "tp")
@@ -363,13 +327,10 @@ class Transformer:
             Pass(shared.input_gradient.seconds + gradient.seconds, summed),
             Pass(shared.weight_gradient.seconds + gradient.seconds),
         )
-        weights = self.experts // load.parallelism.ep * self.feed(inner) // load.parallelism.tp
-        inside = inner // load.parallelism.tp
-        operations, read = (
-            2 * self.feed(inner) // load.parallelism.tp * routed,
-            routed * (self.hidden + inside),
-        )
-        one = load.device.seconds(operations, load.number * (weights + 2 * read))
+        tp = load.parallelism.tp
+        weights = self.experts // load.parallelism.ep * self.feed(inner) // tp
+        read = weights + 2 * routed * (self.hidden + inner // tp)
+        one = load.device.seconds(2 * self.feed(inner) // tp * routed, load.number * read)
         back = replace(one, communication=moved)
         yield load.layer(f"experts {number + 1}", weights, back, back, one, experts=True)
         yield Layer(f"combine {number + 1}", Pass(0.0, summed), Pass(0.0, moved))
@@ -440,10 +401,8 @@ def _gnmt(load: TrainingSetup, sequence: int) -> Iterator[Layer]:
 
 def _only_data_parallel(name: str, load: TrainingSetup) -> None:
     for group in ("tp", "ep"):
-        if load.parallelism.size(group) > 1:
-            raise InputError(
-                f"{name}: {group} = {load.parallelism.size(group)}; only dp, fsdp and pp divide it"
-            )
+        if (size := load.parallelism.size(group)) > 1:
+            raise InputError(f"{name}: {group} = {size}; only dp, fsdp and pp divide it")
 
 
 def _transformer(name: str, source: str, **sizes: Any) -> Model:

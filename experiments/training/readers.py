@@ -21,6 +21,7 @@ modelled here is refused: offloading, tensor parallelism that overlaps, multi-qu
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -32,7 +33,7 @@ import numpy as np
 from pydantic import ConfigDict, Field
 
 from tutti.experiments.runner.config import Table, at, read_table
-from tutti.experiments.training.iteration import Plan
+from tutti.experiments.training.iteration import Job, Plan
 from tutti.experiments.training.workload import (
     SEND,
     Communication,
@@ -237,15 +238,6 @@ class _System(_Part):
 
 
 @dataclass(frozen=True)
-class CalculonJob:
-    """What the three files are together: a table, how it is run, and the network of each group."""
-
-    workload: Workload
-    plan: Plan
-    networks: Mapping[str, Formula]
-
-
-@dataclass(frozen=True)
 class _Curve:
     """A peak, and the share of it that is reached: that of the largest threshold below a size."""
 
@@ -290,7 +282,7 @@ class _Machine:
         return self.seconds(step.flops[number], step.read[number], step.matrix)
 
 
-def read_calculon(model: Path | str, system: Path | str, execution: Path | str) -> CalculonJob:
+def read_calculon(model: Path | str, system: Path | str, execution: Path | str) -> Job:
     """Return the job that three files describe.
 
     Raises
@@ -310,10 +302,8 @@ def read_calculon(model: Path | str, system: Path | str, execution: Path | str) 
             raise InputError(f"{execution}: tensor_par {groups.tp} does not divide {name} of {model}")
     microbatches, left = divmod(run.batch_size, groups.dp * run.microbatch_size)
     if left or not microbatches:
-        raise InputError(
-            f"{execution}: batch_size {run.batch_size} is no multiple of "
-            f"data_par x microbatch_size = {groups.dp} x {run.microbatch_size}"
-        )
+        factors = f"data_par x microbatch_size = {groups.dp} x {run.microbatch_size}"
+        raise InputError(f"{execution}: batch_size {run.batch_size} is no multiple of {factors}")
     networks = {
         "tp": _network(place, run.tensor_par_net, groups.tp, system),
         "pp": _network(place, run.pipeline_par_net, 2, system),
@@ -321,27 +311,18 @@ def read_calculon(model: Path | str, system: Path | str, execution: Path | str) 
     }
     layers = _TransformerBlock(shape, run, _machine(place, run.datatype, system)).layers()
     boundary = Fraction(BYTES[run.datatype] * run.microbatch_size * shape.seq_size * shape.hidden)
-    chunks = run.pipeline_interleaving
-    workload = Workload(
-        Path(model).stem, layers * shape.num_blocks, groups, microbatches, boundary, chunks, "Calculon"
-    )
+    name, chunks, every = Path(model).stem, run.pipeline_interleaving, layers * shape.num_blocks
+    workload = Workload(name, every, groups, microbatches, boundary, chunks, "Calculon")
     schedule = "interleaved" if chunks > 1 else "1f1b"
-    return CalculonJob(workload, Plan(Fraction(0), schedule, overlap=run.data_par_overlap), networks)
+    return Job(name, workload, Plan(Fraction(0), schedule, overlap=run.data_par_overlap), networks)
 
 
 def _table(kind: type[Any], path: Path | str) -> Any:
     document = exact_json(read_text(path), str(path), "Calculon file")
     if not isinstance(document, dict):
         raise InputError(f"{path}: no object with keys, as Calculon's files are")
-    return read_table(kind, _floats(document), str(path))
-
-
-def _floats(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _floats(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_floats(one) for one in value]
-    return float(value) if isinstance(value, Fraction) else value
+    floats = json.loads(json.dumps(document, default=float))  # in place of fractions
+    return read_table(kind, floats, str(path))
 
 
 def _machine(place: _System, datatype: str, where: Path | str) -> _Machine:
@@ -383,6 +364,9 @@ class _TransformerBlock:
         self.activations = self.tokens * shape.hidden
         self.split = run.tensor_par_comm_type == "rs_ag"
         self.outside = self.activations // self.tp if self.split else self.activations
+        copied = self.activations * (self.tp - 1) / self.tp, 2 * self.activations * self.bytes
+        self.touch = machine.seconds(*copied) if self.tp > 1 else 0.0
+        """The seconds that a tensor parallel collective computes and copies for."""
 
     def layers(self) -> tuple[Layer, ...]:
         """Return its rows: norm, core and rest of attention and of the feed forward part."""
@@ -391,61 +375,44 @@ class _TransformerBlock:
     def _half(self, name: str, core: list[_BlockStep]) -> tuple[Layer, ...]:
         """Return three rows: what comes before the gathering, the core, what follows the sum."""
         full, redo = self.run.activation_recompute == "full", self.run.activation_recompute == "attn_only"
-        before = [self._fork(self.outside, 2), self._norm()]
-        after = [self._dropout(self.outside), self._residual()]
-        gather, scatter = self._over(Kind.ALLGATHER), self._over(Kind.REDUCE_SCATTER)
-        summed = self._over(Kind.ALLREDUCE)
-        again = gather if self.split and (full or self.run.seq_par_ag_redo) else None
-        first = self._row(f"{name} norm", before, full)
-        middle = self._row(name, core, full, redo)
-        last = self._row(f"{name} residual", after, full)
-        touch = self._touch()
-        if not self.split:
-            middle = replace(
-                middle,
-                forward=_then(middle.forward, summed, touch),
-                recompute=_then(middle.recompute, summed if full else None),
-                input_gradient=_then(middle.input_gradient, summed, touch),
-            )
-            return first, middle, last
-        first = replace(
-            first, forward=_then(first.forward, gather, touch), recompute=_then(first.recompute, again)
-        )
-        middle = replace(
-            middle,
-            forward=_then(middle.forward, scatter, touch),
-            recompute=_then(middle.recompute, scatter if full else None),
-            input_gradient=_then(middle.input_gradient, scatter, touch),
-        )
-        return first, middle, replace(last, input_gradient=_then(last.input_gradient, gather, touch))
+        rows = [
+            self._row(f"{name} norm", [self._fork(self.outside, 2), self._norm()], full),
+            self._row(name, core, full, redo),
+            self._row(f"{name} residual", [self._dropout(self.outside), self._residual()], full),
+        ]
+        summed = self._over(Kind.REDUCE_SCATTER if self.split else Kind.ALLREDUCE)
+        ends = {1: {"forward": summed, "recompute": summed if full else None, "input_gradient": summed}}
+        if self.split:
+            gather = self._over(Kind.ALLGATHER)
+            again = gather if full or self.run.seq_par_ag_redo else None
+            ends |= {0: {"forward": gather, "recompute": again}, 2: {"input_gradient": gather}}
+        for place, passes in ends.items():
+            one = rows[place]
+            ended: dict[str, Any] = {
+                # what is done again neither computes nor copies for its collective
+                which: Pass(getattr(one, which).seconds + self.touch * (which != "recompute"), what)
+                for which, what in passes.items()
+            }
+            rows[place] = replace(one, **ended)
+        return tuple(rows)
 
     def _over(self, kind: Kind) -> Communication | None:
         size = Fraction(self.activations * self.bytes)
         return Communication(kind, size, "tp") if self.tp > 1 else None
 
-    def _touch(self) -> float:
-        """Return the seconds that a tensor parallel collective computes and copies for."""
-        if self.tp == 1:
-            return 0.0
-        return self.machine.seconds(
-            self.activations * (self.tp - 1) / self.tp, 2 * self.activations * self.bytes
-        )
-
     def _row(self, name: str, steps: list[_BlockStep], full: bool, redo: bool = False) -> Layer:
         machine, shards = self.machine, self.run.data_par if self.run.optimizer_sharding else 1
-        again = [step for step in steps if full or (redo and step.core)]
-        seconds = [sum(machine.step(step, number) for step in steps) for number in range(3)]
-        weights = sum(step.weights for step in steps)
-        update = sum(
-            machine.seconds(ADAM * step.weights / shards, STATE * step.weights / shards) for step in steps
+        forward, backward, gradient = (
+            Pass(sum(machine.step(step, number) for step in steps)) for number in range(3)
         )
-        reduced = None
+        again = Pass(sum(machine.step(step, 0) for step in steps if full or (redo and step.core)))
+        weights = sum(step.weights for step in steps)
         if weights and self.run.data_par > 1:
             reduced = Communication(Kind.ALLREDUCE, Fraction(weights * self.bytes), "dp")
-        recompute = Pass(sum(machine.step(step, 0) for step in again))
-        return Layer(
-            name, Pass(seconds[0]), Pass(seconds[1]), Pass(seconds[2], reduced), recompute, update=update
-        )
+            gradient = replace(gradient, communication=reduced)
+        updated = [(ADAM * step.weights / shards, STATE * step.weights / shards) for step in steps]
+        update = sum(machine.seconds(*both) for both in updated)
+        return Layer(name, forward, backward, gradient, again, update=update)
 
     def _attention(self) -> list[_BlockStep]:
         shape, tp = self.shape, self.tp
@@ -498,8 +465,3 @@ class _TransformerBlock:
 
     def _fork(self, size: int, users: int) -> _BlockStep:
         return _BlockStep((0, users * size, 0), (0, self.bytes * size * (users + 1), 0))
-
-
-def _then(one: Pass, what: Communication | None, touch: float = 0.0) -> Pass:
-    """Return a pass that ends with a collective, which computes and copies for a while."""
-    return Pass(one.seconds + touch, what)

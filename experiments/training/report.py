@@ -81,7 +81,12 @@ def _section(rows: Sequence[Mapping[str, Any]]) -> Section:
     bars = [bar for row in ok for bar in _stack(row["method"], row, PARTS)]
     bars += _stack(OPTIMAL, min(ok, key=lambda row: row["optimal_s"]), BEST_PARTS)
     figure = Figure(BARS, f"iteration time of {first['job']} by method", data=pd.DataFrame(bars))
-    table = PageTable.of("jobs", [("", _line(row)) for row in ok])
+    lines: list[tuple[str, list[Said]]] = []
+    for row in ok:
+        time, optimal = (duration(row[name] * MICRO) for name in ("time_s", "optimal_s"))
+        exposed, saving = f"{row['exposed_s'] / row['time_s']:.1%}", f"{row['saving']:.1%}"
+        lines.append(("", [row["method"], time, exposed, optimal, saving]))
+    table = PageTable.of("jobs", lines)
     blocks = [*block("job", Panel(TEXTS["training"]["bars"], "", figure), table, looks="two")]
     for row in ok:
         title = f"What runs when, {row['method']}"
@@ -95,11 +100,6 @@ def _stack(name: str, row: Mapping[str, Any], parts: Mapping[str, str]) -> list[
         {"name": name, "method": part, "seconds": row[column], "series": number}
         for number, (part, column) in enumerate(parts.items())
     ]
-
-
-def _line(row: Mapping[str, Any]) -> list[Said]:
-    time, optimal = (duration(row[name] * MICRO) for name in ("time_s", "optimal_s"))
-    return [row["method"], time, f"{row['exposed_s'] / row['time_s']:.1%}", optimal, f"{row['saving']:.1%}"]
 
 
 def _timeline(row: Mapping[str, Any]) -> Figure:

@@ -11,9 +11,8 @@ from typing import Any
 from tutti.experiments.runner.config import Config, MachinesTable
 from tutti.experiments.runner.manifest import task_key
 from tutti.experiments.runner.study import Row, Study, Task, TaskOutcome, Workplace
-from tutti.experiments.training.clock import Network
-from tutti.experiments.training.config import COLUMNS, Entrant, Job, read_training, stated_in
-from tutti.experiments.training.iteration import BACKWARD, FORWARD, Iteration, iterate
+from tutti.experiments.training.config import COLUMNS, Entrant, Network, read_training, stated_in
+from tutti.experiments.training.iteration import BACKWARD, FORWARD, Iteration, Job, iterate
 from tutti.experiments.training.workload import WEIGHTS, Communication
 from tutti.schedules.method import Method
 from tutti.topologies.options import options_text
@@ -70,14 +69,8 @@ def _columns(job: Job, networks: Mapping[str, Network]) -> Row:
         """Return what the group's collectives hold: those on one network take turns."""
         return networks[group].name
 
-    def clock(what: Communication) -> float:
-        return networks[what.group].time(what)
-
-    def least(what: Communication) -> float:
-        return networks[what.group].bound(what)
-
-    made = iterate(job.workload, clock, shared, job.plan)
-    best = iterate(job.workload, least, shared, job.plan)
+    made = iterate(job.workload, lambda what: networks[what.group].time(what), shared, job.plan)
+    best = iterate(job.workload, lambda what: networks[what.group].bound(what), shared, job.plan)
     parts = ("compute", "bubble", "activations", "weights", "exposed")
     return {
         "time_s": made.seconds,
@@ -138,11 +131,11 @@ def study_of(config: Config, methods: Mapping[str, Method]) -> Study:
     InputError
         As `read_training`.
     """
-    asked = read_training(config)
+    jobs, entrants, _ = read_training(config)
     tasks = [
         TrainingTask(key=task_key(TASK_FORMAT, repr(job), repr(entrant)), job=job, entrant=entrant)
-        for job in asked.jobs
-        for entrant in asked.entrants
+        for job in jobs
+        for entrant in entrants
         if entrant.does(job.name)
     ]
     machines = config.table(MachinesTable, "run")

@@ -89,10 +89,8 @@ class Parallelism:
             If the groups don't multiply to it.
         """
         if self.ranks != ranks:
-            raise InputError(
-                f"tp x pp x dp x fsdp = {self.tp} x {self.pp} x {self.dp} x {self.fsdp} = {self.ranks}, "
-                f"but there are {ranks} ranks"
-            )
+            product = f"{self.tp} x {self.pp} x {self.dp} x {self.fsdp} = {self.ranks}"
+            raise InputError(f"tp x pp x dp x fsdp = {product}, but there are {ranks} ranks")
 
     def __str__(self) -> str:
         counts = ((one.name, getattr(self, one.name)) for one in fields(self))
@@ -236,19 +234,15 @@ class Workload:
         if not 0 < len(self.layers) <= MOST_LAYERS:
             raise InputError(f"{self.name}: {len(self.layers)} layers; 1 to {MOST_LAYERS} are allowed")
         if not 1 <= self.microbatches <= MOST_LAYERS or self.chunks < 1:
-            raise InputError(
-                f"{self.name}: {self.microbatches} microbatches of {self.chunks} chunks a stage; "
-                f"1 to {MOST_LAYERS} microbatches and at least 1 chunk are allowed"
-            )
+            allowed = f"1 to {MOST_LAYERS} microbatches and at least 1 chunk are allowed"
+            counts = f"{self.microbatches} microbatches of {self.chunks} chunks a stage"
+            raise InputError(f"{self.name}: {counts}; {allowed}")
         if parts > len(self.layers):
-            raise InputError(
-                f"{self.name}: {parts} parts for {self.parallelism.pp} stages, but only "
-                f"{len(self.layers)} layers"
-            )
+            asked = f"{parts} parts for {self.parallelism.pp} stages"
+            raise InputError(f"{self.name}: {asked}, but only {len(self.layers)} layers")
         if any(all(layer.once for layer in part) for part in self.parts):
-            raise InputError(
-                f"{self.name}: {self.chunks} chunks a stage; one would have no layer that repeats"
-            )
+            why = "one would have no layer that repeats"
+            raise InputError(f"{self.name}: {self.chunks} chunks a stage; {why}")
 
     @property
     def parts(self) -> list[Sequence[Layer]]:
@@ -352,12 +346,8 @@ def check_groups(workload: Workload, networks: Mapping[str, int | None]) -> None
     """
     for group in dict.fromkeys(one.group for one in workload.communications):
         size = workload.parallelism.size(group)
+        has = f"{workload.name}: group {group} has {size} ranks"
         if size > 1 and group not in networks:
-            raise InputError(
-                f"{workload.name}: group {group} has {size} ranks and no network; "
-                f'add networks = {{{group} = "..."}}'
-            )
+            raise InputError(f'{has} and no network; add networks = {{{group} = "..."}}')
         if size > 1 and networks[group] not in (size, None):
-            raise InputError(
-                f"{workload.name}: group {group} has {size} ranks, its network {networks[group]}"
-            )
+            raise InputError(f"{has}, its network {networks[group]}")

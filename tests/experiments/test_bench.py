@@ -5,8 +5,7 @@ import json
 import pytest
 
 from tutti.experiments import bench
-from tutti.experiments.bench import Measurement, at_most, exactly
-from tutti.experiments.bench.cases import TACOS_CASES, _tacos_case, best_of_three
+from tutti.experiments.bench import TACOS_CASES, Measurement, _tacos_case, at_most, best_of_three, exactly
 
 SLOW, RIGHT, WRONG = (
     at_most("x", "c", "s", 2.0, 1.0),

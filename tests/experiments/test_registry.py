@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from tutti.experiments.registry import METHODS, REMOVED, find_method
+from tutti.experiments.old_names import NAMES
+from tutti.experiments.registry import METHODS, find_method
 from tutti.experiments.runner.config import read_config
 from tutti.experiments.runner.plan import make_plan
 from tutti.schedules import Problem, collective
@@ -100,4 +101,4 @@ def test_a_removed_method_names_the_one_to_use(tmp_path):
 
 
 def test_every_replacement_of_a_removed_method_is_there():
-    assert all(name not in METHODS and instead in METHODS for name, (_, instead) in REMOVED.items())
+    assert all(name not in METHODS and instead in METHODS for name, (_, instead) in NAMES["removed"].items())

@@ -24,7 +24,7 @@ def printed(count, folder, capsys):
     gaps = GapTableBuilder()
     gaps.add(rows)
     write_csv(gaps.frame(), folder / GAPS)
-    summary = Summary(folder, Counter(ok=count))
+    summary = Summary(folder, Counter(ok=count), missing=0)
     _print_summary(summary)
     _print_counts(summary)
     return capsys.readouterr().out

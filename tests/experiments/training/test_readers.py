@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tutti.experiments.training.iteration import Iteration, Plan, iterate
-from tutti.experiments.training.readers import FIRST, CalculonJob, read_calculon, read_simai
+from tutti.experiments.training.iteration import Iteration, Job, Plan, iterate
+from tutti.experiments.training.readers import FIRST, read_calculon, read_simai
 from tutti.experiments.training.workload import SEND, Communication, Parallelism, Pass
 from tutti.schedules.collective import Kind
 from tutti.topologies.errors import InputError
@@ -182,7 +182,7 @@ def calculon(folder: Path, **changes: dict[str, Any]) -> list[Path]:
     return paths
 
 
-def played(job: CalculonJob) -> Iteration:
+def played(job: Job) -> Iteration:
     return iterate(job.workload, lambda what: job.networks[what.group].time(what), str, job.plan)
 
 

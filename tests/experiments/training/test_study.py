@@ -61,7 +61,7 @@ def test_a_study_runs_and_says_what_papers_state(tmp_path: Path, capsys: pytest.
     assert half["weights_s"] == pytest.approx(0.5 * size / 1e9, rel=1e-6)
     assert ring["time_s"] == pytest.approx(ring["compute_s"] + ring["weights_s"])
     assert ring["optimal_s"] <= ring["time_s"]
-    (claim,) = claims([ring, half], read_training(read_config(path)).stated)
+    (claim,) = claims([ring, half], read_training(read_config(path))[2])
     assert claim.ours == pytest.approx(1.5, rel=1e-3)
     said = capsys.readouterr().out
     assert "ring over half" in said
@@ -151,10 +151,8 @@ def test_groups_on_one_network_take_turns(tmp_path: Path) -> None:
     for text in ('"ring:4"', '"complete:4"'):
         both = job.replace(f"{{dp = {NETWORK}}}", f'{{dp = "ring:4", ep = {text}}}')
         methods = METHODS.replace("[6, 1]", "[6, 1], all-to-all = [2, 1]")
-        read = read_training(read_config(config(tmp_path, both, methods, "")))
-        names += [
-            {entrant.on(read.jobs[0])[group].name for group in ("dp", "ep")} for entrant in read.entrants
-        ]
+        jobs, entrants, _ = read_training(read_config(config(tmp_path, both, methods, "")))
+        names += [{entrant.on(jobs[0])[group].name for group in ("dp", "ep")} for entrant in entrants]
     assert list(map(len, names)) == [1, 1, 2, 1]
 
 
@@ -162,9 +160,9 @@ def test_names_of_earlier_versions_are_read_in_methods_and_stated_numbers(tmp_pa
     methods = '[[method]]\nname = "stepwise"\noptions = {fewest = true}\nothers = {allreduce = "rounds"}\n'
     stated = STATED.replace('"ring"', '"stepwise"').replace('over_method = "half"', 'over_column = "time_s"')
     path = config(tmp_path, methods=methods, stated=stated)
-    study = read_training(read_config(path))
-    assert study.entrants[0].table.options == {"min_steps": True}  # as its rows show them
-    networks = study.entrants[0].on(study.jobs[0])["dp"]
+    jobs, entrants, papers = read_training(read_config(path))
+    assert entrants[0].table.options == {"min_steps": True}  # as its rows show them
+    networks = entrants[0].on(jobs[0])["dp"]
     assert networks.methods == {None: "shortest_path_all_to_all", "allreduce": "min_latency"}
     row = {"job": "gpt2", "method": "stepwise", "status": "ok", "weights_s": 3.0, "time_s": 2.0}
-    assert claims([current_row(row)], study.stated)[0].ours == 1.5
+    assert claims([current_row(row)], papers)[0].ours == 1.5
