@@ -15,8 +15,8 @@ from tutti.topologies.exact import FloatArray, Int64Array
 INF = highspy.kHighsInf
 
 
-class Rows:
-    """Rows of a program, block by block: terms (row, column, coefficient) and the least value of each row."""
+class ProgramRows:
+    """Rows of a program, block by block: terms (row, column, coefficient), least and largest values."""
 
     def __init__(self, columns: int) -> None:
         self.columns, self.count = columns, 0
@@ -86,7 +86,7 @@ def flow(network: Network) -> Built:
     """(A.1)."""
     N, E = network.nodes, network.links
     s, e = np.indices((N, E))
-    y, f, rows = s * E + e, N * E, Rows(N * E + 1)
+    y, f, rows = s * E + e, N * E, ProgramRows(N * E + 1)
     capacity = rows.add(E, (e, y, 1.0), least=-INF, most=network.b)
     source, target = np.array(network.source), np.array(network.target)
     row, own = np.arange(N * N), np.arange(N) * (N + 1)
@@ -106,7 +106,7 @@ def allreduce(network: Network) -> Built:
     x, bc, re = (first + np.arange(size) for first, size in zip(sizes, (N, E, E), strict=False))
     fs, gs = (first + np.arange(N * N).reshape(N, N) for first in sizes[3:5])
     f, g = (first + np.arange(N * E).reshape(N, E) for first in sizes[5:7])
-    rows, (t, v), (s, e) = Rows(int(sizes[-1])), np.indices((N, N)), np.indices((N, E))
+    rows, (t, v), (s, e) = ProgramRows(int(sizes[-1])), np.indices((N, N)), np.indices((N, E))
     source, target, own = np.array(network.source), np.array(network.target), np.arange(N) * (N + 1)
     through = (s * N + target, s * N + source)
     rows.add(
@@ -139,7 +139,7 @@ def bfb(network: Network) -> Built:
     pairs, arrival = np.unique(v * network.nodes + u, return_inverse=True)
     keys, load = np.unique(e * T + t, return_inverse=True)
     link, U = keys // T, len(e) + keys % T
-    rows = Rows(len(e) + T)
+    rows = ProgramRows(len(e) + T)
     brought = rows.add(len(keys), (load, x, -1.0), (np.arange(len(keys)), U, network.b[link]))
     rows.add(len(pairs), (arrival, x, 1.0), least=1.0, most=1.0)
     cost = np.zeros(rows.columns)
@@ -157,7 +157,7 @@ def sends(network: Network) -> Built:
     N, E, T = network.nodes, network.links, network.steps
     c, e, t = np.indices((N, E, T))
     x, h = (c * E + e) * T + t, N * E * T + np.arange(N * N * (T + 1)).reshape(N, N, T + 1)
-    rows = Rows(N * E * T + h.size)
+    rows = ProgramRows(N * E * T + h.size)
     source, target = np.array(network.source), np.array(network.target)
     number = np.arange(N * N * T).reshape(N, N, T)
     rows.add(

@@ -88,12 +88,12 @@ def size_of(program: str, network: str) -> dict[str, int]:
 
     sizes: dict[str, int] = {}
 
-    class Counted(by_arrays.Rows):
+    class Counted(by_arrays.ProgramRows):
         def built(self, *_: Any, **__: Any) -> Any:
             nonzeros = sum(len(term[0]) for term in self.terms)
             sizes.update(rows=self.count, columns=self.columns, nonzeros=nonzeros)
 
-    by_arrays.Rows = Counted  # type: ignore[misc]
+    by_arrays.ProgramRows = Counted  # type: ignore[misc]
     getattr(by_arrays, program)(Network(parse_topology(network)))
     return sizes
 

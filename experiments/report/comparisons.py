@@ -30,6 +30,7 @@ from tutti.experiments.report.charts import SHADES
 from tutti.experiments.report.results import TIE, Case, Results, Row, best_time, is_best, is_optimal
 from tutti.experiments.report.series import Series
 from tutti.experiments.report.standings import (
+    GAP_RULES,
     LeastTB,
     SeriesStanding,
     common_cases,
@@ -58,10 +59,6 @@ SHORT = {"unsupported": "n/a", "infeasible": "none", "timeout": "timeout", "fail
 """What a cell says instead of a gap; its note says why."""
 SIGNS = {"unsupported": "·", "timeout": "t", "infeasible": "–", "failed": "!"}
 """The same in a map, which has no notes."""
-DIGITS = 5
-"""Of times beside gaps: enough to check one from the other."""
-FEWEST = 5
-"""A run of fewer topologies than this is seen whole in the other tables."""
 NEAR = (0.001, 0.01, 0.1, 1.0, math.inf)
 """Up to which gap a cell has each of `SHADES`: the nearer the stronger."""
 
@@ -152,13 +149,13 @@ def _cell(
 
 
 def _time(row: Row) -> str:
-    return microseconds(row.time_us, DIGITS)
+    return microseconds(row.time_us, GAP_RULES.digits)
 
 
 def _lower(results: Results, case: Case) -> Cell:
     """Return the lower bound of a case, with what proves it."""
     row = results.bounds.get(case)
-    return Cell() if row is None else Cell(microseconds(row.bound_us, DIGITS), more=row.bound_kind)
+    return Cell() if row is None else Cell(microseconds(row.bound_us, GAP_RULES.digits), more=row.bound_kind)
 
 
 def _gap(results: Results, row: Row) -> tuple[str, str]:
@@ -180,7 +177,7 @@ Of = tuple[str, Callable[[Results, Case], Cell], Callable[[Results, Row], tuple[
 CELLS: Mapping[str, Of] = {
     "gaps": ("LB#", _lower, _gap),
     "bandwidth": ("limit#", _limit, _rates),
-    "speedup": ("best#", lambda results, case: Cell(microseconds(results.best.get(case), DIGITS)),
+    "speedup": ("best#", lambda results, case: Cell(microseconds(results.best.get(case), GAP_RULES.digits)),
                 lambda results, row: (times(results.speedup(row)), "")),
 }  # fmt: skip
 """What a table by case says: the column beside the size, and a cell of a row that has a time."""
@@ -240,7 +237,7 @@ def _parts(results: Results, case: Case, best: float) -> list[Said]:
     return [
         _lower(results, case),
         seconds(results.bound_s.get(case)),
-        microseconds(best, DIGITS),
+        microseconds(best, GAP_RULES.digits),
         results.series[whose].label,
         percent(best / bound - 1),
         *(_cell(results, cells.get(one.number), lost) for one in results.series),

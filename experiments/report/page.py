@@ -15,7 +15,6 @@ from tutti.experiments.registry import METHODS
 from tutti.experiments.report.bottleneck import Bottlenecks, bottlenecks
 from tutti.experiments.report.charts import Figure, measures, run_charts
 from tutti.experiments.report.comparisons import (
-    FEWEST,
     case_table,
     exact_sentence,
     gap_map,
@@ -41,7 +40,7 @@ from tutti.experiments.report.panels import (
 from tutti.experiments.report.results import Results, Row, read_results
 from tutti.experiments.report.seeds import seed_figures, seed_table, seeds
 from tutti.experiments.report.series import DARK, LIGHT, Series
-from tutti.experiments.report.standings import sentences
+from tutti.experiments.report.standings import GAP_RULES, sentences
 from tutti.experiments.report.switch_over import switch_table
 from tutti.experiments.report.tables import (
     TEMPLATES,
@@ -266,7 +265,7 @@ def _gains(results: Results, gains: Mapping[str, Any]) -> PageTable | None:
 
 def _glance(results: Results) -> list[Section]:
     """Return the section on many networks at a glance; none for a run of few, or of one method."""
-    if len(results.topologies) < FEWEST or len(results.series) < 2:
+    if len(results.topologies) < GAP_RULES.fewest_networks or len(results.series) < 2:
         return []
     blocks: list[PageBlock] = []
     for collective in results.collectives:
@@ -301,7 +300,7 @@ def picture_of(results: Results) -> Panel | None:
     timed = {(row.topology, row.collective) for row in results.rows if row.ok and row.gap is not None}
     if not timed:
         return None
-    if len(results.topologies) < FEWEST and len(timed) <= LIMITS.panels:
+    if len(results.topologies) < GAP_RULES.fewest_networks and len(timed) <= LIMITS.panels:
         told = "algbw as a part of its limit, against size: at 100 % no schedule can be faster"
         return Panel(
             told,

@@ -17,7 +17,7 @@ from tutti.experiments.report.charts import Figure
 from tutti.experiments.report.comparisons import near
 from tutti.experiments.report.results import Results, Row, is_tb_optimal
 from tutti.experiments.report.series import Series
-from tutti.experiments.report.standings import LeastTB
+from tutti.experiments.report.standings import GAP_RULES, LeastTB
 from tutti.experiments.report.tables import Panel, percent, size
 from tutti.schedules.collective import Kind
 from tutti.schedules.cost import moore_optimal_steps
@@ -44,8 +44,8 @@ def run_rows(results: Results, least: LeastTB) -> pd.DataFrame:
         seed, where it has several; `limit_gbps`: M over the largest bound of the case, `share_percent`: algbw
         over it; `near`: up to which gap, for shades; `seconds`: of the synthesis, at least 1e-4, as
         the clock can't tell shorter ones apart; `step_point`: whether it is the first of its method at its
-        T_L and T_B; `twins`: how many methods have the same times, but for `COINCIDE`, at all sizes of a
-        network and collective, and `twin`, its place among them; `frontier`: whether no other of its topology
+        T_L and T_B; `twins`: how many methods have the same times, but for `GapRules.coincide`, at all
+        sizes of a network and collective, and `twin`, its place among them; `frontier`: whether no other of its topology
         and collective equals or betters both;
         `beside`: how far it stands beside its point, in widths of a marker. The markers of a point take at
         most 3 widths, so many of them overlap.
@@ -65,11 +65,6 @@ def run_rows(results: Results, least: LeastTB) -> pd.DataFrame:
         if row.ok
     )
     return pd.DataFrame(rows)
-
-
-COINCIDE = 0.005
-"""Relative: curves that differ by less at every size can't be told apart in a chart. With a larger value more
-curves are drawn in stripes."""
 
 
 def _twins(curves: Mapping[int, Mapping[float, float]]) -> dict[int, dict[str, int]]:
@@ -94,7 +89,9 @@ def _times(results: Results, topology: str, collective: str) -> dict[int, dict[f
 
 
 def _coincide(one: Mapping[float, float], other: Mapping[float, float]) -> bool:
-    return one.keys() == other.keys() and all(abs(other[k] - one[k]) <= COINCIDE * one[k] for k in one)
+    return one.keys() == other.keys() and all(
+        abs(other[k] - one[k]) <= GAP_RULES.coincide * one[k] for k in one
+    )
 
 
 def _record(results: Results, number: int, row: Row) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 Of a method that tried several seeds (``seeds = 20`` keeps the best, ``seeds = [0, 1, ..]`` each) every seed
 has a time. With gap g(s, i) of seed s on case i (a topology, collective and size) a *seed's gap* is the
-shifted geometric mean of g(s, i) over the cases, from the mean of y(s, i) = log(g(s, i) + `SHIFT`). Seeds are
+shifted geometric mean of g(s, i) over the cases, from the mean of y(s, i) = log(g(s, i) + shift). Seeds are
 independent, cases are the ones that were asked for, so over n seeds the mean has the interval
 
     mean ± t_{0.975, n-1} · s / √n        (Student's t; s the standard deviation over the seeds)
@@ -25,13 +25,11 @@ from scipy.stats import t as student
 from tutti.experiments.report.charts import Figure
 from tutti.experiments.report.results import TIE, Case, Results
 from tutti.experiments.report.series import Series
-from tutti.experiments.report.standings import SHIFT
+from tutti.experiments.report.standings import GAP_RULES
 from tutti.experiments.report.tables import Cell, PageTable, percent, seconds
 
 LEVEL = 0.95
 """Confidence of the intervals."""
-FEWEST = 3
-"""Seeds below which there is no interval."""
 
 Values = Mapping[Case, Sequence[float]]
 """A value for each case and seed."""
@@ -114,10 +112,10 @@ class SeedStanding:
 
 
 def seeds(results: Results) -> list[SeedStanding]:
-    """Return the standing of each series with at least `FEWEST` seeds, compared with the first of them."""
+    """Return the standing of each series with enough seeds (`GapRules`), compared with the first of them."""
     found: dict[int, dict[Case, list[tuple[float, float]]]] = {}
     for (case, number), tries in results.tries.items():
-        if len(tries) >= FEWEST and case in results.bounds:
+        if len(tries) >= GAP_RULES.fewest_seeds and case in results.bounds:
             found.setdefault(number, {})[case] = tries
     gaps: dict[int, Values] = {}
     standings = []
@@ -131,7 +129,7 @@ def seeds(results: Results) -> list[SeedStanding]:
 
 def _gaps(results: Results, case: Case, tries: Sequence[tuple[float, float]]) -> list[float]:
     bound = results.bounds[case].bound_us or math.inf
-    return [math.log(max(time / bound - 1, 0.0) + SHIFT) for _, time in tries]
+    return [math.log(max(time / bound - 1, 0.0) + GAP_RULES.shift) for _, time in tries]
 
 
 def _over_cases(values: Iterable[Sequence[float]]) -> list[float]:
@@ -146,7 +144,9 @@ def _standing(
     times = [[time for _, time in of] for of in tries.values()]
     spreads = [max(of) / min(of) - 1 for of in times]
     logs = [[math.log(max(spent, 1e-6)) for spent, _ in of] for of in tries.values()]
-    best, worst = (math.exp(statistics.fmean(map(end, gaps.values()))) - SHIFT for end in (min, max))
+    best, worst = (
+        math.exp(statistics.fmean(map(end, gaps.values()))) - GAP_RULES.shift for end in (min, max)
+    )
     return SeedStanding(
         series,
         len(times[0]),
@@ -176,7 +176,7 @@ def seed_table(standings: Sequence[SeedStanding]) -> PageTable:
 
 
 def _cells(one: SeedStanding) -> list[Cell | str]:
-    low, mean, high = (percent(power - SHIFT) for power in one.gap.powers)
+    low, mean, high = (percent(power - GAP_RULES.shift) for power in one.gap.powers)
     once = [seconds(power) for power in one.synthesis.powers]
     apart = "" if one.apart is None else "{1:.3f} ({0:.3f} to {2:.3f})".format(*one.apart.powers)
     return [
@@ -212,6 +212,6 @@ def _record(standing: SeedStanding) -> dict[str, object]:
         **standing.series.columns,
         **{f"gap_{end}": power for end, power in zip(ends, apart.powers, strict=True)},
         **{f"time_{end}": power for end, power in zip(ends, standing.synthesis.powers, strict=True)},
-        "told": f"{percent(standing.gap.powers[1] - SHIFT)} %, {standing.cases} cases",
+        "told": f"{percent(standing.gap.powers[1] - GAP_RULES.shift)} %, {standing.cases} cases",
         "synthesis": seconds(standing.synthesis.powers[1]),
     }

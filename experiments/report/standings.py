@@ -17,13 +17,30 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 from tutti.experiments.report.results import Case, Results, Row, best_time, is_optimal, is_tb_optimal, winners
 from tutti.experiments.report.series import Series
 from tutti.experiments.report.tables import counted, percent, size
 
-SHIFT = 0.01
-"""Shift of the means of gaps, a gap of 1 %. With a larger one small gaps differ less."""
+
+class GapRules(NamedTuple):
+    """How gaps and times are averaged, compared and written."""
+
+    shift: float
+    """Shift of the means of gaps. With a larger value small gaps count less."""
+    digits: int
+    """Digits of times beside gaps. With fewer one can't check the gap from the times."""
+    fewest_networks: int
+    """Networks below which no table has all of them: they are seen whole in the others."""
+    fewest_seeds: int
+    """Seeds below which there is no interval."""
+    coincide: float
+    """Largest relative difference of curves that can't be told apart in a chart. With a larger value more
+    curves are drawn in stripes."""
+
+
+GAP_RULES = GapRules(shift=0.01, digits=5, fewest_networks=5, fewest_seeds=3, coincide=0.005)
 Cases = Mapping[Case, Mapping[int, Row]]
 LeastTB = Mapping[tuple[str, str], Fraction | None]
 """The bandwidth bound of each (topology, collective) in M/B, None where it is not known."""
@@ -215,7 +232,7 @@ def shifted_mean(gaps: Iterable[float | None]) -> float | None:
     0.01
     """
     known = [max(gap, 0.0) for gap in gaps if gap is not None]
-    return shifted_geometric_mean(known, SHIFT) if known else None
+    return shifted_geometric_mean(known, GAP_RULES.shift) if known else None
 
 
 def answers(results: Results) -> list[SeriesStanding]:

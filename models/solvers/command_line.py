@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -41,9 +41,20 @@ from tutti.topologies.options import Choice
 from tutti.topologies.processes import CallEnd, run_program
 from tutti.topologies.units import MEGA
 
-PATIENCE = 0.02
-"""Time that a program has to stop by itself after its time limit, as a fraction of the limit, or of 10 s if
-that is more. It is less than the helper process has, so that the log is still read."""
+
+class ProgramLimits(NamedTuple):
+    """Numbers of solvers that run as programs."""
+
+    patience: float
+    """Time that a program has to stop by itself after its time limit, as a fraction of the limit, or of 10 s
+    if that is more. It is less than the helper process has, so that the log is still read. With a larger
+    value more programs end by themselves."""
+    cbc_nothing: float
+    """CBC gives a larger number for an incumbent or bound that it does not have. A smaller value hides large
+    ones."""
+
+
+PROGRAM_LIMITS = ProgramLimits(patience=0.02, cbc_nothing=1e40)
 KILLED = {CallEnd.TIME: Termination.TIME_LIMIT, CallEnd.MEMORY: Termination.MEMORY_LIMIT}
 """Why a program was killed."""
 
@@ -107,7 +118,7 @@ def _run(
         least = replace(model.bare, maximize=False, cost=model.sign * model.cost, offset=0.0)
         write_model(least, file)
         left = None if limit is None else max(limit - (time.perf_counter() - begin), LEAST_SECONDS)
-        latest = None if limit is None or left is None else left + PATIENCE * max(limit, 10.0)
+        latest = None if limit is None or left is None else left + PROGRAM_LIMITS.patience * max(limit, 10.0)
         with log.open("wb") as output:
             how = run_program(command(file, solution, left), output, latest, options.memory_limit)
         text = log.read_text(errors="replace")
@@ -182,8 +193,6 @@ CBC_LINE = re.compile(
 )
 NO_VALUES = (Termination.INFEASIBLE, Termination.UNBOUNDED, Termination.ERROR)
 """Ends after which values in CBC's solution mean nothing."""
-CBC_NOTHING = 1e40
-"""What CBC calls an incumbent or a bound that it does not have is larger."""
 
 
 def run_cbc(model: CompiledModel, options: CbcOptions, extras: Extras = NOTHING) -> Outcome:
@@ -243,9 +252,9 @@ def cbc_trace(log: str, sign: float, offset: float) -> Iterator[Progress]:
     incumbent: float | None = None
     bound: float | None = None
     for found, best, possible, seconds in CBC_LINE.findall(log):
-        if abs(float(found or best)) < CBC_NOTHING:
+        if abs(float(found or best)) < PROGRAM_LIMITS.cbc_nothing:
             incumbent = sign * float(found or best) + offset
-        if possible and abs(float(possible)) < CBC_NOTHING:
+        if possible and abs(float(possible)) < PROGRAM_LIMITS.cbc_nothing:
             bound = sign * float(possible) + offset
         yield Progress(float(seconds), incumbent, bound)
 
