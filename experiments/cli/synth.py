@@ -190,7 +190,8 @@ def _round_document(table: RoundTable, problem: Problem) -> dict[str, Any]:
     """Return what holds of a table at the problem's size; its time is T_L α + T_B, rounds being alike."""
     size, topology = Fraction(problem.size or 0), table.topology
     cost = round_cost(table)
-    seconds = cost.steps.tl_steps * topology.alpha[0] + cost.steps.bandwidth_time * size
+    a_byte = cost.steps.bandwidth_time + topology.gamma * cost.steps.tc
+    seconds = cost.steps.tl_steps * topology.alpha[0] + a_byte * size
     bound = ProvenBound.of(topology, table.collective, size)
     return {
         "topology": topology.name,

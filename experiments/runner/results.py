@@ -30,18 +30,18 @@ _COLUMNS = """
     rank_egress_unicast float, link_traffic float, link_traffic_unicast float, note text,
     rank_ingress float, rank_ingress_unicast float, algorithm text, program text, busbw_gbps float,
     speedup float, protocol text, nccl_us float, global_bytes float, sequential_us float, alone_us text,
-    exact_for text, predicted_tl int, predicted_tb text, prediction text
+    exact_for text, predicted_tl int, predicted_tb text, prediction text, tc_factor float, tc_exact text
 """
 COLUMNS: dict[str, Any] = {
     name: _KINDS[kind] for name, kind in (column.split() for column in _COLUMNS.split(","))
 }
-"""Name and type of every column, in order. ``congestion`` is in s/GB of M; ``tb_exact`` and
-``congestion_exact`` are the fractions; ``seeds``: how many were tried; ``schedule``: its content hash;
-``message``: why there is no result; ``note``: what becomes of a size that does not divide into the chunks;
-``algorithm``: whose schedule the portfolio chose; ``program``: what ``solver`` solved, by its number in the
-paper; ``speedup``: the least time of the config's baseline at the same size over this one; ``protocol`` and
-``nccl_us``: what NCCL would choose, and the microseconds that its own model reckons; ``global_bytes``: what
-leaves hosts, each byte as often as it does.
+"""Name and type of every column, in order. ``congestion`` is in s/GB of M; ``tb_exact``, ``tc_exact`` and
+``congestion_exact`` are the fractions, T_C in units of M γ; ``seeds``: how many were tried; ``schedule``: its
+content hash; ``message``: why there is no result; ``note``: what becomes of a size that does not divide into
+the chunks; ``algorithm``: whose schedule the portfolio chose; ``program``: what ``solver`` solved, by its
+number in the paper; ``speedup``: the least time of the config's baseline at the same size over this one;
+``protocol`` and ``nccl_us``: what NCCL would choose, and the microseconds that its own model reckons;
+``global_bytes``: what leaves hosts, each byte as often as it does.
 
 Of mixed collectives: ``sequential_us``, what the parts take one after the other, and ``alone_us``, what each
 takes by itself, in order.
