@@ -208,7 +208,7 @@ class Finder:
             yield from self._both_ways(nodes, degree)
 
     def _factors(self, nodes: int, degree: int) -> Iterator[Expression]:
-        """Yield what may be a factor: no L(G), whose T_B is at least 1, and no G * n, G^n or Bi(G): not BFB."""
+        """Yield what may be a factor. L(G) has a T_B of at least 1; G * n, G^n and Bi(G) are not BFB."""
         yield from (
             base
             for base in bases(nodes, degree)

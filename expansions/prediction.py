@@ -347,16 +347,16 @@ def kautz_loops(d: int, n: int) -> bool:
 
 @lru_cache(maxsize=65536)
 def _kautz(d: int, n: int) -> Prediction:
-    """Return the cost of Π_{d,n}. The d links of a node lead to d nodes, where n >= d, one may be itself.
+    """Return the cost of Π_{d,n}. The d links of a node lead to d nodes where n > d; one may be itself.
 
     The link from x to -(d x + a) has one back if this b is among 1..d, modulo n: b = d a - (1 - d²) x.
     """
-    if n < d or not has_intervals(d, n):
+    if n <= d or not has_intervals(d, n):
         return measured(Base("gen_kautz", (d, n)))
     tl, tb = kautz_cost(d, n)
     back = (d * np.arange(1, d + 1) - (1 - d * d) * np.arange(n)[:, None]) % n
     loops = kautz_loops(d, n)
-    both = bool(((back >= 1) & (back <= d) | (back == 0) & (d == n)).all())
+    both = bool(((back >= 1) & (back <= d)).all())
     bare = _optimal(n, d, tl, d - loops, both)
     return replace(bare, tb=tb, simple=not loops, loops=loops)
 
