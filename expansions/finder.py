@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
 
-from tutti.expansions.prediction import Prediction, factors_of, predict
+from tutti.expansions.prediction import Prediction, factors_of, kautz_loops, predict
 from tutti.expansions.reversal import is_reversible
 from tutti.expansions.searched import SEARCHED
 from tutti.schedules.cost import moore_optimal_steps
@@ -140,7 +140,7 @@ class Finder:
     bidirectional: bool = False
     most_hops: int | None = None
     reversible: bool = False
-    _found: dict[tuple[int, int], list[Candidate]] = field(default_factory=dict)
+    _found: dict[tuple[int, int, bool], list[Candidate]] = field(default_factory=dict)
     _one_way: Finder | None = None
 
     def find(self, nodes: int, degree: int) -> list[Candidate]:
@@ -175,15 +175,18 @@ class Finder:
         above = (n for n in range(nodes + 1, 2 * nodes + degree + 3) if self.candidates(n, degree))
         return [n for n in (next(below, None), next(above, None)) if n is not None]
 
-    def candidates(self, nodes: int, degree: int) -> list[Candidate]:
-        """Return what is worth growing at this size and degree."""
-        key = (nodes, degree)
+    def candidates(self, nodes: int, degree: int, *, factors: bool = False) -> list[Candidate]:
+        """Return what is worth growing at this size and degree; `factors`: of that what Theorem 13 wants."""
+        key = (nodes, degree, factors)
         if key not in self._found:
             self._found[key] = []  # a network is never made of itself
             kept: list[Candidate] = []
-            for expression in filter(self._admits, self._expressions(nodes, degree)):
+            made = self._factors(nodes, degree) if factors else self._expressions(nodes, degree)
+            for expression in filter(self._admits, made):
                 new = Candidate(expression, predict(expression))
-                if self.bidirectional and not new.cost.bidirectional:
+                if (self.bidirectional and not new.cost.bidirectional) or (
+                    factors and not new.cost.multiplies
+                ):
                     continue
                 if not any(old.beats(new) for old in kept):
                     kept = [*(old for old in kept if not new.beats(old)), new]
@@ -203,6 +206,15 @@ class Finder:
             yield from (_line(c.expression) for c in self.candidates(nodes // degree, degree))
         if self.bidirectional:
             yield from self._both_ways(nodes, degree)
+
+    def _factors(self, nodes: int, degree: int) -> Iterator[Expression]:
+        """Yield what may be a factor. L(G) has a T_B of at least 1; G * n, G^n and Bi(G) are not BFB."""
+        yield from (
+            base
+            for base in bases(nodes, degree)
+            if base.family != "gen_kautz" or not kautz_loops(*base.arguments)
+        )
+        yield from self._products(nodes, degree)
 
     def _both_ways(self, nodes: int, degree: int) -> Iterator[Expression]:
         if degree % 2 == 0:
@@ -237,7 +249,7 @@ class Finder:
 
     def _factor(self, nodes: int, degree: int) -> _ProductFactor | None:
         """Return the factor of least T_L, as Theorem 13 wants it."""
-        able = [c for c in self.candidates(nodes, degree) if c.cost.multiplies]
+        able = self.candidates(nodes, degree, factors=True)
         best = min(able, key=lambda c: c.cost.tl, default=None)
         return None if best is None else _ProductFactor((nodes, degree), best.expression)
 

@@ -25,7 +25,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from math import prod
-from typing import TypeGuard
 
 import numpy as np
 
@@ -199,21 +198,11 @@ def _bidirectional(topology: Topology) -> bool:
 def _breadth_first_cost(expression: Base | Product, topology: Topology) -> tuple[int, Fraction]:
     if isinstance(expression, Base) and expression.family in TRANSITIVE:
         return transitive_cost(topology)
-    if _by_intervals(expression):
-        return kautz_cost(*expression.arguments)
     found = workloads(topology)
     tb = found.tb
     if tb is None:
         raise Unsupported(f"expansion needs links of one bandwidth; {topology.name} has others")
     return found.steps, tb
-
-
-def _by_intervals(expression: Base | Product) -> TypeGuard[Base]:
-    return (
-        isinstance(expression, Base)
-        and expression.family == "gen_kautz"
-        and has_intervals(*expression.arguments)
-    )
 
 
 def _line(base: Prediction) -> Prediction:
@@ -288,7 +277,8 @@ def _both(of: Expression) -> Prediction:
 def _either_way(base: Base) -> Fraction:
     """Return T_B where in each step the busiest link of the base or of its transpose is waited for."""
     topology = base.topology()
-    forth = kautz_peaks(*base.arguments) if _by_intervals(base) else workloads(topology).peaks
+    by_intervals = base.family == "gen_kautz" and has_intervals(*base.arguments)
+    forth = kautz_peaks(*base.arguments) if by_intervals else workloads(topology).peaks
     peaks = zip(forth, workloads(transpose(topology)).peaks, strict=True)
     return Fraction(topology.degree or 0, topology.num_ranks) * sum(map(max, peaks))
 
@@ -350,11 +340,33 @@ def _de_bruijn(d: int, n: int) -> Prediction:
     return replace(bare, tb=Fraction(d, d - 1) * Fraction(whole - 1, whole), simple=False, loops=True)
 
 
+def kautz_loops(d: int, n: int) -> bool:
+    """Return whether Π_{d,n} has self-loops: x = -(d x + a) for some a in 1..d, unless d + 1 divides n."""
+    return n % (d + 1) > 0
+
+
+@lru_cache(maxsize=65536)
+def _kautz(d: int, n: int) -> Prediction:
+    """Return the cost of Π_{d,n}. The d links of a node lead to d nodes where n > d; one may be itself.
+
+    The link from x to -(d x + a) has one back if this b is among 1..d, modulo n: b = d a - (1 - d²) x.
+    """
+    if n <= d or not has_intervals(d, n):
+        return measured(Base("gen_kautz", (d, n)))
+    tl, tb = kautz_cost(d, n)
+    back = (d * np.arange(1, d + 1) - (1 - d * d) * np.arange(n)[:, None]) % n
+    loops = kautz_loops(d, n)
+    both = bool(((back >= 1) & (back <= d)).all())
+    bare = _optimal(n, d, tl, d - loops, both)
+    return replace(bare, tb=tb, simple=not loops, loops=loops)
+
+
 KNOWN: Mapping[str, Callable[..., Prediction]] = {
     "complete": lambda m: _optimal(m, m - 1, 1, m - 1, True),
     "complete_bipartite": lambda d: _optimal(2 * d, d, 2 if d > 1 else 1, d, True),
     "biring": lambda d, m: _optimal(m, d, m // 2, min(m - 1, 2), True),
     "uniring": lambda d, m: _optimal(m, d, m - 1, 1, m == 2),
     "debruijn": _de_bruijn,
+    "gen_kautz": _kautz,
 }
 """Bases whose cost Table A.3 states, or follows at once; the tests compare them with BFB's counting."""

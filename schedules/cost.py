@@ -1,9 +1,13 @@
-"""Exact costs: (T_L, T_B) of a step schedule, congestion of any (dissertation, sections 3.3.2 and A.3).
+"""Exact costs: (T_L, T_B, T_C) of a step schedule, congestion of any (dissertation, sections 3.3.2 and A.3).
 
 T_L counts α: each step lasts as many of them as the longest route that it uses has links. T_B is the sum over
 steps of the largest time that a link needs for its load of that step, per byte of M:
 
     T_B = sum over steps t of  max over links l of  load(l, t) / bandwidth(l)
+
+T_C counts γ, the time in which a rank reduces a byte that it receives (A.3.4). A rank reduces what came in a
+step before the next begins, so that T_C is the sum over steps of the most bytes that a rank reduces. Switches
+that add do so at the speed of their links.
 
 Congestion is the same maximum over all rows at once: what a pipelined schedule takes per byte of M.
 
@@ -33,7 +37,7 @@ from tutti.topologies.kernels import kernel
 
 @dataclass(frozen=True)
 class StepCost:
-    """What a step schedule costs: at most ``tl_steps`` α + ``bandwidth_time`` M seconds for one α.
+    """What a step schedule costs: at most ``tl_steps`` α + (``bandwidth_time`` + γ ``tc``) M seconds.
 
     Parameters
     ----------
@@ -43,11 +47,14 @@ class StepCost:
         T_B in seconds per byte of M.
     tb
         T_B in units of M/B; None where the topology has no B (`Topology.node_bandwidth`).
+    tc
+        T_C in units of M γ; 0 where nothing is reduced.
     """
 
     tl_steps: int
     bandwidth_time: Fraction
     tb: Fraction | None
+    tc: Fraction
 
 
 class _Peaks(NamedTuple):
@@ -64,12 +71,12 @@ class _Peaks(NamedTuple):
 
 
 def step_cost(schedule: Schedule) -> StepCost:
-    """Return the exact T_L and T_B of a schedule in the step clock.
+    """Return the exact T_L, T_B and T_C of a schedule in the step clock.
 
     Raises
     ------
     InputError
-        If its clock is another, or a link's load in a step does not fit 64 bits.
+        If its clock is another, or the load of a link or rank in a step does not fit 64 bits.
     """
     if schedule.clock is not Clock.STEP or schedule.order is None:
         raise InputError(f"T_L and T_B are of step schedules; this one has the {schedule.clock} clock")
@@ -78,7 +85,24 @@ def step_cost(schedule: Schedule) -> StepCost:
     peaks = _peaks(schedule, np.unique(begin))
     seconds = _sum_of_maxima(peaks, schedule)
     bandwidth = schedule.topology.node_bandwidth
-    return StepCost(int(peaks.longest.sum()), seconds, None if bandwidth is None else seconds * bandwidth)
+    tb = None if bandwidth is None else seconds * bandwidth
+    return StepCost(int(peaks.longest.sum()), seconds, tb, _reduced(schedule))
+
+
+def _reduced(schedule: Schedule) -> Fraction:
+    """Return T_C in units of M γ: the sum over steps of the most that a rank reduces."""
+    if schedule.reduce is None or schedule.order is None:
+        return Fraction(0)
+    ranks, target = schedule.topology.num_ranks, schedule.target
+    rows = np.flatnonzero(schedule.reduce & (target < ranks))
+    places, which = np.unique(
+        schedule.order[rows].astype(np.int64) * ranks + target[rows], return_inverse=True
+    )
+    loads = np.zeros(len(places), dtype=np.int64)
+    np.add.at(loads, which, schedule.load[rows])
+    first = np.unique(places // ranks, return_index=True)[1]
+    most = np.maximum.reduceat(loads, first) if len(first) else loads
+    return Fraction(sum(most.tolist()), schedule.chunks.denominator)
 
 
 def congestion(schedule: Schedule) -> Fraction:

@@ -374,7 +374,11 @@ def _read(document: Any, name: str | None, defaults: Mapping[str, Fraction]) -> 
     bare = not any(isinstance(edge["bandwidth"], str) for edge in edges)
     if edges and bare and topology.bandwidth.floats.max() < 1e6:
         notes.append("bandwidths without a unit are bytes a second; write e.g. 50GB/s")
-    return replace(topology, notes=(*_notes(graph.get("notes", [])), *notes))
+    rate = _quantities([graph], "reduce", parse_bandwidth)[0] if "reduce" in graph else None
+    if rate is not None and rate <= 0:
+        raise InputError(f"graph: reduce is {rate} B/s; it must be positive")
+    gamma = Fraction(0) if rate is None else 1 / rate
+    return replace(topology, notes=(*_notes(graph.get("notes", [])), *notes), gamma=gamma)
 
 
 def _notes(value: Any) -> tuple[str, ...]:
@@ -563,7 +567,7 @@ def _quantities(edges: list[Mapping[str, Any]], key: str, parse: Callable[[objec
 
 
 def _shown(edge: Mapping[str, Any]) -> str:
-    return f"edge {edge['source']!r} -> {edge['target']!r}"
+    return f"edge {edge['source']!r} -> {edge['target']!r}" if "source" in edge else "graph"
 
 
 def _exact(value: Any) -> Fraction:

@@ -5,6 +5,7 @@ Keys, in any order, each at most once:
 ==============  ========================================================================================
 ``bandwidth``   ``50GB/s``: one for all dimensions (or kinds of link), or one each, comma separated
 ``alpha``       ``0.5us``: likewise
+``reduce``      ``200GB/s``: at what rate a rank reduces what it receives; without it, reducing takes no time
 ``drop_nodes``  ``7,9``: nodes that failed, by label (a rank's label is its number) or, on grids, coordinates
                 such as ``(0,3)``
 ``drop_links``  ``0-1,2-3``: links that failed, both directions and parallel ones; ``0>1`` one direction
@@ -255,7 +256,7 @@ FAMILIES: dict[str, Family] = {family.name: family for family in (
 _RANDOM_KEYS = ("fail_nodes", "fail_nics", "fail_links")
 _KEYS = (
     *("bandwidth", "alpha", "drop_nodes", "drop_links", "degrade", *_RANDOM_KEYS, "seed", "ranks", "links"),
-    "switches",
+    *("switches", "reduce"),
 )
 """Of every family; besides, each may have `Family.keys`."""
 _COORDINATES = re.compile(r"\(\s*[0-9]{1,9}\s*(?:,\s*[0-9]{1,9}\s*)*\)")
@@ -293,7 +294,12 @@ def parse_topology(text: str) -> Topology:
         return _from_file(name, {})
     head, mark, query = name.partition("?")
     keys = _parse_keys(name, query) if mark else {}
-    return replace(_with_changes(_base(name, head, keys), name, keys), name=name)
+    network = _with_changes(_base(name, head, keys), name, keys)
+    try:
+        gamma = 1 / parse_bandwidth(keys["reduce"]) if "reduce" in keys else network.gamma
+    except InputError as error:
+        raise InputError(f"{_shown(name)}: reduce: {error}") from None
+    return replace(network, name=name, gamma=gamma)
 
 
 def with_words(text: str, key: str, words: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, Rationals, frozen, offsets_of
 from tutti.topologies.kernels import kernel
+from tutti.topologies.units import format_bandwidth
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -77,12 +78,14 @@ class Topology:
         The parsed text in the papers' notation that made it, if one did; dropped by other transforms.
     notes
         What was guessed where a file does not say it, a sentence each; no part of what is compared.
+    gamma
+        γ: seconds for which a rank computes to reduce a byte that it receives, exact (dissertation, A.3.4).
 
     Raises
     ------
     InputError
         If a link ends nowhere, joins a node to itself or has no positive bandwidth, if an α is
-        negative, if there are fewer than two ranks, or if some rank can't reach another.
+        or γ is negative, if there are fewer than two ranks, or if some rank can't reach another.
     """
 
     name: str
@@ -98,6 +101,7 @@ class Topology:
     nominal_degree: int | None = None
     expression: object | None = field(default=None, repr=False)
     notes: tuple[str, ...] = field(default=(), repr=False)
+    gamma: Fraction = Fraction(0)
 
     @classmethod
     def from_links(
@@ -180,12 +184,14 @@ class Topology:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """The network's own attributes in a networkx graph or a file: name, nominal degree and notes."""
+        """The network's own attributes in a networkx graph or a file: name, nominal degree, notes and 1/γ."""
         result: dict[str, Any] = {"name": self.name}
         if self.nominal_degree is not None:
             result["nominal_degree"] = self.nominal_degree
         if self.notes:
             result["notes"] = list(self.notes)
+        if self.gamma:
+            result["reduce"] = format_bandwidth(1 / self.gamma)
         return result
 
     def node_attributes(self, node: int) -> dict[str, Any]:
@@ -297,6 +303,7 @@ class Topology:
             and self.alpha == other.alpha
             and self.multicast == other.multicast
             and self.aggregate == other.aggregate
+            and self.gamma == other.gamma
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -334,6 +341,8 @@ def _check(topology: Topology) -> None:
     if len(set(topology.labels)) != nodes:
         raise InputError(f"{where}: node labels must differ")
     _check_links(topology, where)
+    if topology.gamma < 0:
+        raise InputError(f"{where}: gamma is {topology.gamma} s/B; it must not be negative")
     switches = topology.multicast | topology.aggregate
     if any(not n <= node < nodes for node in switches):
         known = f"nodes {n}..{nodes - 1}" if nodes > n else "it has none"

@@ -409,6 +409,7 @@ def _restricted(topology: Topology, stays: BoolArray, works: BoolArray, name: st
         hosts=None if topology.hosts is None else frozen(topology.hosts[kept], np.int32),
         nominal_degree=topology.nominal_degree if works.all() else None,
         notes=topology.notes,
+        gamma=topology.gamma,
     )
 
 

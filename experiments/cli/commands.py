@@ -361,6 +361,8 @@ class SimulateCommand(JsonOption, purpose=USE, module="programs", positional=("f
         A rank or switch forwards a message only when all of it is there.
     overlap_alpha
         A link is free again while alpha passes.
+    reduce
+        A rank reduces what it receives at this rate, such as 200GB/s; default: as the network says.
     """
 
     file: Path
@@ -368,6 +370,7 @@ class SimulateCommand(JsonOption, purpose=USE, module="programs", positional=("f
     slices: int = 1
     store_and_forward: bool = False
     overlap_alpha: bool = False
+    reduce: str | None = None
 
 
 class ShowCommand(Command, purpose=USE, module="programs", positional=("what",)):

@@ -235,7 +235,8 @@ def _judge(
 def do_simulate(arguments: SimulateCommand) -> int:
     """Verify and simulate the schedule."""
     size = parse_size(arguments.size)
-    options = SimulationOptions(arguments.slices, arguments.store_and_forward, arguments.overlap_alpha)
+    gamma = None if arguments.reduce is None else 1 / parse_bandwidth(arguments.reduce)
+    options = SimulationOptions(arguments.slices, arguments.store_and_forward, arguments.overlap_alpha, gamma)
     schedule = read_schedule(arguments.file)
     verify(schedule)
     result = simulate(schedule, size, options)
@@ -253,6 +254,7 @@ def do_simulate(arguments: SimulateCommand) -> int:
         "slices": options.slices,
         "store_and_forward": options.store_and_forward,
         "overlap_alpha": options.overlap_alpha,
+        "gamma": str(schedule.topology.gamma if gamma is None else gamma),
     }
     fields = {
         "schedule": f"{schedule.collective} on {schedule.topology.name}",

@@ -178,8 +178,9 @@ def _in_rounds(
         verify(table)
     remark(f"{table.transfers} transfers verified in {verification.seconds:.3g} s; now the bound")
     size, cost = Fraction(problem.size or 0), round_cost(table)
-    # Rounds take equal time, so that all take T_L α + T_B.
-    seconds = cost.steps.tl_steps * table.topology.alpha[0] + cost.steps.bandwidth_time * size
+    # Rounds take equal time, so that all take T_L α + T_B + T_C.
+    a_byte = cost.steps.bandwidth_time + table.topology.gamma * cost.steps.tc
+    seconds = cost.steps.tl_steps * table.topology.alpha[0] + a_byte * size
     document = {
         "topology": table.topology.name,
         "collective": str(table.collective),

@@ -126,6 +126,11 @@ class Cost:
         """T_B in units of M/B; None where links differ or under the other clocks."""
         return self._steps.tb if self._steps else None
 
+    @property
+    def tc(self) -> Fraction | None:
+        """T_C in units of M γ (dissertation, A.3.4); None where nothing is reduced, or under other clocks."""
+        return self._steps.tc or None if self._steps else None
+
     @cached_property
     def _steps(self) -> StepCost | None:
         by_steps = self.schedule.clock is Clock.STEP and self.schedule.size is None
@@ -133,11 +138,13 @@ class Cost:
 
     def columns(self) -> dict[str, Any]:
         """Return the columns of a result row that hold at every size."""
-        tb, stats = self.tb_factor, self.schedule.stats
+        tb, tc, stats = self.tb_factor, self.tc, self.schedule.stats
         return {
             "tl_steps": self.tl_steps,
             "tb_factor": None if tb is None else float(tb),
             "tb_exact": None if tb is None else str(tb),
+            "tc_factor": None if tc is None else float(tc),
+            "tc_exact": None if tc is None else str(tc),
             "congestion": float(self.congestion),
             "congestion_exact": str(self.congestion),
             "transfers": len(self.schedule),

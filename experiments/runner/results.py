@@ -46,17 +46,18 @@ COLUMNS = typed("""
     rank_egress_unicast float, link_traffic float, link_traffic_unicast float, note text,
     rank_ingress float, rank_ingress_unicast float, algorithm text, program text, busbw_gbps float,
     speedup float, protocol text, nccl_us float, global_bytes float, sequential_us float, alone_us text,
-    exact_for text, predicted_tl int, predicted_tb text, prediction text, bound_s float, course text
+    exact_for text, predicted_tl int, predicted_tb text, prediction text, bound_s float, course text,
+    tc_factor float, tc_exact text
 """)
-"""Name and type of every column, in order. ``congestion`` is in s/GB of M; ``tb_exact`` and
-``congestion_exact`` are the fractions; ``seeds``: how many were tried; ``schedule``: its content hash;
-``message``: why there is no result; ``note``: what becomes of a size that does not divide into the chunks;
-``algorithm``: whose schedule the portfolio chose; ``program``: what ``solver`` solved, by its number in the
-paper; ``speedup``: the least time of the config's baseline at the same size over this one; ``protocol`` and
-``nccl_us``: what NCCL would choose, and the microseconds that its own model reckons; ``global_bytes``: what
-leaves hosts, each byte as often as it does; ``bound_s``: the seconds that the bound took, its method's own
-left out; ``course``: of several seeds, in order, the seconds of each and its time in microseconds at the
-largest size (``0.02 105.5; 0.03 99.1``), in the row of that size.
+"""Name and type of every column, in order. ``congestion`` is in s/GB of M; ``tb_exact``, ``tc_exact`` and
+``congestion_exact`` are the fractions, T_C in units of M γ; ``seeds``: how many were tried; ``schedule``: its
+content hash; ``message``: why there is no result; ``note``: what becomes of a size that does not divide into
+the chunks; ``algorithm``: whose schedule the portfolio chose; ``program``: what ``solver`` solved, by its
+number in the paper; ``speedup``: the least time of the config's baseline at the same size over this one;
+``protocol`` and ``nccl_us``: what NCCL would choose, and the microseconds that its own model reckons;
+``global_bytes``: what leaves hosts, each byte as often as it does; ``bound_s``: the seconds that the bound
+took, its method's own left out; ``course``: of several seeds, in order, the seconds of each and its time in
+microseconds at the largest size (``0.02 105.5; 0.03 99.1``), in the row of that size.
 
 Of mixed collectives: ``sequential_us``, what the parts take one after the other, and ``alone_us``, what each
 takes by itself, in order.

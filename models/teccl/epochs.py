@@ -20,6 +20,11 @@ The paper has a capacity in every epoch and a delay of ⌈α/τ⌉ epochs in whi
 project a link is held while α is in flight, so both are one duration. On a route the j-th link is held from
 the epoch in which the message enters it, for what it takes there, each rounded up; it passes switches without
 waiting, as the time clock has it (`schedules.message_durations`).
+
+With τ the longest time of which every α_e + s / b_e is a multiple (``"exact"``), nothing is rounded, and
+n_e is 1. Then the epochs are the time-expanded network of TACOS (MICRO 2024, IV-F and Fig. 12): an edge is a
+link in an epoch, one chunk is matched to it, and it lasts α_e + s / b_e. TE-CCL's program is then the integer
+program over that network which TACOS is compared with (footnote 7, Table V, Figs 15 and 19).
 """
 
 from __future__ import annotations
@@ -36,11 +41,11 @@ import numpy as np
 
 from tutti.models.time_expanded.instance import NetworkRoutes, SizedInstance, nearest, routes_of
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import Int64Array
+from tutti.topologies.exact import Int64Array, common_divisor
 
 FAR = 2**40
 """An epoch that never comes."""
-FASTEST, SLOWEST, BEST = "fastest", "slowest", "best"
+FASTEST, SLOWEST, BEST, EXACT = "fastest", "slowest", "best", "exact"
 
 
 class Transfer(NamedTuple):
@@ -77,7 +82,8 @@ class Epochs(SizedInstance):
     size
         M in bytes.
     length
-        Seconds of an epoch; or of which route it is what one chunk takes, ``"fastest"`` or ``"slowest"``.
+        Seconds of an epoch; or of which route it is what one chunk takes, ``"fastest"`` or ``"slowest"``; or
+        ``"exact"``, the longest of which all routes take a multiple.
     backwards
         Whether the schedule is for being reversed: links of a route are then held as the reverse holds
         them, which differs by what is rounded.
@@ -117,6 +123,8 @@ class Epochs(SizedInstance):
         if not isinstance(self.length, str):
             return self.length
         times = [alpha + self.chunk_bytes / bandwidth for alpha, bandwidth in self.rates]
+        if self.length == EXACT:
+            return common_divisor(times)
         return min(times) if self.length == FASTEST else max(times)
 
     def lengths(self) -> list[Fraction]:

@@ -14,7 +14,7 @@ from tutti.models.bfb import METHOD as BFB
 from tutti.models.forestcoll import METHOD as FORESTCOLL
 from tutti.models.solvers import Feature, find_backend
 from tutti.models.solvers.options import LEAST_SECONDS
-from tutti.models.teccl.epochs import BEST, FASTEST, SLOWEST, Epochs, finish_of
+from tutti.models.teccl.epochs import BEST, EXACT, FASTEST, SLOWEST, Epochs, finish_of
 from tutti.models.teccl.starts import NO_START, StartSchedule, check_start
 from tutti.models.time_expanded.instance import ChunkInstance, by_copies, routes_of
 from tutti.schedules.capabilities import Capabilities
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 KINDS = (*BY_ALLGATHER, Kind.BROADCAST, Kind.REDUCE, Kind.SCATTER, Kind.GATHER, Kind.ALL_TO_ALL)
 DEFAULT_SIZE = Fraction(2**20)
 """M where none is given and none matters: between like links every transfer takes an epoch."""
-NAMED = (FASTEST, SLOWEST, BEST)
+NAMED = (FASTEST, SLOWEST, BEST, EXACT)
 FINISH, REWARD = "finish", "reward"
 UPWARD, ONCE = "upward", "once"
 
@@ -48,7 +48,8 @@ class TecclOptions(Options):
         Into how many equal chunks every item is cut.
     epoch
         Length: what a chunk takes on the ``"fastest"`` or the ``"slowest"`` route, or a time with its unit;
-        ``"best"``: of these two, and of what messages of more chunks take, the one that ends first.
+        ``"best"``: of these two, and of what messages of more chunks take, the one that ends first;
+        ``"exact"``: the longest of which all routes take a multiple, as in TACOS's time-expanded network.
     epochs
         The most; 0: as many as it takes.
     objective

@@ -252,14 +252,15 @@ class RoundCost:
 
 def round_cost(table: RoundTable) -> RoundCost:
     """Return the exact cost, in one pass over the rows."""
-    tl_steps, seconds = 0, Fraction(0)
+    tl_steps, seconds, reduced = 0, Fraction(0), Fraction(0)
     loads = np.zeros(table.topology.num_links, np.int64)
     for block in table.blocks():
         cost = step_cost(block.rows)
         tl_steps, seconds = tl_steps + cost.tl_steps, seconds + cost.bandwidth_time
+        reduced += cost.tc
         loads += link_loads(block.rows)
     bandwidth = table.topology.node_bandwidth
-    steps = StepCost(tl_steps, seconds, None if bandwidth is None else seconds * bandwidth)
+    steps = StepCost(tl_steps, seconds, None if bandwidth is None else seconds * bandwidth, reduced)
     return RoundCost(steps, _congestion(table, loads))
 
 

@@ -54,6 +54,7 @@ MESSAGE = np.dtype(
         ("finish", np.float64),
         ("tail", np.float64),  # when its last byte is through the last link that it entered
         ("load", np.int64),
+        ("reduced", np.int64),  # what of its load its destination reduces
         ("hop", np.int64),  # its first; its last is before that of the next message
     ]
 )
@@ -67,6 +68,7 @@ LINK = np.dtype(
         ("next", np.int32),  # the next link to which something happened
         ("held", np.bool_),
         ("queued", np.bool_),
+        ("reducer", np.bool_),  # the computing unit of a rank, the last hop of what the rank reduces
     ],
     align=True,
 )
@@ -223,7 +225,8 @@ def _enter(hop: int, now: float, tables: Tables, store_and_forward: bool, overla
     hops, messages, links = tables.hops, tables.messages, tables.links
     on, number = hops[hop].link, hops[hop].message
     alpha = links[on].alpha
-    sending = messages[number].load * links[on].sending
+    load = messages[number].reduced if links[on].reducer else messages[number].load
+    sending = load * links[on].sending
     holding = sending if overlap_alpha else alpha + sending
     free, through = now + holding, now + (alpha + sending)
     hops[hop].ready = now
@@ -239,7 +242,8 @@ def _enter(hop: int, now: float, tables: Tables, store_and_forward: bool, overla
         _add_entry(free, number * _CODES + _FREE_AND_COMPLETE, tables)
         return
     if hop + 1 < messages[number + 1].hop:
-        head = tail if store_and_forward else now + alpha
+        whole = store_and_forward or links[hops[hop + 1].link].reducer
+        head = tail if whole else now + alpha
         _add_entry(head, (hop + 1) * _CODES + _HEAD, tables)
     else:
         _add_entry(tail, number * _CODES + _COMPLETE, tables)

@@ -15,10 +15,13 @@ It is ready when its data is there (`dependencies`), and then enters the links o
   through, nor than it came. With `store_and_forward` it is ready for link j + 1 only then.
 * It is complete at the destination with its tail: where nothing blocks, after the sum of α and
   b over the slowest bandwidth.
+* Where γ is not 0 and a rank is to reduce c bytes of it, it is complete γ c later. A rank reduces one message
+  at a time, those of smaller steps first, and others as they come (dissertation, A.3.4). It can send and
+  receive meanwhile.
 
 There is no barrier between steps. Where every route is one link, a step schedule so takes at most
-T_L α + T_B M, and exactly that on symmetric networks; over longer routes each of several messages
-that share a link in one step pays its α.
+T_L α + T_B + T_C, and without γ exactly that on symmetric networks; over longer routes each of several
+messages that share a link in one step pays its α.
 
 Times are counted in ticks of which every α and every b / B is a whole multiple, exactly up to 2^53 of them,
 and are made seconds at the end. So ties are ties, and without α all times are in proportion to the size.
@@ -51,7 +54,7 @@ from tutti.schedules.simulation.events import (
     run,
 )
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import INT32_MAX, NONE, FloatArray, Int32Array, Int64Array, offsets_of
+from tutti.topologies.exact import INT32_MAX, NONE, BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
 from tutti.topologies.options import Flag
 
 MOST_HOPS = INT32_MAX
@@ -70,16 +73,20 @@ class SimulationOptions:
         A message enters the next link of its route only when it has arrived whole.
     overlap_alpha
         A link is free after bytes / bandwidth, while α is still in flight.
+    gamma
+        γ: seconds for which a rank computes to reduce a byte, exact; None: the network's own.
 
     Raises
     ------
     InputError
-        If `slices` is no whole number of at least 1, or another is neither true nor false.
+        If `slices` is no whole number of at least 1, γ is negative or not exact, or another is neither true
+        nor false.
     """
 
     slices: int = 1
     store_and_forward: bool = False
     overlap_alpha: bool = False
+    gamma: Fraction | int | None = None
 
     def __post_init__(self) -> None:
         """Check the number of slices, and the others' types."""
@@ -89,6 +96,8 @@ class SimulationOptions:
             raise InputError(f"{self.slices} slices; at least 1 is needed")
         for name in ("store_and_forward", "overlap_alpha"):
             Flag().check("simulation", name, getattr(self, name))
+        if not isinstance(self.gamma, Fraction | int | None) or (self.gamma or 0) < 0:
+            raise InputError(f"gamma is {self.gamma!r}; it must be a Fraction or an integer, at least 0")
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +157,13 @@ def simulate(schedule: Schedule, size: Fraction | int, options: SimulationOption
     return _in_order(schedule, size, options, links) or _run(schedule, size, options, links)[0]
 
 
+def _gamma(schedule: Schedule, options: SimulationOptions) -> Fraction:
+    """Return γ in seconds per byte; 0 where nothing is reduced."""
+    if schedule.reduce is None:
+        return Fraction(0)
+    return schedule.topology.gamma if options.gamma is None else Fraction(options.gamma)
+
+
 @dataclass(frozen=True, eq=False)
 class Holding:
     """When links are held, a row for each message and link of its route (`hops`).
@@ -162,6 +178,8 @@ class Holding:
         Of the network.
     message, bytes
         Which one, int64, and how much it carries; shape (hops,).
+
+    What ranks reduce is no hop here.
     """
 
     link: Int32Array
@@ -198,6 +216,7 @@ def watch(
     """Return what `simulate` returns, and when each message held each link."""
     links, rate = timed = _links(schedule, size, options)
     simulation, hops, sent = _run(schedule, size, options, timed)
+    hops = hops[~links["reducer"][hops["link"]]]
     on, begin = hops["link"].copy(), hops["ready"]
     message = hops["message"].astype(np.int64)
     load, unit = sent["load"][message], float(Fraction(size) / options.slices / schedule.chunks.denominator)
@@ -205,11 +224,11 @@ def watch(
     if not options.overlap_alpha:
         holding += links["alpha"][on]
     end = (begin + holding) / rate
-    return simulation, Holding(on, begin / rate, end, len(links), message, load * unit)
+    return simulation, Holding(on, begin / rate, end, schedule.topology.num_links, message, load * unit)
 
 
 class _LinkTable(NamedTuple):
-    """The table of links, its times in ticks, and how many ticks a second has."""
+    """The table of links, and of ranks where these take time to reduce, in ticks; and the ticks a second."""
 
     table: Table
     rate: float
@@ -229,9 +248,8 @@ def _run(
     run(tables, options.slices, options.store_and_forward, options.overlap_alpha)
     finish = sent["finish"][:-1] / rate
     _check_complete(finish, grouped, options.slices)
-    times = EventTimes(
-        sent["start"][:-1] / rate, finish, links["busy"] / rate, grouped.of_row * np.int32(options.slices)
-    )
+    busy = links["busy"][: schedule.topology.num_links] / rate
+    times = EventTimes(sent["start"][:-1] / rate, finish, busy, grouped.of_row * np.int32(options.slices))
     return _simulation(schedule, size, times), hops, sent
 
 
@@ -266,21 +284,26 @@ def _simulation(schedule: Schedule, size: Fraction | int, times: EventTimes) -> 
 
 
 def _links(schedule: Schedule, size: Fraction | int, options: SimulationOptions) -> _LinkTable:
-    """Return the links for a slice of M = `size`; the tick divides every α and what a load of 1 takes."""
+    """Return the links for a slice of M = `size`, then the ranks where γ is not 0.
+
+    The tick divides every α and what a load of 1 takes.
+    """
     _check(schedule, size, options)
     alpha, bandwidth = schedule.topology.alpha, schedule.topology.bandwidth
     common = int(np.gcd.reduce(alpha.numerators))
     distinct, which = np.unique(bandwidth.numerators, return_inverse=True)
     scale = Fraction(size) * bandwidth.denominator / (schedule.chunks.denominator * options.slices)
     seconds = [scale / numerator for numerator in distinct.tolist()]
-    if common:
-        seconds.append(Fraction(common, alpha.denominator))
+    gamma = _gamma(schedule, options)
+    units = [Fraction(common, alpha.denominator), gamma * scale / bandwidth.denominator]
+    seconds += [unit for unit in units if unit]
     rate = 1 / exact_tick(seconds, max(seconds))
-    ticks = [float(time * rate) for time in seconds]
-    links = np.zeros(len(bandwidth), dtype=LINK)
-    links["sending"] = np.array(ticks)[which]
-    if common:
-        links["alpha"] = alpha.numerators // common * ticks[-1]
+    ranks = schedule.topology.num_ranks if gamma else 0
+    links = np.zeros(len(bandwidth) + ranks, dtype=LINK)
+    links["sending"][: len(bandwidth)] = np.array([float(time * rate) for time in seconds])[which]
+    links["alpha"][: len(bandwidth)] = alpha.numerators // (common or 1) * float(units[0] * rate)
+    links["sending"][len(bandwidth) :] = float(units[1] * rate)
+    links["reducer"][len(bandwidth) :] = True
     return _LinkTable(links, float(rate))
 
 
@@ -289,16 +312,17 @@ def _hops_and_messages(
 ) -> tuple[Table, Table, Table]:
     """Return the tables of hops, of messages and of the links' turns; sets where each link's begin."""
     route = np.repeat(grouped.route, slices)
-    length = np.diff(schedule.route_table.offsets)[route]
+    reduced = np.repeat(_reduced(schedule, grouped, links), slices)
+    length = np.diff(schedule.route_table.offsets)[route] + (reduced > 0)
     begin = offsets_of(length)
     if begin[-1] > MOST_HOPS:
         raise InputError(f"{begin[-1]} hops to simulate; at most {MOST_HOPS}: use fewer slices")
     hops = np.empty(begin[-1], dtype=HOP)
-    hops["link"] = _hop_links(schedule, route, begin)
+    hops["link"] = _hop_links(schedule, route, begin, reduced > 0)
     hops["message"] = np.repeat(np.arange(len(route), dtype=np.int32), length)
     hops["slice"] = hops["message"] % slices
     hops["child"] = hops["sibling"] = NONE
-    key, sequence = _turn_keys(schedule, grouped, begin)
+    key, sequence = _turn_keys(schedule, grouped, begin, links["reducer"][hops["link"]])
     hops["turn"], first, size = link_turns(hops["link"].copy(), key, sequence, len(links))
     links["turns"] = first[:-1]
     turns = np.empty(len(size), dtype=TURN)
@@ -306,6 +330,7 @@ def _hops_and_messages(
     sent = np.empty(len(begin), dtype=MESSAGE)
     sent["start"] = sent["finish"] = np.nan
     sent["load"][:-1] = np.repeat(grouped.load, slices)
+    sent["reduced"][:-1] = reduced
     sent["hop"] = begin
     return hops, sent, turns
 
@@ -321,15 +346,31 @@ def _waiters_and_edges(schedule: Schedule, grouped: Messages, slices: int) -> tu
     return waiters, edges
 
 
-def _hop_links(schedule: Schedule, route: Int32Array, begin: Int64Array) -> Int32Array:
-    if schedule.routes is None:
+def _reduced(schedule: Schedule, grouped: Messages, links: Table) -> Int64Array:
+    """Return what a rank takes time to reduce of each message, int64, shape (messages,)."""
+    reduced = np.zeros(len(grouped), dtype=np.int64)
+    if schedule.reduce is not None and links["reducer"].any():
+        rows = np.flatnonzero(schedule.reduce & (schedule.target < schedule.topology.num_ranks))
+        np.add.at(reduced, grouped.of_row[rows], schedule.load[rows])
+    return reduced
+
+
+def _hop_links(schedule: Schedule, route: Int32Array, begin: Int64Array, reducing: BoolArray) -> Int32Array:
+    """Return the link of each hop; a `reducing` message's last is its destination, behind the links."""
+    last = begin[1:][reducing] - 1
+    if schedule.routes is None and not len(last):
         return route
-    table = schedule.routes
-    shift = np.repeat(table.offsets[route] - begin[:-1], np.diff(begin))
-    return table.links[np.arange(begin[-1]) + shift]
+    table = schedule.route_table
+    place = np.arange(begin[-1]) + np.repeat(table.offsets[route] - begin[:-1], np.diff(begin))
+    place[last] = 0
+    links = table.links[place]
+    links[last] = schedule.topology.num_links + schedule.route_target[route[reducing]]
+    return links
 
 
-def _turn_keys(schedule: Schedule, grouped: Messages, begin: Int64Array) -> tuple[Int64Array, Int64Array]:
+def _turn_keys(
+    schedule: Schedule, grouped: Messages, begin: Int64Array, reducer: BoolArray
+) -> tuple[Int64Array, Int64Array]:
     """Return a key for each hop, equal ones sharing a turn on their link, and the hops in order of turns."""
     if schedule.clock is Clock.FLOW:
         return np.zeros(begin[-1], dtype=np.int64), np.arange(begin[-1])
@@ -340,10 +381,11 @@ def _turn_keys(schedule: Schedule, grouped: Messages, begin: Int64Array) -> tupl
         durations = transfer_ticks(schedule, grouped)
         within = np.arange(begin[-1]) - np.repeat(begin[:-1], np.diff(begin))
         entry = np.repeat(durations.offsets[durations.kind], np.diff(begin)) + within
+        entry[reducer] = 0  # ranks reduce messages as they come
         sequence = np.argsort(
             np.repeat(grouped.order, np.diff(begin)) + durations.enter[entry], kind="stable"
         )
-    return np.arange(begin[-1]), sequence
+    return np.where(reducer, 0, np.arange(begin[-1])), sequence
 
 
 def _check_complete(finish: FloatArray, grouped: Messages, slices: int) -> None:

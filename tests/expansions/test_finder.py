@@ -1,6 +1,7 @@
 """The finder: frontiers that nothing known beats, of networks that are what they say."""
 
 import csv
+import itertools
 import json
 from fractions import Fraction
 from pathlib import Path
@@ -67,6 +68,7 @@ def test_stated_costs_of_bases_are_what_counting_finds(family):
         "biring": [(2, 3), (2, 8), (4, 5), (2, 9)],
         "uniring": [(1, 2), (1, 5), (3, 4)],
         "debruijn": [(2, 1), (2, 2), (2, 5), (3, 1), (3, 3), (4, 2), (5, 2)],
+        "gen_kautz": [(d, n) for d in (2, 3, 4, 7) for n in (3, 4, 5, 6, 8, 9, 15, 16, 24) if n > d],
     }
     for arguments in sizes[family]:
         base = Base(family, arguments)
@@ -128,6 +130,14 @@ def test_networks_of_reverse_symmetric_bases_only():
 def candidate(tl, tb, exact=True):
     cost = Prediction(8, 2, tl, Fraction(tb), exact, False, True, True, False, False)
     return Candidate(Base("uniring", (tl, 8)), cost)
+
+
+@for_each("bidirectional", [False, True])
+def test_factors_are_the_candidates_that_theorem_13_wants(bidirectional):
+    finder = Finder(bidirectional=bidirectional)
+    for nodes, degree in itertools.product(range(2, 61), range(1, 7)):
+        able = [c for c in finder.candidates(nodes, degree) if c.cost.multiplies]
+        assert finder.candidates(nodes, degree, factors=True) == able, (nodes, degree)
 
 
 def test_the_frontier_keeps_what_nothing_beats():

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from tests.sweep import for_each
-from tutti.schedules import Chunks, Clock, Routes, Schedule, collective
+from tutti.models.bfb import METHOD
+from tutti.schedules import Chunks, Clock, Problem, Routes, Schedule, collective
 from tutti.schedules.compose import compose_allreduce
 from tutti.schedules.cost import (
     congestion,
@@ -23,7 +24,7 @@ from tutti.schedules.cost import (
     total_cost,
 )
 from tutti.schedules.reversal import reverse
-from tutti.topologies import InputError, Link, Topology, Unsupported
+from tutti.topologies import InputError, Link, Topology, Unsupported, parse_topology
 from tutti.topologies.transforms import transpose
 
 # 0 -> 1 -> 2 -> 0, of 1, 2 and 3 B/s.
@@ -31,9 +32,9 @@ TRIANGLE = Topology.from_links("triangle", 3, [Link(i, (i + 1) % 3, Fraction(i +
 ALLGATHER = collective("allgather", 3)
 
 
-def steps(order, chunk, route, **columns):
+def steps(order, chunk, route, collective=ALLGATHER, **columns):
     table = {"chunk": chunk, "route": route, "order": np.array(order, dtype=np.uint16)} | columns
-    return Schedule(TRIANGLE, ALLGATHER, Clock.STEP, Chunks.even(ALLGATHER, 2), **table)
+    return Schedule(TRIANGLE, collective, Clock.STEP, Chunks.even(collective, 2), **table)
 
 
 def even_ring(n, degree):
@@ -274,6 +275,55 @@ def test_what_leaves_a_host_counts_once(routes, expected):
     assert crossing(two_hosts(None), routes) == expected  # the links make these hosts plain
     assert total_cost(made := ring_schedule()).between_hosts is None
     assert total_cost(made).congestion == congestion(made)
+
+
+def test_t_c_is_the_most_that_a_rank_reduces_step_by_step():
+    # Sixths. Step 1: rank 1 reduces 2, rank 2 gets a copy. Step 2: rank 2 reduces 1, rank 0 reduces 1.
+    what = collective("allreduce", 3)
+    reduce = np.array([True, True, False, True, True])
+    table = steps([1, 1, 1, 2, 2], [0, 1, 2, 0, 3], [0, 0, 1, 1, 2], reduce=reduce, collective=what)
+    assert step_cost(table).tc == Fraction(2, 6) + Fraction(1, 6)
+    assert step_cost(ring_schedule()).tc == 0
+
+
+def test_a_switch_that_adds_takes_no_rank_any_time():
+    links = [Link(0, 2), Link(1, 2), Link(2, 0), Link(2, 1)]
+    star = Topology.from_links("star", 2, links, num_switches=1, aggregate=[2])
+    what = collective("reduce", 2, root=0)
+    rows = {"chunk": [0, 0, 0], "route": [0, 1, 2], "order": np.array([1, 1, 2], dtype=np.uint16)}
+    reduce = np.array([True, True, True])
+    table = Schedule(star, what, Clock.STEP, Chunks.even(what), **rows, reduce=reduce)
+    assert step_cost(table).tc == 1  # rank 0 adds what the switch sends to its own
+
+
+def bfb(network, kind):
+    topology = parse_topology(network)
+    problem = Problem(topology, collective(kind, topology.num_ranks))
+    return METHOD.synthesize(problem, METHOD.options(), np.random.default_rng(0))
+
+
+BW_OPTIMAL = ["torus:3x3", "hypercube:3", "complete:5", "hamming:2,3", "ring:6"]
+OTHERS = ["gen_kautz:2,5", "gen_kautz:3,10", "torus:2x5", "circulant:11,2,3", "mesh:3x4"]
+
+
+@for_each("network", BW_OPTIMAL + OTHERS)
+def test_t_c_is_at_most_y_of_t_b(network):
+    """Theorem 6: T_B = M/B y of a reduce-scatter makes T_C at most M γ y."""
+    made = bfb(network, "reduce-scatter")
+    n, cost = made.topology.num_ranks, step_cost(made)
+    most = max(made.topology.in_degrees) * made.topology.bandwidth[0]  # B, of the rank with most links
+    assert Fraction(n - 1, n) <= cost.tc <= cost.bandwidth_time * most
+
+
+@for_each("network", BW_OPTIMAL)
+def test_of_a_bw_optimal_allreduce_t_c_is_least(network):
+    """Corollary 6.1: T_C = M γ (N - 1)/N, so T_B + T_C = 2 M (1/B + γ/2) (N - 1)/N."""
+    made = bfb(network, "allreduce")
+    assert is_bandwidth_optimal(made)
+    n, cost, gamma = made.topology.num_ranks, step_cost(made), Fraction(1, 3 * 10**9)
+    assert cost.tc == Fraction(n - 1, n)
+    a_byte = 2 * (1 / made.topology.node_bandwidth + gamma / 2) * Fraction(n - 1, n)
+    assert cost.bandwidth_time + gamma * cost.tc == a_byte
 
 
 def ring_schedule():

@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
@@ -45,7 +46,7 @@ def networks(draw):
     alphas = st.fractions(min_value=0, max_value=1000, max_denominator=20)
     labels = st.text(st.characters(categories=["L", "N", "P", "S"]), max_size=4)
     one_a_node = {"min_size": nodes, "max_size": nodes}
-    return Topology.from_links(
+    made = Topology.from_links(
         draw(st.sampled_from(["random", "with spaces", "näme"])),
         ranks,
         [Link(a, b, draw(bandwidths), draw(alphas)) for a, b in ends],
@@ -56,6 +57,7 @@ def networks(draw):
         hosts=draw(st.none() | st.lists(st.integers(-1, 3), **one_a_node)),
         nominal_degree=draw(st.none() | st.integers(1, 9)),
     )
+    return replace(made, gamma=draw(st.just(Fraction(0)) | bandwidths.map(lambda rate: 1 / rate)))
 
 
 def assert_same(one, other):
@@ -210,6 +212,8 @@ def without(key, where):
         (PAIR | {"edges": [1]}, "'edges' must be a list of objects"),
         (PAIR | {"graph": 3}, "'graph' must be an object"),
         (PAIR | {"graph": {"nominal_degree": 1.5}}, "nominal_degree 1.5 is not a positive integer"),
+        (PAIR | {"graph": {"reduce": "fast"}}, "graph: reduce: "),
+        (PAIR | {"graph": {"reduce": 0}}, "graph: reduce is 0 B/s; it must be positive"),
         (PAIR | {"nodes": PAIR["nodes"] * 2}, "two nodes have the id 'a'"),
         (pair(bandwith="1GB/s"), r"edges\[0\] has an unknown key 'bandwith'; did you mean 'bandwidth'\?"),
         (

@@ -116,6 +116,13 @@ def test_a_text_is_the_network_that_it_says(text, topology):
     assert read.degree == topology.degree
 
 
+def test_a_network_says_at_what_rate_ranks_reduce():
+    read = parse_topology("torus:4x4?reduce=200GB/s&drop_nodes=3")
+    assert read.gamma == Fraction(1, 200 * 10**9)
+    assert read != parse_topology("torus:4x4?drop_nodes=3")
+    assert parse_topology("L(K_{4,4})?reduce=1GB/s").expression is not None, "nodes and links are the same"
+
+
 def test_keys_may_stand_in_any_order_and_speak_of_the_whole_network():
     one = parse_topology("mi250:2?ranks=8+8&drop_nodes=3,17&alpha=1us&drop_links=0-1")
     other = parse_topology("mi250:2?drop_links=0-1&alpha=1us&drop_nodes=3,17&ranks=8+8")
@@ -259,7 +266,7 @@ def test_a_file_needs_no_suffix_but_is_never_taken_for_a_family(tmp_path, monkey
         (
             "torus:4x4?",
             r"unknown key ''; allowed: alpha, bandwidth, degrade, drop_links, drop_nodes, fabric, "
-            r"fail_links, fail_nics, fail_nodes, hosts, links, nvlink, pcie, rails, ranks, seed, "
+            r"fail_links, fail_nics, fail_nodes, hosts, links, nvlink, pcie, rails, ranks, reduce, seed, "
             r"switches, twist$",
         ),
         ("ring:8?fail_links=2", r"fail_links=2 is not strongly connected: cut off from the rest: [0-9, ]+$"),
@@ -286,6 +293,8 @@ def test_a_file_needs_no_suffix_but_is_never_taken_for_a_family(tmp_path, monkey
         ("ring:8?degrade=01:0.5", r"degrade: '01' is no link; write e\.g\. 0-1"),
         ("torus:4x4?alpha", r"key 'alpha' has no value; write alpha=\.\.\.$"),
         ("torus:4x4?alpha=", r"key 'alpha' has no value"),
+        ("ring:8?reduce=1GB/s,2GB/s", r"'ring:8\?reduce=1GB/s,2GB/s': reduce: .*1GB/s,2GB/s"),
+        ("ring:8?reduce=0GB/s", r"reduce: .* must be positive"),
         ("torus:4x4?alpha=1us&alpha=2us", r"key 'alpha' occurs twice; separate values by commas$"),
         ("torus:4x4?bandwidth=5", r"^topology 'torus:4x4\?bandwidth=5': bandwidth '5' has no unit"),
         ("torus:4x4?bandwidth=0GB/s", r"bandwidth '0GB/s' is zero; it must be positive$"),

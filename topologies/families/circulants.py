@@ -21,16 +21,20 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from tutti.topologies.assembly import Values, check_size
 from tutti.topologies.errors import InputError
-from tutti.topologies.exact import BoolArray, Int32Array, Int64Array
+from tutti.topologies.exact import Int64Array
 from tutti.topologies.families.grids import circulant
 from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Topology
 
 _STEPS = 200_000_000
-"""How many steps of breadth-first searches a search may take, about a second."""
+"""Choices that are tried, times the ranks and links of each. A larger value finds smaller diameters."""
+_BLOCK = 1024
+"""Choices that are made at once. A larger value makes more that are not needed."""
+Words = npt.NDArray[np.uint64]
 
 
 def least_circulant(degree: int, ranks: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
@@ -82,7 +86,7 @@ def least_offsets(ranks: int, count: int) -> tuple[int, ...]:
 
 def circulant_diameter(ranks: int, offsets: tuple[int, ...]) -> int:
     """Return the diameter of a connected circulant network; its ranks are all alike."""
-    return int(_eccentricity(ranks, np.array(offsets), ranks))
+    return int(_first_within(ranks, np.array([offsets], dtype=np.int64), ranks)[1])
 
 
 def least_diameter(ranks: int, count: int) -> int:
@@ -102,55 +106,114 @@ def _searched(ranks: int, count: int) -> tuple[int, ...]:
     bound = least_diameter(ranks, count)
     best: tuple[int, ...] = tuple(range(1, count + 1))
     diameter = circulant_diameter(ranks, best)
-    for further in _candidates(ranks, count):
+    for choices in _candidates(ranks, count):
+        place = 0
+        while diameter > bound and place < len(choices):
+            further, found = _first_within(ranks, choices[place:], diameter - 1)
+            place += further
+            if place < len(choices):
+                best, diameter = tuple(choices[place].tolist()), int(found)
         if diameter == bound:
             break
-        found = int(_eccentricity(ranks, np.array((1, *further)), diameter - 1))
-        if found < diameter:
-            best, diameter = (1, *further), found
     return best
 
 
-def _candidates(ranks: int, count: int) -> Iterator[tuple[int, ...]]:
-    """Yield increasing offsets from 2 up to half of the ranks, all choices or a sample."""
-    largest = (ranks - 1) // 2
+def _candidates(ranks: int, count: int) -> Iterator[Int64Array]:
+    """Yield offsets, a row a choice: 1 and increasing ones up to half of the ranks, all or a sample."""
+    largest, further = (ranks - 1) // 2, count - 1
     tries = max(_STEPS // (2 * count * ranks), 100)
-    if math.comb(largest - 1, count - 1) <= tries:
-        yield from itertools.combinations(range(2, largest + 1), count - 1)
-        return
-    rng = np.random.default_rng(ranks)
-    for _ in range(tries):
-        yield tuple(sorted((2 + rng.choice(largest - 1, count - 1, replace=False)).tolist()))
+    rows: Iterator[Int64Array] = _sampled(np.random.default_rng(ranks), largest - 1, further, tries)
+    if math.comb(largest - 1, further) <= tries:
+        every = itertools.combinations(range(2, largest + 1), further)
+        blocks = iter(lambda: list(itertools.islice(every, _BLOCK)), [])
+        rows = (np.array(block, dtype=np.int64) for block in blocks)
+    for block in rows:
+        yield np.concatenate([np.ones((len(block), 1), np.int64), block], axis=1)
 
 
-@kernel
-def _eccentricity(ranks: int, offsets: Int64Array, limit: int) -> int:
-    """Return the largest distance from rank 0, or limit + 1 as soon as it is more than `limit`.
+def _sampled(rng: np.random.Generator, among: int, size: int, tries: int) -> Iterator[Int64Array]:
+    """Yield blocks of increasing numbers from 2, a row as of ``2 + rng.choice(among, size, replace=False)``.
 
-    Invariant: `queue[first:last]` are the ranks at distance `distance`, all nearer ones are marked.
+    That call takes 15 us, most of a search, so the words that it would draw are drawn here at once.
     """
-    marked = np.zeros(ranks, np.bool_)
-    queue = np.empty(ranks, np.int32)
-    marked[0], queue[0] = True, 0
-    first, last, distance = 0, 1, 0
-    while last < ranks and distance < limit:
-        found = _next_ring(offsets, marked, queue, first, last)
-        first, last, distance = last, found, distance + 1
-        if first == last:
-            break
-    return distance if last == ranks else limit + 1
+    words = np.empty(0, np.uint32)
+    while tries > 0:
+        drawn = rng.bit_generator.random_raw(_BLOCK * size).astype("<u8").view("<u4")
+        words = np.concatenate([words, drawn])
+        rows, used = _choices(words, among, min(tries, _BLOCK), size)
+        yield np.sort(rows + 2, axis=1)
+        words, tries = words[used:], tries - len(rows)
 
 
 @kernel
-def _next_ring(offsets: Int64Array, marked: BoolArray, queue: Int32Array, first: int, last: int) -> int:
-    """Mark and queue the unmarked neighbours of ``queue[first:last]``; return the queue's new end."""
-    ranks, found = len(marked), last
-    for position in range(first, last):
-        for offset in offsets:
-            for step in (offset, ranks - offset):
-                node = (queue[position] + step) % ranks
-                if not marked[node]:
-                    marked[node] = True
-                    queue[found] = node
-                    found += 1
-    return found
+def _choices(words: npt.NDArray[np.uint32], among: int, most: int, size: int) -> tuple[Int64Array, int]:
+    """Return up to `most` rows of `size` numbers below `among`, by Floyd's algorithm, and the words used.
+
+    As numpy does, a row takes a word for each number and each but the first place of the shuffle after it,
+    and one more for each that Lemire's method refuses; the shuffle itself is left out, as rows are sorted.
+    """
+    rows = np.empty((most, size), np.int64)
+    used = 0
+    for row in range(most):
+        if used + 4 * size > len(words):  # one in 2^32 / among is refused
+            return rows[:row], used
+        for place in range(size):
+            last = among - size + place
+            number, used = _below(words, used, last + 1)
+            rows[row, place] = last if (rows[row, :place] == number).any() else number
+        for place in range(size - 1, 0, -1):
+            _, used = _below(words, used, place + 1)
+    return rows, used
+
+
+@kernel
+def _below(words: npt.NDArray[np.uint32], used: int, limit: int) -> tuple[int, int]:
+    """Return a number below a limit by Lemire's method, and how many words are used then."""
+    if limit == 1:
+        return 0, used
+    while True:
+        product = np.int64(words[used]) * limit
+        used += 1
+        if product % 2**32 >= 2**32 % limit:
+            return int(product >> 32), used
+
+
+@kernel
+def _first_within(ranks: int, choices: Int64Array, limit: int) -> tuple[int, int]:
+    """Return the first row of offsets of a diameter within the limit, and it; the rows and limit + 1 if none.
+
+    Sets of ranks are bits. A ball about rank 0 grows by itself turned by each offset, both ways.
+    """
+    size = (ranks + 63) // 64
+    ball, twice = np.empty(size, np.uint64), np.empty(2 * size + 2, np.uint64)
+    for row in range(len(choices)):
+        ball[:] = 0
+        ball[0] = 1
+        for distance in range(1, limit + 1):
+            if _grown(ranks, choices[row], ball, twice):
+                return row, distance
+    return len(choices), limit + 1
+
+
+@kernel
+def _grown(ranks: int, offsets: Int64Array, ball: Words, twice: Words) -> bool:
+    """Add all neighbours to a set of ranks; return whether it has all ranks."""
+    size, word = len(ball), np.uint64(64)
+    twice[:] = 0
+    twice[:size] = ball
+    whole, part = ranks // 64, np.uint64(ranks % 64)
+    for i in range(size):  # behind its bits, all of them again
+        twice[i + whole] |= ball[i] << part
+        if part:
+            twice[i + whole + 1] |= ball[i] >> (word - part)
+    for offset in offsets:
+        for turn in (offset, ranks - offset):
+            whole, part = turn // 64, np.uint64(turn % 64)
+            for i in range(size):
+                ball[i] |= twice[i + whole] >> part
+                if part:
+                    ball[i] |= twice[i + whole + 1] << (word - part)
+    full = ~np.uint64(0)
+    last = full >> np.uint64(64 * size - ranks)
+    ball[size - 1] &= last
+    return bool(ball[size - 1] == last and (ball[: size - 1] == full).all())

@@ -1,6 +1,7 @@
 """The linear programs (3.1) and (A.12) as Pyomo models against the counting."""
 
 import itertools
+from collections import Counter
 from fractions import Fraction
 
 import numpy as np
@@ -64,6 +65,34 @@ def test_the_size_of_all_programs_is_known_before_they_are_built(name):
     assert effort.solver.startswith("highs 1.")
     assert effort.build_s > 0
     assert effort.solve_s > 0
+
+
+def brought_by_link(topology):
+    """What each link into u brings in each step t by the programs: (t, u, shards)."""
+    for u, t, eligible in subproblems(topology):
+        loads = dict.fromkeys(np.flatnonzero(topology.target == u).tolist(), 0)
+        if eligible:
+            solved = solve(model := load_model(eligible))
+            for v, w in model.pairs:
+                loads[w] += solved.value(model.x[v, w])
+        yield from ((t, u, Fraction(load).limit_denominator(1000)) for load in loads.values())
+
+
+@every_network
+def test_a_schedule_is_bw_optimal_if_and_only_if_theorem_17_holds(name):
+    """By the programs' own loads; T_B is then the sum over steps of the most that a link brings."""
+    topology = NETWORKS[name]
+    n, degrees = topology.num_ranks, {*topology.in_degrees.tolist(), *topology.out_degrees.tolist()}
+    if len(degrees) > 1:
+        return  # the theorem is of d-regular networks
+    (d,) = degrees
+    farther = Counter((t, u) for u, t, eligible in subproblems(topology) for _ in eligible)
+    as_many = all(farther[t, u] == farther[t, 0] for t, u in [*farther])
+    loads = list(brought_by_link(topology))
+    balanced = all(load == Fraction(farther[t, u], d) for t, u, load in loads)
+    most = {t: max(load for step, _, load in loads if step == t) for t, *_ in loads}
+    bandwidth_factor = sum(most.values()) * d / n
+    assert (bandwidth_factor == Fraction(n - 1, n)) == (as_many and balanced)
 
 
 def test_a_program_by_hand():

@@ -31,6 +31,7 @@ class Twin:
             load = sum(int(s) for s in schedule.chunks.size[first : first + count])
             path = links[schedule.route[row]]
             self.rows.append((set(range(first, first + count)), int(schedule.route[row]), order, load, path))
+        self.gamma = Fraction(options.gamma or 0)
         self.clock, self.schedule = schedule.clock, schedule
         self.unit = Fraction(size) / schedule.chunks.denominator
         self.messages = self.grouped()
@@ -39,11 +40,24 @@ class Twin:
     def grouped(self):
         """Messages as (rows, links, slice)."""
         if self.clock is Clock.FLOW:
-            return [([r], row[4], k) for r, row in enumerate(self.rows) for k in range(self.options.slices)]
+            slices = range(self.options.slices)
+            return [([r], self.places([r]), k) for r in range(len(self.rows)) for k in slices]
         keys = {}
         for number, (_, route, order, _, _) in enumerate(self.rows):
             keys.setdefault((route, order), []).append(number)
-        return [(rows, self.rows[rows[0]][4], 0) for rows in sorted(keys.values())]
+        return [(rows, self.places(rows), 0) for rows in sorted(keys.values())]
+
+    def places(self, rows):
+        """The links of the rows' route, then ("rank", r) if rank r needs time to reduce some of them."""
+        path = self.rows[rows[0]][4]
+        end = int(self.topology.target[path[-1]])
+        reduces = self.gamma and end < self.topology.num_ranks and self.schedule.reduce[rows].any()
+        return [*path, ("rank", end)] if reduces else path
+
+    def reduced(self, number):
+        rows = self.messages[number][0]
+        loads = sum(self.rows[row][3] for row in rows if self.schedule.reduce[row])
+        return loads * self.unit / self.options.slices
 
     def bytes(self, number, unit=None):
         loads = sum(self.rows[row][3] for row in self.messages[number][0])
@@ -51,11 +65,14 @@ class Twin:
 
     def arrival_tick(self, number):
         unit = self.schedule.size / self.schedule.chunks.denominator
-        path = self.messages[number][1]
+        path = self.path(number)
         alphas = sum(self.topology.alpha[link] for link in path)
         slowest = min(self.topology.bandwidth[link] for link in path)
         ticks = (alphas + self.bytes(number, unit) / slowest) / self.schedule.tick
         return self.rows[self.messages[number][0][0]][2] + -(-ticks // 1)
+
+    def path(self, number):
+        return self.rows[self.messages[number][0][0]][4]
 
     def precedes(self, one, other):
         """Whether message `one` is done, by the schedule, before `other` reads."""
@@ -71,7 +88,8 @@ class Twin:
         source = self.topology.source[self.messages[number][1][0]]
         data = set().union(*(self.rows[row][0] for row in self.messages[number][0]))
         found = set()
-        for other, (rows, path, _) in enumerate(self.messages):
+        for other, (rows, _, _) in enumerate(self.messages):
+            path = self.path(other)
             carried = set().union(*(self.rows[row][0] for row in rows))
             if self.topology.target[path[-1]] == source and carried & data and self.precedes(other, number):
                 found.add(other)
@@ -80,10 +98,10 @@ class Twin:
     def turn(self, number, hop):
         """Smaller turns enter a link first."""
         order = self.rows[self.messages[number][0][0]][2]
-        if self.clock is Clock.FLOW:
-            return 0
         if self.clock is Clock.STEP:
             return order
+        if self.clock is Clock.FLOW or hop == len(self.path(number)):
+            return 0
         alphas = sum(self.topology.alpha[link] for link in self.messages[number][1][:hop])
         return (order + -(-alphas // self.schedule.tick), number, hop)
 
@@ -93,7 +111,10 @@ class Twin:
         todo = {(m, hop) for m in number for hop in range(len(self.messages[m][1]))}
         start, tail, finish, free = {}, {}, {}, {}
         while True:
-            for link in range(self.topology.num_links):
+            for link in [
+                *range(self.topology.num_links),
+                *(("rank", r) for r in range(self.topology.num_ranks)),
+            ]:
                 if free.get(link, now) > now:
                     continue
                 hops = [(m, h) for m, h in todo if self.messages[m][1][h] == link]
@@ -117,12 +138,16 @@ class Twin:
 
     def enter(self, m, h, now, tail, ready, free):
         link = self.messages[m][1][h]
+        if h == len(self.path(m)):
+            free[link] = tail[m] = now + self.reduced(m) * self.gamma
+            return
         alpha = self.topology.alpha[link]
         sending = self.bytes(m) / self.topology.bandwidth[link]
         free[link] = now + sending + (0 if self.options.overlap_alpha else alpha)
         tail[m] = max(now + alpha + sending, tail.get(m, 0) + alpha)
         if h + 1 < len(self.messages[m][1]):
-            ready[m, h + 1] = tail[m] if self.options.store_and_forward else now + alpha
+            whole = self.options.store_and_forward or h + 1 == len(self.path(m))
+            ready[m, h + 1] = tail[m] if whole else now + alpha
 
 
 def random_schedule(seed):
@@ -173,11 +198,42 @@ def test_simulator_agrees_exactly_with_the_plain_twin(seed):
         store_and_forward=seed % 7 == 0,
         overlap_alpha=seed % 11 == 0,
     )
+    assert_twin_agrees(schedule, options)
+
+
+def assert_twin_agrees(schedule, options):
     size = Fraction(schedule.topology.num_ranks * 16)
     start, finish = Twin(schedule, size, options).run()
     result = simulate(schedule, size, options)
     assert result.start.tolist() == start
     assert result.finish.tolist() == finish
+
+
+@for_each("seed", range(120))
+def test_simulator_agrees_with_the_plain_twin_where_ranks_need_time_to_reduce(seed):
+    schedule = random_schedule(seed)
+    chosen = np.random.default_rng(seed).random(len(schedule)) < 0.7
+    schedule = schedule.replace(
+        reduce=chosen, collective=collective("allreduce", schedule.topology.num_ranks)
+    )
+    slices = 2 ** (seed % 5 // 2) if schedule.clock is Clock.FLOW else 1
+    options = SimulationOptions(
+        slices,
+        store_and_forward=seed % 7 == 0,
+        overlap_alpha=seed % 11 == 0,
+        gamma=Fraction(1, 2 ** (seed % 3)),
+    )
+    assert_twin_agrees(schedule, options)
+
+
+@for_each("seed", [seed for seed in range(240) if seed % 4 == 0 and seed % 3 == 0])
+@for_each("gamma", [Fraction(1, 8), Fraction(3)])
+def test_with_gamma_a_step_schedule_takes_at_most_t_c_more(seed, gamma):
+    schedule = random_schedule(seed)
+    size, cost = Fraction(schedule.topology.num_ranks * 16), step_cost(schedule)
+    a_byte = cost.bandwidth_time + gamma * cost.tc
+    most = cost.tl_steps * max(schedule.topology.alpha) + a_byte * size
+    assert simulate(schedule, size, SimulationOptions(gamma=gamma)).time <= most
 
 
 @for_each("seed", [seed for seed in range(240) if seed % 4 == 0 and seed % 3 == 0])

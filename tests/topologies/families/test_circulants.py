@@ -4,11 +4,13 @@ import itertools
 import math
 
 import networkx as nx
+import numpy as np
 import pytest
 
 from tests.sweep import for_each
 from tutti.topologies import InputError, circulant, diameter, ring
 from tutti.topologies.families.circulants import (
+    _sampled,
     circulant_diameter,
     least_circulant,
     least_diameter,
@@ -89,3 +91,18 @@ def test_the_network_has_the_degree_asked_for():
 def test_wrong_arguments_are_refused(degree, ranks, message):
     with pytest.raises(InputError, match=message):
         least_circulant(degree, ranks)
+
+
+@for_each("case", [(90, 43, 6), (250, 123, 3), (17, 7, 6), (12, 3, 2), (20_011, 10_004, 2)])
+def test_a_sample_is_what_numpy_draws_row_by_row(case):
+    seed, among, size = case
+    rng, tries = np.random.default_rng(seed), 3000
+    drawn = [sorted((2 + rng.choice(among, size, replace=False)).tolist()) for _ in range(tries)]
+    blocks = list(_sampled(np.random.default_rng(seed), among, size, tries))
+    assert np.concatenate(blocks).tolist() == drawn
+
+
+@pytest.mark.parametrize("ranks", [9, 63, 64, 65, 127, 128, 129, 200])
+@pytest.mark.parametrize("offsets", [(1,), (1, 4), (2, 3), (1, 2, 4)])
+def test_the_diameter_is_that_of_networkx(ranks, offsets):
+    assert circulant_diameter(ranks, offsets) == diameter_by_networkx(ranks, offsets)
