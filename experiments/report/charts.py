@@ -152,15 +152,11 @@ OPACITY = alt.condition(HOT, alt.value(1.0), alt.value(0.13))
 LIMIT: Any = {"strokeDash": [5, 3]}
 BOUND = "proven bound"
 """What no schedule can be better than, in the legend of each chart that has it."""
-STRIPE = 6
-"""Pixels of a stripe where several curves coincide."""
 STRIPES: Any = {
-    "strokeDash": alt.ExprRef(
-        f"datum.twins > 1 ? [{STRIPE}, {STRIPE} * (datum.twins - 1)] : {PATTERNS}[datum.dash]"
-    ),
-    "strokeDashOffset": alt.ExprRef(f"-{STRIPE} * datum.twin"),
+    "strokeDash": alt.ExprRef(f"datum.twins > 1 ? [6, 6 * (datum.twins - 1)] : {PATTERNS}[datum.dash]"),
+    "strokeDashOffset": alt.ExprRef("-6 * datum.twin"),
 }
-"""Of a curve: its own pattern, or its share of the stripes of all that coincide with it."""
+"""A curve has its own pattern, or its share of the stripes, 6 pixels each, of all that coincide with it."""
 BESIDE_TWINS = alt.ExprRef("(datum.twin - (datum.twins - 1) / 2) * 8")
 """Pixels by which a marker stands beside its point, so that those of curves that coincide are all seen."""
 SPARSE: Any = {"labelOverlap": "greedy", "labelSeparation": 6}
