@@ -189,7 +189,11 @@ def _first_within(ranks: int, choices: Int64Array, limit: int) -> tuple[int, int
     for row in range(len(choices)):
         ball[:] = 0
         ball[0] = 1
-        for distance in range(1, limit + 1):
+        for offset in choices[row]:
+            for rank in (offset, ranks - offset):
+                ball[rank // 64] |= np.uint64(1) << np.uint64(rank % 64)
+        first = 1 if ranks <= 2 * choices.shape[1] + 1 else 2  # the ball is that of radius 1
+        for distance in range(first, limit + 1):
             if _grown(ranks, choices[row], ball, twice):
                 return row, distance
     return len(choices), limit + 1
