@@ -141,6 +141,7 @@ class Finder:
     most_hops: int | None = None
     reversible: bool = False
     _found: dict[tuple[int, int, bool], list[Candidate]] = field(default_factory=dict)
+    _best: dict[tuple[int, int], _ProductFactor | None] = field(default_factory=dict)
     _one_way: Finder | None = None
 
     def find(self, nodes: int, degree: int) -> list[Candidate]:
@@ -249,9 +250,11 @@ class Finder:
 
     def _factor(self, nodes: int, degree: int) -> _ProductFactor | None:
         """Return the factor of least T_L, as Theorem 13 wants it."""
-        able = self.candidates(nodes, degree, factors=True)
-        best = min(able, key=lambda c: c.cost.tl, default=None)
-        return None if best is None else _ProductFactor((nodes, degree), best.expression)
+        key = nodes, degree
+        if key not in self._best:
+            best = min(self.candidates(*key, factors=True), key=lambda c: c.cost.tl, default=None)
+            self._best[key] = None if best is None else _ProductFactor(key, best.expression)
+        return self._best[key]
 
 
 @dataclass(frozen=True)
@@ -283,6 +286,7 @@ def _check(nodes: int, degree: int, most_hops: int | None) -> None:
         raise InputError(f"a diameter of at most {most_hops}; it must be at least 1")
 
 
+@cache
 def _divisors(number: int) -> list[int]:
     """Return the divisors above 1."""
     return [n for n in range(2, number + 1) if number % n == 0]

@@ -11,7 +11,7 @@ tells which of its d in-links the walk ends with. With D the first k where d^k >
   to |S|. S is a union of arcs with gaps between them, a source's links lie in one arc, and the ratio of the
   union is at most the largest of its arcs: the d (d - 1) arcs and the whole circle suffice.
 
-One N takes O(N^2 + N d^2): no search and no flow. T_L is at most D.
+One N takes at most O(N^2 + N d^2), and less the larger d is: no search and no flow. T_L is at most D.
 """
 
 from __future__ import annotations
@@ -75,44 +75,69 @@ def _count(degree: int, nodes: int, levels: int) -> tuple[Int32Array, Int32Array
     """
     alone = np.zeros((levels, nodes, degree), np.int32)
     circle = np.zeros((nodes, degree, 2), np.int32)
+    steps = np.zeros((nodes + 1, degree, 2), np.int32)  # how many of the last level's intervals begin or end
     seen = np.full(nodes, -1, np.int32)  # the last source that reached a node
+    near = np.empty(nodes, np.int32)  # the nodes that it reached in fewer steps
     for source in range(nodes):
-        seen[source] = source
-        low, width = source, 1
+        seen[source] = near[0] = source
+        count, low, width = 1, source, 1
         for level in range(1, levels):
             low = (-degree * (low % nodes + width - 1) - degree) % (degree * nodes)
             width *= degree
-            _mark(alone[level], seen, source, (low, width))
+            count = _mark(alone[level], seen, near, count, (low, width))
         low = (-degree * (low % nodes + width - 1) - degree) % (degree * nodes)
-        _mark_last(circle, seen, source, (low, (width * degree) % nodes))
+        _mark_last(circle, steps, near[:count], (low, (width * degree) % nodes))
+    running = np.zeros((degree, 2), np.int32)
+    for node in range(nodes):
+        running += steps[node]
+        circle[node] += running
     return alone, circle
 
 
 @kernel
-def _mark(counts: Int32Array, seen: Int32Array, source: int, interval: tuple[int, int]) -> None:
-    """Count a source at those nodes of an interval (first y, length) that it did not reach before."""
+def _mark(
+    counts: Int32Array, seen: Int32Array, near: Int32Array, count: int, interval: tuple[int, int]
+) -> int:
+    """Count a source at those nodes of an interval (first y, length) that it did not reach before.
+
+    The source is the first of the `count` nodes in `near`; these nodes are added. Returns how many there are.
+    """
     low, width = interval
     node, link = low % len(seen), low // len(seen)
     for _ in range(width):
-        if seen[node] != source:
-            seen[node] = source
+        if seen[node] != near[0]:
+            seen[node] = near[0]
+            near[count] = node
+            count += 1
             counts[node, link] += 1
         node += 1
         if node == len(seen):
             node, link = 0, (link + 1) % counts.shape[1]
+    return count
 
 
 @kernel
-def _mark_last(counts: Int32Array, seen: Int32Array, source: int, interval: tuple[int, int]) -> None:
-    """Count a source at all nodes that it did not reach before; the first few have a link more."""
+def _mark_last(counts: Int32Array, steps: Int32Array, near: Int32Array, interval: tuple[int, int]) -> None:
+    """Count a source at all nodes but those `near`; the first few have a link more.
+
+    `steps` has where runs of nodes with one link begin and end; what is near is taken off `counts`.
+    """
     low, more = interval
-    node, link = low % len(seen), low // len(seen)
-    for place in range(len(seen)):
-        if seen[node] != source:
-            counts[node, link, int(place < more)] += 1
-        node += 1
-        if node == len(seen):
-            node, link = 0, (link + 1) % counts.shape[1]
+    nodes, degree = counts.shape[:2]
+    first, link = low % nodes, low // nodes
+    following = (link + 1) % degree
+    behind = min(more, nodes - first)
+    for begin, end, on, place in (
+        (first, first + behind, link, 1),
+        (first + behind, nodes, link, 0),
+        (0, more - behind, following, 1),
+        (more - behind, first, following, 0),
+    ):
+        steps[begin, on, place] += 1
+        steps[end, on, place] -= 1
+    for node in near:
+        place = (node - first) % nodes
+        counts[node, link if node >= first else following, int(place < more)] -= 1
 
 
 @kernel

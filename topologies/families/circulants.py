@@ -112,14 +112,14 @@ def _searched(ranks: int, count: int) -> tuple[int, ...]:
             further, found = _first_within(ranks, choices[place:], diameter - 1)
             place += further
             if place < len(choices):
-                best, diameter = tuple(choices[place].tolist()), int(found)
+                best, diameter = tuple(sorted(choices[place].tolist())), int(found)
         if diameter == bound:
             break
     return best
 
 
 def _candidates(ranks: int, count: int) -> Iterator[Int64Array]:
-    """Yield offsets, a row a choice: 1 and increasing ones up to half of the ranks, all or a sample."""
+    """Yield offsets, a row a choice: 1 and others up to half of the ranks, all in order or a sample."""
     largest, further = (ranks - 1) // 2, count - 1
     tries = max(_STEPS // (2 * count * ranks), 100)
     rows: Iterator[Int64Array] = _sampled(np.random.default_rng(ranks), largest - 1, further, tries)
@@ -132,7 +132,7 @@ def _candidates(ranks: int, count: int) -> Iterator[Int64Array]:
 
 
 def _sampled(rng: np.random.Generator, among: int, size: int, tries: int) -> Iterator[Int64Array]:
-    """Yield blocks of increasing numbers from 2, a row as of ``2 + rng.choice(among, size, replace=False)``.
+    """Yield blocks of rows, each with the numbers of ``2 + rng.choice(among, size, replace=False)``.
 
     That call takes 15 us, most of a search, so the words that it would draw are drawn here at once.
     """
@@ -141,7 +141,7 @@ def _sampled(rng: np.random.Generator, among: int, size: int, tries: int) -> Ite
         drawn = rng.bit_generator.random_raw(_BLOCK * size).astype("<u8").view("<u4")
         words = np.concatenate([words, drawn])
         rows, used = _choices(words, among, min(tries, _BLOCK), size)
-        yield np.sort(rows + 2, axis=1)
+        yield rows + 2
         words, tries = words[used:], tries - len(rows)
 
 
@@ -150,7 +150,7 @@ def _choices(words: npt.NDArray[np.uint32], among: int, most: int, size: int) ->
     """Return up to `most` rows of `size` numbers below `among`, by Floyd's algorithm, and the words used.
 
     As numpy does, a row takes a word for each number and each but the first place of the shuffle after it,
-    and one more for each that Lemire's method refuses; the shuffle itself is left out, as rows are sorted.
+    and one more for each that Lemire's method refuses. The shuffle itself is left out: a choice has no order.
     """
     rows = np.empty((most, size), np.int64)
     used = 0
@@ -189,7 +189,11 @@ def _first_within(ranks: int, choices: Int64Array, limit: int) -> tuple[int, int
     for row in range(len(choices)):
         ball[:] = 0
         ball[0] = 1
-        for distance in range(1, limit + 1):
+        for offset in choices[row]:
+            for rank in (offset, ranks - offset):
+                ball[rank // 64] |= np.uint64(1) << np.uint64(rank % 64)
+        first = 1 if ranks <= 2 * choices.shape[1] + 1 else 2  # the ball is that of radius 1
+        for distance in range(first, limit + 1):
             if _grown(ranks, choices[row], ball, twice):
                 return row, distance
     return len(choices), limit + 1
