@@ -9,7 +9,7 @@ import numpy as np
 
 from tutti.heuristics.birkhoff.decomposition import Stages, part_of, sliced, stages
 from tutti.heuristics.birkhoff.pieces import StagePieces, pieces
-from tutti.heuristics.classic.steps import MOST_ROWS, StepTransfers, step_schedule
+from tutti.heuristics.classic.steps import MOST_ROWS, StepTransfers, schedule_of_steps
 from tutti.schedules.capabilities import Capabilities, Groups, Shape
 from tutti.schedules.collective import Kind
 from tutti.schedules.method import Method, Problem
@@ -319,7 +319,7 @@ def _schedule(
     rows = StepTransfers.joined(parts)
     goes = np.argsort((demand.position[rows.target] - demand.position[rows.source]) % places, kind="stable")
     goes = goes[(rows.source != rows.target)[goes]]
-    return step_schedule(
+    return schedule_of_steps(
         problem,
         rows.kept(goes),
         chunks,

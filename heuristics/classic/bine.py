@@ -36,7 +36,7 @@ from tutti.heuristics.classic.steps import (
     check_allgathers,
     check_rows,
     exchange_schedule,
-    step_schedule,
+    schedule_of_steps,
 )
 from tutti.heuristics.classic.swing import LATENCY, SwingOptions, reach
 from tutti.schedules.capabilities import Capabilities, Groups
@@ -93,7 +93,7 @@ def _schedule(problem: Problem) -> Schedule:
         rows = exchanging(partners[::-1], np.arange(len(what.items)))
     else:
         rows = doubling(partners)
-    return step_schedule(problem, rows)
+    return schedule_of_steps(problem, rows)
 
 
 def bine_partners(ranks: int) -> list[Int64Array]:

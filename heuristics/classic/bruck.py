@@ -25,7 +25,7 @@ from tutti.heuristics.classic.steps import (
     check_rows,
     exchange_schedule,
     exchange_seconds,
-    step_schedule,
+    schedule_of_steps,
 )
 from tutti.schedules.capabilities import Capabilities, Groups
 from tutti.schedules.collective import Kind
@@ -70,7 +70,7 @@ def synthesize(problem: Problem, options: BruckOptions, rng: np.random.Generator
     if problem.collective.kind is Kind.ALL_TO_ALL:
         return exchange_schedule(problem, exchange(ranks, radix))
     rows = gather(ranks, radix)
-    return from_allgather(problem, lambda half: step_schedule(half, rows))
+    return from_allgather(problem, lambda half: schedule_of_steps(half, rows))
 
 
 def _hops(ranks: int, radix: int) -> list[tuple[int, int]]:

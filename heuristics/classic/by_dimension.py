@@ -41,7 +41,7 @@ from typing import Annotated
 import numpy as np
 
 from tutti.heuristics.classic.butterfly import doubling
-from tutti.heuristics.classic.steps import StepTransfers, check_allgathers, step_schedule
+from tutti.heuristics.classic.steps import StepTransfers, check_allgathers, schedule_of_steps
 from tutti.heuristics.hosts import HostOptions, with_note_on_hosts
 from tutti.schedules.capabilities import Capabilities, Groups, Shape
 from tutti.schedules.compose import BY_ALLGATHER, from_allgather
@@ -163,7 +163,7 @@ def chunked_spread(problem: Problem, travel: Sequence[Sequence[StepTransfers]]) 
         for i, whole in enumerate(chunk):
             step = (whole.step - 1) * len(travel) + number + 1
             rows.append(whole._replace(step=step, chunk=(whole.chunk * len(travel) + number) * parts + i))
-    return step_schedule(problem, StepTransfers.joined(rows), len(travel) * parts)
+    return schedule_of_steps(problem, StepTransfers.joined(rows), len(travel) * parts)
 
 
 @dataclass(frozen=True)

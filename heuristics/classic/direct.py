@@ -12,7 +12,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from tutti.heuristics.classic.steps import StepTransfers, check_rows, even_seconds, rank_hops, step_schedule
+from tutti.heuristics.classic.steps import (
+    StepTransfers,
+    check_rows,
+    even_seconds,
+    rank_hops,
+    schedule_of_steps,
+)
 from tutti.schedules.capabilities import Capabilities
 from tutti.schedules.collective import EVERYONE, KINDS, Collective, Items, Kind
 from tutti.schedules.compose import compose_allreduce
@@ -65,7 +71,7 @@ def _one_step(problem: Problem) -> Schedule:
         place[list(members)], size[list(members)] = np.arange(len(members)), len(members)
     turn = (place[target] - place[source]) % size[source]
     order = np.lexsort((turn, what.items.group[item]))  # group by group, as several collectives at once
-    return step_schedule(problem, StepTransfers.of(1, source, target, item).kept(order))
+    return schedule_of_steps(problem, StepTransfers.of(1, source, target, item).kept(order))
 
 
 def _deliveries(what: Collective) -> tuple[Int64Array, Int64Array, Int64Array]:

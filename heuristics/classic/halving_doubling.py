@@ -18,7 +18,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from tutti.heuristics.classic.butterfly import doubling, doubling_exchanges, exchanging, whole_exchanges
-from tutti.heuristics.classic.steps import check_allgathers, check_rows, exchange_seconds, step_schedule
+from tutti.heuristics.classic.steps import check_allgathers, check_rows, exchange_seconds, schedule_of_steps
 from tutti.schedules.capabilities import Capabilities, Groups
 from tutti.schedules.collective import Kind
 from tutti.schedules.compose import BY_ALLGATHER, from_allgather
@@ -62,7 +62,7 @@ def synthesize(problem: Problem, options: RhdOptions, rng: np.random.Generator) 
     """
     RHD.supports(problem, options)
     rows = doubling(_partners(problem, options))
-    return from_allgather(problem, lambda half: step_schedule(half, rows))
+    return from_allgather(problem, lambda half: schedule_of_steps(half, rows))
 
 
 def _partners(problem: Problem, options: RhdOptions) -> list[Int64Array]:
@@ -109,7 +109,7 @@ def synthesize_doubling(problem: Problem, options: NoOptions, rng: np.random.Gen
     """
     RECURSIVE_DOUBLING.supports(problem, options)
     ranks = problem.topology.num_ranks
-    return step_schedule(problem, exchanging(xor_partners(ranks), np.arange(ranks)))
+    return schedule_of_steps(problem, exchanging(xor_partners(ranks), np.arange(ranks)))
 
 
 def check_doubling(problem: Problem, options: NoOptions) -> None:

@@ -13,7 +13,13 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from tutti.heuristics.classic.steps import StepTransfers, check_rows, even_seconds, rank_hops, step_schedule
+from tutti.heuristics.classic.steps import (
+    StepTransfers,
+    check_rows,
+    even_seconds,
+    rank_hops,
+    schedule_of_steps,
+)
 from tutti.schedules.capabilities import Capabilities
 from tutti.schedules.collective import Collective, Kind
 from tutti.schedules.method import Method, Problem
@@ -61,7 +67,7 @@ def synthesize(problem: Problem, options: PairwiseOptions, rng: np.random.Genera
     shift, xor = (place[target] - place[source]) % size[source], place[target] ^ place[source]
     step = shift if options.partner == SHIFT or _uneven(what) else xor
     rows = StepTransfers.of(step, source, target, np.arange(len(what.items)))
-    return step_schedule(problem, rows.kept(source != target))
+    return schedule_of_steps(problem, rows.kept(source != target))
 
 
 def _uneven(what: Collective) -> int | None:

@@ -27,7 +27,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from tutti.heuristics.classic.steps import StepTransfers, check_allgathers, step_schedule
+from tutti.heuristics.classic.steps import StepTransfers, check_allgathers, schedule_of_steps
 from tutti.schedules.capabilities import Capabilities, Groups
 from tutti.schedules.compose import BY_ALLGATHER, from_allgather
 from tutti.schedules.method import Method, Problem
@@ -65,7 +65,7 @@ def synthesize(problem: Problem, options: PatOptions, rng: np.random.Generator) 
     """
     METHOD.supports(problem, options)
     rows = trees(problem.topology.num_ranks, options.aggregation)
-    return from_allgather(problem, lambda half: step_schedule(half, rows))
+    return from_allgather(problem, lambda half: schedule_of_steps(half, rows))
 
 
 def trees(ranks: int, aggregation: int = 0) -> StepTransfers:

@@ -27,7 +27,7 @@ from tutti.heuristics.classic.steps import (
     check_allgathers,
     exchange_seconds,
     routes_between,
-    step_schedule,
+    schedule_of_steps,
 )
 from tutti.schedules.capabilities import Capabilities, Groups, Shape
 from tutti.schedules.compose import BY_ALLGATHER, from_allgather
@@ -104,7 +104,7 @@ def rings_allgather(problem: Problem, rings: Int64Array) -> Schedule:
     step, ring, place = np.meshgrid(np.arange(1, n), np.arange(count), np.arange(n), indexing="ij")
     sender, receiver, shard = (rings[ring, (place + by) % n] for by in (0, 1, 1 - step))
     rows = StepTransfers.of(step, sender, receiver, shard * count + ring)
-    return step_schedule(problem, rows, count)
+    return schedule_of_steps(problem, rows, count)
 
 
 def check(problem: Problem, options: RingOptions) -> None:
@@ -155,7 +155,7 @@ def _shifted_allgather(problem: Problem) -> Schedule:
     step, sender = np.arange(1, n)[:, None], np.arange(n)
     shard = (sender - offset * (step - 1)) % n
     rows = StepTransfers.of(step, sender, (sender + offset) % n, shard * len(offset) + ring)
-    return step_schedule(problem, rows, len(offset))
+    return schedule_of_steps(problem, rows, len(offset))
 
 
 def _offsets(topology: Topology) -> list[int]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from tutti.schedules.collective import Kind
+from tutti.schedules.collective import Collective, Kind
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
 from tutti.topologies.exact import BoolArray, Int32Array, Int64Array, IntArray, offsets_of
@@ -49,6 +49,21 @@ class StepTransfers(NamedTuple):
 
 
 def step_schedule(
+    topology: Topology, what: Collective, chunks: Chunks, rows: StepTransfers, *further: Any
+) -> Schedule:
+    """Return the schedule with these rows, as `schedule_of_steps`: the form that plug-ins use.
+
+    Parameters
+    ----------
+    topology, what, chunks
+        The network, the collective and its chunks.
+    rows, further
+        As of `schedule_of_steps`, where `further` come after the chunks.
+    """
+    return schedule_of_steps(Problem(topology, what), rows, chunks, *further)
+
+
+def schedule_of_steps(
     problem: Problem,
     rows: StepTransfers,
     chunks: Chunks | int = 1,
@@ -92,7 +107,7 @@ def step_schedule(
 
 
 def exchange_schedule(problem: Problem, rows: StepTransfers) -> Schedule:
-    """Return the all-to-all with these rows, as `step_schedule` does.
+    """Return the all-to-all with these rows, as `schedule_of_steps` does.
 
     Parameters
     ----------
@@ -105,7 +120,7 @@ def exchange_schedule(problem: Problem, rows: StepTransfers) -> Schedule:
     number = np.full(ranks * ranks, -1)
     number[items.owner.astype(np.int64) * ranks + items.dest] = np.arange(len(items))
     rows = rows._replace(chunk=number[rows.chunk])
-    return step_schedule(problem, rows.kept(rows.chunk >= 0))
+    return schedule_of_steps(problem, rows.kept(rows.chunk >= 0))
 
 
 class StepMessages(NamedTuple):
@@ -128,7 +143,7 @@ class StepMessages(NamedTuple):
 
 
 def exchange_seconds(problem: Problem, exchanges: Sequence[StepMessages]) -> float:
-    """Return T_L α + T_B M of steps over the shortest routes that `step_schedule` takes.
+    """Return T_L α + T_B M of steps over the shortest routes that `schedule_of_steps` takes.
 
     A step takes the α's of its longest route. Its busiest link adds the time of its bytes, and an α for each
     message after the first. T_L and T_B are exact if each route is one link that no other message takes.

@@ -43,7 +43,7 @@ from tutti.heuristics.classic.steps import (
     check_allgathers,
     check_rows,
     exchange_seconds,
-    step_schedule,
+    schedule_of_steps,
 )
 from tutti.schedules.capabilities import Capabilities, Groups, Shape
 from tutti.schedules.collective import Kind
@@ -100,7 +100,7 @@ def synthesize(problem: Problem, options: SwingOptions, rng: np.random.Generator
 def _of_parts(problem: Problem, parts: list[StepTransfers]) -> Schedule:
     """Return the schedule in which part j of every item moves as the j-th rows say."""
     rows = [part._replace(chunk=part.chunk * len(parts) + j) for j, part in enumerate(parts)]
-    return step_schedule(problem, StepTransfers.joined(rows), len(parts))
+    return schedule_of_steps(problem, StepTransfers.joined(rows), len(parts))
 
 
 def _swings(grid: Grid) -> list[list[Int64Array]]:

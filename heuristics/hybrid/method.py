@@ -30,7 +30,7 @@ from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
-from tutti.heuristics.classic.steps import StepTransfers, step_schedule
+from tutti.heuristics.classic.steps import StepTransfers, schedule_of_steps
 from tutti.heuristics.hosts import HostOptions, with_note_on_hosts
 from tutti.schedules.capabilities import Capabilities, Groups
 from tutti.schedules.collective import Kind
@@ -301,7 +301,7 @@ class HybridSearch:
         joined, reduce = StepTransfers.joined(rows), np.concatenate(adds)
         order = np.argsort(joined.step, kind="stable")
         in_order = joined.kept(order)
-        return step_schedule(self.problem, in_order, chunks, reduce[order])
+        return schedule_of_steps(self.problem, in_order, chunks, reduce[order])
 
     def _chain(self) -> Chain:
         """Return any chain."""

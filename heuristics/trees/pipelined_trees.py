@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from tutti.heuristics.classic.steps import StepTransfers, check_rows, step_schedule
+from tutti.heuristics.classic.steps import StepTransfers, check_rows, schedule_of_steps
 from tutti.schedules.collective import Collective, Kind
 from tutti.schedules.cost import congestion
 from tutti.schedules.intervals import CutLine, line_width
@@ -118,7 +118,7 @@ def _schedule(problem: Problem, parents: Int32Array, slices: int, kind: Kind) ->
     rows = StepTransfers.joined(halves)
     rising = 0 if kind is Kind.BROADCAST else sum(len(up.step) for up in ups)
     reduce = np.arange(len(rows.step)) < rising if rising else None
-    return step_schedule(problem, rows, chunks, reduce)
+    return schedule_of_steps(problem, rows, chunks, reduce)
 
 
 def cut_in_pieces(problem: Problem, pieces: int) -> tuple[Chunks, Int64Array]:

@@ -29,7 +29,7 @@ from functools import partial
 
 import numpy as np
 
-from tutti.heuristics.classic.steps import StepTransfers, check_rows, step_schedule
+from tutti.heuristics.classic.steps import StepTransfers, check_rows, schedule_of_steps
 from tutti.heuristics.trees.double_binary_tree import PipelineOptions, double_binary_trees
 from tutti.heuristics.trees.pipelined_trees import fastest_trees
 from tutti.schedules.capabilities import Capabilities, Groups, Shape
@@ -213,7 +213,7 @@ def _gathered(problem: Problem, trees: Int32Array, slices: int) -> Schedule:
             parent, turn = from_owner[owner][number], depth[owner][number]
             child, chunk = np.flatnonzero(parent >= 0), (owner * parts + part) * slices + place
             rows.append(StepTransfers.of(turn[child] + place, parent[child], child, chunk))
-    return step_schedule(problem, StepTransfers.joined(rows), parts * slices)
+    return schedule_of_steps(problem, StepTransfers.joined(rows), parts * slices)
 
 
 def check(problem: Problem, options: PipelineOptions) -> None:
