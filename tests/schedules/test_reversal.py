@@ -198,7 +198,8 @@ def test_the_reverse_costs_the_same(name):
     schedule, back = FORWARD[name], reverse(FORWARD[name])
     assert congestion(back) == congestion(schedule)
     if schedule.clock is Clock.STEP:
-        assert step_cost(back) == step_cost(schedule)
+        one, other = step_cost(schedule), step_cost(back)  # T_C differs: one copies where the other reduces
+        assert (other.tl_steps, other.bandwidth_time, other.tb) == (one.tl_steps, one.bandwidth_time, one.tb)
 
 
 def test_an_allreduce_reversed_is_an_allreduce():

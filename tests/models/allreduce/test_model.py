@@ -121,7 +121,7 @@ def test_cuts_get_what_the_model_leaves_of_the_time(monkeypatch):
         given.append(search.left)
 
     monkeypatch.setattr("tutti.models.allreduce.optimum._optimum_by_model", model)
-    monkeypatch.setattr("tutti.models.allreduce.optimum._optimum_by_cuts", cuts)
+    monkeypatch.setattr("tutti.models.allreduce.optimum._CutSearch.optimum", cuts)
     allreduce_optimum(parse_topology("mesh:3x3"), time_limit=10.0)
     assert given[0] == 5
     assert 0 < given[1] <= 9.5

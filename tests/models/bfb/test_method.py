@@ -261,7 +261,7 @@ def test_groups_and_uneven_shards_are_unsupported(extra, shown):
             "bfb option time_limit is 0; it must be a positive number of seconds",
         ),
         ({"solver": "hihgs"}, "bfb option solver is 'hihgs'; did you mean 'highs'?"),
-        ({"solver": "abacus"}, "bfb option solver is 'abacus'; allowed: counting, glop, gurobi, highs"),
+        ({"solver": "abacus"}, "bfb option solver is 'abacus'; allowed: counting, glop, glpk, gurobi, highs"),
     ],
 )
 def test_an_option_out_of_range_is_named(values, message):

@@ -41,8 +41,8 @@ def test_every_family_of_the_paper_is_a_named_constraint_over_its_set():
     assert families(m) == {
         "the_end_is_after_every_arrival": ("ENDS", "(2)"),
         "a_chunk_arrives_a_latency_after_it_was_held": ("TRANSFERS", "(4), (5)"),
-        "a_rank_receives_a_chunk_once": ("ARRIVALS", "unsaid"),
-        "a_rank_passes_on_what_it_received": ("TRANSFERS", "unsaid"),
+        "a_rank_receives_a_chunk_once": ("RECEIPTS", "unsaid"),
+        "a_rank_passes_on_what_it_received": ("PASSES", "unsaid"),
         "a_port_has_time_for_its_transfers": ("PORTS", "(6), (7), (8)"),
         "late_transfers_have_time": ("LATE", "added"),
         "early_transfers_have_time": ("EARLY", "added"),

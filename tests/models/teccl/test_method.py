@@ -90,10 +90,10 @@ def test_what_epochs_can_not_count_is_not_supported(text, details, message):
         ({"chunks": 0}, "^teccl option chunks is 0; it must be an integer of at least 1$"),
         ({"epochs": -1}, "^teccl option epochs is -1; it must be an integer of at least 0$"),
         ({"window": True}, "^teccl option window is True; it must be an integer of at least 0$"),
-        ({"epoch": "fast"}, "^teccl option epoch must be fastest, slowest, best or a positive time: "),
+        ({"epoch": "fast"}, "^teccl option epoch must be fastest, slowest, best, exact or a positive time: "),
         (
             {"epoch": "0us"},
-            "^teccl option epoch is '0us'; it must be fastest, slowest, best or a positive time$",
+            "^teccl option epoch is '0us'; it must be fastest, slowest, best, exact or a positive time$",
         ),
         ({"time_limit": "0s"}, "^teccl option time_limit is '0s'; it must be a positive time$"),
         ({"objective": "time"}, "^teccl option objective is 'time'; allowed: finish, reward$"),
