@@ -7,6 +7,7 @@ and A.4), and so does a network with all links back (A.1.6).
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -47,16 +48,20 @@ def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -
 
 def _predicted(problem: Problem) -> dict[str, Any]:
     """Return T_L, T_B in M/B, and how T_B is bounded, as the theorems have them; empty for a base."""
-    expression = _expression(problem)
-    if isinstance(expression, Base) or problem.topology.node_bandwidth is None:
+    if isinstance(_expression(problem), Base) or problem.topology.node_bandwidth is None:
         return {}
     try:
-        known = predict(expression)
+        tl, tb, exact = _theorems(problem)
     except Unsupported:
         return {}
+    return {"predicted_tl": tl, "predicted_tb": tb, "prediction": "equal" if exact else "at most"}
+
+
+def _theorems(problem: Problem) -> tuple[int, Fraction, bool]:
+    """Return T_L, T_B in M/B, and whether T_B is exact (`expansions.prediction`)."""
+    known = predict(_expression(problem))
     halves = 2 if problem.collective.kind is Kind.ALLREDUCE else 1
-    how = "equal" if known.exact else "at most"
-    return {"predicted_tl": halves * known.tl, "predicted_tb": halves * known.tb, "prediction": how}
+    return halves * known.tl, halves * known.tb, known.exact
 
 
 def _composed(problem: Problem) -> Schedule:
@@ -143,10 +148,9 @@ def estimate(problem: Problem, options: NoOptions) -> float | None:
     rate = topology.node_bandwidth
     if rate is None:
         return None
-    known = predict(expression)
-    halves = 2 if problem.collective.kind is Kind.ALLREDUCE else 1
+    tl, tb, _ = _theorems(problem)
     alpha, size = topology.alpha.floats.max(), float(problem.size or 0)
-    return float(halves * (known.tl * alpha + float(known.tb) * size / float(rate)))
+    return float(tl * alpha + float(tb) * size / float(rate))
 
 
 METHOD = Method(

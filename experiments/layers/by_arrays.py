@@ -71,7 +71,7 @@ class ProgramRows:
             change(solver, b)
             return solve()
 
-        return Built(solve, again)
+        return Built(solve, again, (self.count, self.columns, len(value)))
 
 
 def _limits(rows: Int64Array, link: Int64Array) -> Callable[[Any, FloatArray], None]:

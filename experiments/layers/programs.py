@@ -44,6 +44,8 @@ class Built(NamedTuple):
 
     solve: Callable[[], float]
     again: Callable[[FloatArray], float]
+    size: tuple[int, int, int] | None = None
+    """Rows, columns and nonzeros, where the layer says them."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from pathlib import Path
 from time import process_time
 from typing import Any
 
-from tutti.experiments.layers.programs import Network
+from tutti.experiments.layers.programs import Built, Network
 from tutti.experiments.printable import say
 from tutti.topologies.processes import peak_memory
 from tutti.topologies.text import parse_topology
@@ -86,16 +86,8 @@ def size_of(program: str, network: str) -> dict[str, int]:
     """Return rows, columns and nonzeros of a program, as arrays have it."""
     from tutti.experiments.layers import by_arrays
 
-    sizes: dict[str, int] = {}
-
-    class Counted(by_arrays.ProgramRows):
-        def built(self, *_: Any, **__: Any) -> Any:
-            nonzeros = sum(len(term[0]) for term in self.terms)
-            sizes.update(rows=self.count, columns=self.columns, nonzeros=nonzeros)
-
-    by_arrays.ProgramRows = Counted  # type: ignore[misc]
-    getattr(by_arrays, program)(Network(parse_topology(network)))
-    return sizes
+    built: Built = getattr(by_arrays, program)(Network(parse_topology(network)))
+    return dict(zip(("rows", "columns", "nonzeros"), built.size or (), strict=True))
 
 
 def row_of(program: str, network: str, layer: str, seconds: float) -> dict[str, Any]:

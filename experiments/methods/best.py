@@ -30,6 +30,7 @@ import numpy as np
 
 from tutti.experiments.methods.calling import CallingOptions
 from tutti.models.bounds import Bound, each_bound, own_bounds
+from tutti.models.bounds.report import REUSED
 from tutti.schedules.by_groups import by_groups, limited
 from tutti.schedules.collective import Kind
 from tutti.schedules.compose import from_allgather
@@ -373,10 +374,11 @@ class _PortfolioSearch:
         self.problem = problem
         self.size = problem.size or Fraction(1)
         self.enough = 1 + max(gap, ROUNDING)
-        self.bounds: list[Bound] = []
+        found: list[Bound] = []
         with suppress(OutOfTime), within(max(BUDGET.proving * budget, BUDGET.least_seconds)):
-            self.bounds.extend(each_bound(problem.topology, problem.collective, self.size))
-        self.bound = max((float(bound.time(self.size)) for bound in self.bounds), default=0.0)
+            found.extend(each_bound(problem.topology, problem.collective, self.size))
+        self.bound = max((float(bound.time(self.size)) for bound in found), default=0.0)
+        self.bounds = [bound for bound in found if bound.kind in REUSED]
         self.best: Schedule | None = None
         self.seconds = math.inf
         self.tried: list[Tried] = []

@@ -102,7 +102,7 @@ def bottleneck_cut(
     cut = demand.worst_node_cut()
     if cut.ratio == 0:
         return cut
-    network = demand.network(DinicNetwork)
+    network = fed_network(topology, demand.weight, DinicNetwork)
     network.absorb(demand.super_source)
     full = demand.load(network, cut.ratio)
     for sink in demand.sinks:
@@ -142,7 +142,7 @@ def binary_search_cut(
         return cut
     low, high = cut.ratio / demand.ratio_unit, Fraction(demand.total)
     largest = int((demand.total - min(int(demand.weight[t]) for t in demand.sinks)) / low)
-    network = demand.network(FlowNetwork)
+    network = fed_network(topology, demand.weight, FlowNetwork)
     while high - low >= Fraction(1, largest**2):
         middle = ((low + high) / 2).limit_denominator(2 * largest**2)
         found = _overwhelmed(demand, network, middle * demand.ratio_unit)
@@ -194,13 +194,6 @@ class _CutProblem:
         inside[worst] = False
         return self.evaluate(inside)
 
-    def network(self, backend: Callable[..., Network]) -> Network:
-        """Return the auxiliary network of Figure 4.6(b) without capacities."""
-        fed = np.flatnonzero(self.weight)
-        tails = np.concatenate([self.source, np.full(len(fed), self.super_source)])
-        heads = np.concatenate([self.target, fed])
-        return backend(self.super_source + 1, tails, heads, np.zeros(len(tails), dtype=np.int64))
-
     def load(self, network: MaxFlow, ratio: Fraction) -> int:
         """Set the capacities for 1/x = `ratio`; return what every sink must be sent."""
         scaled = ratio / self.ratio_unit
@@ -216,6 +209,24 @@ class _CutProblem:
         capacities = np.concatenate([self.bandwidth * p, fed * q])
         network.set_capacities(np.arange(len(capacities)), capacities)
         return full
+
+
+def fed_network(topology: Topology, weight: Int64Array, backend: Callable[..., Network]) -> Network:
+    """Return the auxiliary network of Figures 4.6(b) and B.3: a source more, with an arc to each root.
+
+    Parameters
+    ----------
+    topology
+        Its links are the first arcs; they have no capacity yet. The source is the node after its last.
+    weight
+        Capacities of the arcs to the roots, those above 0; shape (nodes,), or of the first ones.
+    backend
+        What makes the network.
+    """
+    source, roots = topology.num_nodes, np.flatnonzero(weight)
+    tails = np.concatenate([topology.source, np.full(len(roots), source)])
+    heads = np.concatenate([topology.target, roots])
+    return backend(source + 1, tails, heads, np.concatenate([np.zeros_like(topology.source), weight[roots]]))
 
 
 def _overwhelmed(demand: _CutProblem, network: FlowNetwork, ratio: Fraction) -> Cut | None:

@@ -45,6 +45,9 @@ ELSEWHERE = {
 """Kinds of bounds that are found by a method's own folder: the module, and the function in it that returns
 the bound or None. A new one is a line here, and its check a module beside `models.bounds.check`."""
 
+REUSED = ("cut", "mcf")
+"""Kinds that take long enough to be found only once for a search and for its answer."""
+
 PROGRAMS = ("multicast_price", "path_price")
 """Kinds that take seconds to minutes."""
 

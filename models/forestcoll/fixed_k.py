@@ -9,9 +9,9 @@ short of some rank, lets enough out:
     \sum_{e \in δ^+(S)} ⌊U b_e⌋ \ge k·|S ∩ V_c|.
 
 Algorithm 5 as printed bisects an interval of U by OR-Tools' max-flows (`bisected_density`). The faster
-`raised_density` goes from cut to cut, as `models.bounds.bottleneck_cut` raises 1/x*: it starts at the U that
-serves all sets around a single rank; when some rank can't be sent everything, its minimum cut S needs a
-larger U, and the smallest that serves S is the next one to try. Every U that it tries is a lower bound of U*,
+`raised_density` goes from cut to cut, as `models.bounds.bottleneck_cut` raises 1/x*. It starts at the U that
+serves all sets around a single rank. When some rank can't be sent everything, its minimum cut S needs a
+larger U. The smallest U that serves S is the next one to try. Every U that it tries is a lower bound of U*,
 so the first to serve all ranks is U*, exactly. Theorem 35: U*/k ≤ 1/x* + 1/(k·min b). Since 1/x* itself is
 not needed, capacities are numbers of trees, which fit 64 bits whatever the bandwidths.
 
@@ -28,7 +28,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from tutti.models.bounds.bottleneck_cut import Network, node_cut
+from tutti.models.bounds.bottleneck_cut import fed_network, node_cut
 from tutti.topologies.errors import NoSchedule
 from tutti.topologies.exact import INT64_MAX, BoolArray, Int64Array, Rationals
 from tutti.topologies.graphs.max_flow import DinicNetwork, FlowNetwork
@@ -150,7 +150,8 @@ def raised_density(topology: Topology, trees: Int64Array, density: Fraction) -> 
         If a link would carry more trees than fit 64 bits.
     """
     bandwidth, total = _ByBandwidth(topology), int(trees.sum())
-    network = _fed(topology, trees, bandwidth.rounded(density), DinicNetwork)
+    network, links = fed_network(topology, trees, DinicNetwork), np.arange(topology.num_links)
+    network.set_capacities(links, bandwidth.rounded(density))
     network.absorb(topology.num_nodes)
     for sink in range(topology.num_ranks):
         # As U grows capacities do, so sinks that passed are safe and join the sources.
@@ -158,7 +159,7 @@ def raised_density(topology: Topology, trees: Int64Array, density: Fraction) -> 
             inside = network.cut()[: topology.num_nodes]
             exits, needed = inside[topology.source] & ~inside[topology.target], trees[inside[: len(trees)]]
             density = bandwidth.least_density(exits, int(needed.sum()), density)
-            network.set_capacities(np.arange(topology.num_links), bandwidth.rounded(density))
+            network.set_capacities(links, bandwidth.rounded(density))
         network.absorb(sink)
     return density
 
@@ -172,25 +173,15 @@ def bisected_density(topology: Topology, trees: Int64Array, density: Fraction) -
     unit = Fraction(int(np.gcd.reduce(topology.bandwidth.numerators)), topology.bandwidth.denominator)
     largest = int(max(bandwidth.values) / unit)
     low, high = density * unit, Fraction(total - int(trees.min()))
-    network = _fed(topology, trees, np.zeros(topology.num_links, dtype=np.int64), FlowNetwork)
+    network, links = fed_network(topology, trees, FlowNetwork), np.arange(topology.num_links)
     while high - low >= Fraction(1, largest**2):
         middle = (low + high) / 2
-        network.set_capacities(np.arange(topology.num_links), bandwidth.rounded(middle / unit))
+        network.set_capacities(links, bandwidth.rounded(middle / unit))
         if all(network.solve(topology.num_nodes, sink) == total for sink in range(topology.num_ranks)):
             high = middle
         else:
             low = middle
     return ((low + high) / 2).limit_denominator(largest) / unit
-
-
-def _fed(
-    topology: Topology, trees: Int64Array, capacity: Int64Array, backend: Callable[..., Network]
-) -> Network:
-    """Return the auxiliary network of Figure B.3, whose source is the last node."""
-    source, roots = topology.num_nodes, np.flatnonzero(trees)
-    tails = np.concatenate([topology.source, np.full(len(roots), source)])
-    heads = np.concatenate([topology.target, roots])
-    return backend(source + 1, tails, heads, np.concatenate([capacity, trees[roots]]))
 
 
 class _ByBandwidth:
