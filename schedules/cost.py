@@ -37,7 +37,7 @@ from tutti.topologies.kernels import kernel
 
 @dataclass(frozen=True)
 class StepCost:
-    """What a step schedule costs: at most ``tl_steps`` α + (``bandwidth_time`` + γ ``tc``) M seconds.
+    """A step schedule takes at most ``tl_steps`` α + (``bandwidth_time`` + γ ``tc``) M seconds.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a certificate says, as one sentence for people."""
+"""The sentences in which certificates say to people what they prove, one for each kind of proof."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class ProgramLimits(NamedTuple):
 
 PROGRAM_LIMITS = ProgramLimits(patience=0.02, cbc_nothing=1e40)
 KILLED = {CallEnd.TIME: Termination.TIME_LIMIT, CallEnd.MEMORY: Termination.MEMORY_LIMIT}
-"""Why a program was killed."""
+"""The termination of a program that was killed, by what it exceeded."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class ProgramBackend(Backend):
 
     @property
     def version(self) -> str:
-        """What the program says; empty if there is none."""
+        """The version that the program states; empty if there is no program."""
         place = self.find()
         return "" if place is None else _version(place, self.asks)
 
@@ -185,7 +185,7 @@ CBC_TERMINATIONS = {
     "Stopped on user event": Termination.INTERRUPTED,
     "Stopped on difficulties": Termination.ERROR,
 }
-"""How the first line of a solution begins."""
+"""The termination that the beginning of a solution's first line means."""
 CBC_LINE = re.compile(
     r"^Cbc00(?:(?:04|12|16)I Integer solution of (\S+) found|10I After .* on tree, (\S+) best solution, "
     r"best possible (\S+)) .*?\(?([\d.]+) seconds\)",

@@ -39,7 +39,7 @@ METHODS = {
 STRATEGIES = {"choose": 0, "dual": 1, "primal": 4}
 """Option ``simplex_strategy``."""
 SUFFIXES = (".mps", ".lp")
-"""Of files that a model is written to."""
+"""Suffixes of files that a model may be written to."""
 IN_FILES = str.maketrans("[] ", "()_")
 """Characters of names in Pyomo, and what they are in files."""
 STUFFING_FAULT = "1.14."
@@ -52,7 +52,7 @@ process with ortools). No option turns this one rule off, so presolve is left ou
 MIXED_PRESOLVE = (
     "HiGHS 1.14 loses optima of programs with whole and continuous columns: give it presolve = false"
 )
-"""What a study says of such a version and program."""
+"""The reason why a study does not run such a version on such a program."""
 
 
 def presolve_loses_optima(model: CompiledModel) -> bool:

@@ -69,7 +69,7 @@ class SolverOptions(Options):
     """
 
     ALGORITHMS: ClassVar[Mapping[str, Feature | None]] = {}
-    """What each value of an option `method` asks for, if anything."""
+    """The feature that each value of an option `method` needs; None: no feature."""
 
     time_limit: Annotated[float | None, SECONDS] = None
     memory_limit: Annotated[float | None, Number(above=0, words="it must be a positive number of bytes")] = (
@@ -97,7 +97,7 @@ class SolverOptions(Options):
 
     @property
     def needs(self) -> frozenset[Feature]:
-        """What is asked of the back-end besides solving: the algorithm that `method` names."""
+        """The features that a back-end must have for these options: the algorithm that `method` names."""
         feature = self.ALGORITHMS.get(getattr(self, "method", ""))
         return frozenset() if feature is None else frozenset({feature})
 

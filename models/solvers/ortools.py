@@ -83,7 +83,7 @@ CPSAT_LINE = re.compile(
 )
 SCIP_HEAD = "dualbound"
 NODES = re.compile(r"^(?:Solving Nodes +|branches): +(\d+)", re.MULTILINE)
-"""Of SCIP's and CP-SAT's logs."""
+"""The line of SCIP's and CP-SAT's logs that has the nodes or branches."""
 MOST_WHOLE = 2**40
 """Largest whole number in a program for CP-SAT. With a larger value its sums may exceed 64 bits."""
 

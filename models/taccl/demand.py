@@ -84,7 +84,7 @@ class PartitionedPermutation(NamedTuple):
 
 
 class Symmetry(NamedTuple):
-    """What a permutation does to chunks, links and ranks, int64, and which links it ties to their images."""
+    """A permutation of chunks, links and ranks, int64, and the links that it ties to their images."""
 
     chunks: Int64Array
     links: Int64Array

@@ -33,7 +33,7 @@ from tutti.topologies.topology import Topology
 _STEPS = 200_000_000
 """Choices that are tried, times the ranks and links of each. A larger value finds smaller diameters."""
 _BLOCK = 1024
-"""Choices that are made at once. A larger value makes more that are not needed."""
+"""Choices that are drawn in one block. A larger value draws more that are not needed."""
 Words = npt.NDArray[np.uint64]
 
 
@@ -85,7 +85,7 @@ def least_offsets(ranks: int, count: int) -> tuple[int, ...]:
 
 
 def circulant_diameter(ranks: int, offsets: tuple[int, ...]) -> int:
-    """Return the diameter of a connected circulant network; its ranks are all alike."""
+    """Return the diameter of a connected circulant network; no rank differs from another."""
     return int(_first_within(ranks, np.array([offsets], dtype=np.int64), ranks)[1])
 
 
@@ -134,7 +134,7 @@ def _candidates(ranks: int, count: int) -> Iterator[Int64Array]:
 def _sampled(rng: np.random.Generator, among: int, size: int, tries: int) -> Iterator[Int64Array]:
     """Yield blocks of rows, each with the numbers of ``2 + rng.choice(among, size, replace=False)``.
 
-    That call takes 15 us, most of a search, so the words that it would draw are drawn here at once.
+    That call takes 15 us, most of a search, so the words that it would draw are drawn here in one block.
     """
     words = np.empty(0, np.uint32)
     while tries > 0:
@@ -182,7 +182,8 @@ def _below(words: npt.NDArray[np.uint32], used: int, limit: int) -> tuple[int, i
 def _first_within(ranks: int, choices: Int64Array, limit: int) -> tuple[int, int]:
     """Return the first row of offsets of a diameter within the limit, and it; the rows and limit + 1 if none.
 
-    Sets of ranks are bits. A ball about rank 0 grows by itself turned by each offset, both ways.
+    Sets of ranks are bits. A ball about rank 0 grows by itself turned by each offset, forwards and
+    backwards.
     """
     size = (ranks + 63) // 64
     ball, twice = np.empty(size, np.uint64), np.empty(2 * size + 2, np.uint64)

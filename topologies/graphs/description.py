@@ -1,4 +1,4 @@
-"""What there is to say of a network before anything is asked of it."""
+"""A network is described: its hosts, links, tiers and symmetries."""
 
 from __future__ import annotations
 
