@@ -22,7 +22,7 @@ import contextlib
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from tutti.topologies import progress
 from tutti.topologies.kernels import COMPILATION
@@ -62,9 +62,6 @@ class Apart:
 
         The clock stands still while kernels are compiled there, as does this process's own (`COMPILATION`).
         """
-        if self._worker is None:
-            with _compiler_lock() or contextlib.nullcontext():
-                self._worker = Worker.copied(self._serve)
         depth = 0
 
         def hear(message: Any) -> None:
@@ -80,18 +77,34 @@ class Apart:
 
         ended, compiling = None, COMPILATION.seconds
         try:
-            self._worker.give(value, limit, notify=hear)
-            ended = self._worker.finish()
+            self.begin(value, limit, hear)
+            ended = self.answer()
         finally:
             for _ in range(depth):
                 COMPILATION.end()
-            if ended is None or ended.exitcode is not None:
+            if ended is None:
                 self.end()
         if ended.how is not CallEnd.ANSWER:
             return ended
         answer, seconds = ended.answer
         COMPILATION.seconds = compiling + seconds  # as it was measured there
         return replace(ended, answer=answer)
+
+    def begin(
+        self, value: Any, limit: float | None = None, notify: Callable[[Any], None] | None = None
+    ) -> None:
+        """Begin a call beside this process; its limit counts from when `answer` waits for it."""
+        if self._worker is None:
+            with _compiler_lock() or contextlib.nullcontext():
+                self._worker = Worker.copied(self._serve)
+        self._worker.give(value, limit, notify=notify)
+
+    def answer(self) -> Ended:
+        """Wait for the call that was begun: how it ended, with its result and the seconds of compiling."""
+        ended = cast(Worker, self._worker).finish()
+        if ended.exitcode is not None:
+            self.end()
+        return ended
 
     def _serve(self, caller: Caller) -> None:
         """Serve calls in the copy."""

@@ -20,8 +20,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, NamedTuple
@@ -64,7 +64,12 @@ class Budget(NamedTuple):
     """Fraction of the remaining time that the last method may use. With a larger value it may be killed, and
     its result is then lost."""
     proving: float
-    """Largest fraction of the time limit that lower bounds get. A larger value leaves methods less."""
+    """Largest fraction of the time limit that lower bounds get before the first method. A larger value leaves
+    methods less. Bounds that take longer are found beside the methods, and are waited for so long at the end.
+    """
+    program: float
+    """Fraction of the time limit that the linear program gets among those bounds. With a larger value it
+    proves more, and may come too late."""
     least_seconds: float
     """Shortest time limit of any step. With a larger value a short limit may be exceeded by more."""
     least_overtime: float
@@ -88,6 +93,7 @@ BUDGET = Budget(
     first_share=0.9,
     last_share=0.95,
     proving=0.1,
+    program=0.3,
     least_seconds=0.1,
     least_overtime=5.0,
     grace_seconds=0.5,
@@ -278,7 +284,7 @@ def _stopped(search: _PortfolioSearch) -> KeyboardInterrupt | None:
     """Try all methods; return what stopped it, if there is a schedule by then."""
     slow = next((entry for entry in search.entries if entry.method.name not in EARLY), None)
     try:
-        with Apart(_Performer(search.problem, search.entries)) as search.apart:
+        with search.proving(), Apart(_Performer(search.problem, search.entries)) as search.apart:
             search.attempt_parts()
             for entry in search.entries:
                 if entry is slow:
@@ -374,15 +380,40 @@ class _PortfolioSearch:
         self.problem = problem
         self.size = problem.size or Fraction(1)
         self.enough = 1 + max(gap, ROUNDING)
+        self.bound, self.bounds, self.all_proven = 0.0, list[Bound](), False
+        self.first = max(BUDGET.proving * budget, BUDGET.least_seconds)
         found: list[Bound] = []
-        with suppress(OutOfTime), within(max(BUDGET.proving * budget, BUDGET.least_seconds)):
+        with suppress(OutOfTime), within(self.first):
             found.extend(each_bound(problem.topology, problem.collective, self.size))
-        self.bound = max((float(bound.time(self.size)) for bound in found), default=0.0)
-        self.bounds = [bound for bound in found if bound.kind in REUSED]
+            self.all_proven = True
+        self._proven(found, REUSED)
         self.best: Schedule | None = None
         self.seconds = math.inf
         self.tried: list[Tried] = []
         self.alone: tuple[float, ...] = ()
+
+    def _proven(self, found: Sequence[Bound], kept: Collection[str] | None = None) -> None:
+        """Take bounds on the whole; the answer keeps those of some kinds, or all."""
+        self.bound = max([self.bound, *(float(bound.time(self.size)) for bound in found)])
+        self.bounds += [bound for bound in found if kept is None or bound.kind in kept]
+
+    @contextmanager
+    def proving(self) -> Iterator[None]:
+        """Find the bounds that took too long in another copy of this process, and take them at the end."""
+        seconds = self.first * BUDGET.program / BUDGET.proving
+
+        def find(known: Sequence[Bound]) -> list[Bound]:
+            problem = self.problem
+            return list(each_bound(problem.topology, problem.collective, self.size, seconds, known))
+
+        with Apart(find) as prover:
+            if not self.all_proven:
+                prover.begin(self.bounds, self.first)
+            yield
+            if not (self.all_proven or self.met):
+                ended = prover.answer()
+                if ended.how is CallEnd.ANSWER:
+                    self._proven(ended.answer[0], REUSED)
 
     def attempt_parts(self) -> None:
         """Put the fastest schedules of a mixed collective's parts together, found in half of the time."""
@@ -516,9 +547,7 @@ class _PortfolioSearch:
         """Keep a verified schedule if it is the fastest, and what it proves; return its seconds."""
         if seconds is None:
             seconds = best_slices(schedule, self.size)[1]
-        proven = own_bounds(schedule)
-        self.bounds += proven
-        self.bound = max([self.bound, *(float(bound.time(self.size)) for bound in proven)])
+        self._proven(own_bounds(schedule))
         alone = schedule.stats.get("alone", self.alone)
         self.alone = tuple(map(min, alone, self.alone or alone))
         if seconds < self.seconds:

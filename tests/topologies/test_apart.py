@@ -57,6 +57,17 @@ def test_what_is_stuck_in_c_is_ended_and_the_next_call_has_another_process():
     assert not psutil.pid_exists(second)
 
 
+def test_a_call_beside_this_process_waits_for_its_answer_and_then_ends_at_its_limit():
+    with Apart(perform) as quick, Apart(perform) as slow:
+        quick.begin(("pid",), LIMIT)
+        slow.begin(("sleep", 30.0), LIMIT)
+        time.sleep(2 * LIMIT)
+        assert quick.answer().answer[0] not in (None, os.getpid())
+        began = time.monotonic()
+        assert slow.answer().how is CallEnd.TIME
+        assert LIMIT <= time.monotonic() - began < 10
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_death_is_an_answer(number):
     with Apart(perform) as apart:

@@ -26,6 +26,7 @@ from tutti.schedules.verify import verify
 from tutti.topologies import InputError, NoSchedule, Unsupported
 from tutti.topologies.apart import Apart
 from tutti.topologies.errors import Interrupted
+from tutti.topologies.interruption import within
 from tutti.topologies.kernels import COMPILATION
 from tutti.topologies.progress import listening, tell
 from tutti.topologies.text import parse_topology
@@ -331,8 +332,22 @@ def test_progress_says_which_part_it_is_of():
     )
 
 
+def test_bounds_that_take_too_long_are_found_beside_the_methods(monkeypatch):
+    """With no time before the first method all bounds come from beside; the schedule is then proven optimal."""
+    monkeypatch.setattr(best_module, "BUDGET", best_module.BUDGET._replace(proving=1.0, least_seconds=1e-6))
+    monkeypatch.setattr(best_module, "within", lambda seconds: within(1e-6))
+    task = problem("ring:4", "all-to-all", 10**9)
+    found = best(task, methods=("mcf",), time_limit="5s", stop_at_gap=0)
+    kinds = {bound.kind for bound in found.stats["bounds"]}
+    assert kinds == {"cut", "mcf"}
+    exact = best_bound(task.topology, task.collective, task.size)
+    assert max(bound.time(task.size) for bound in found.stats["bounds"]) <= exact.time(task.size)
+    again = best_bound(task.topology, task.collective, task.size, known=found.stats["bounds"])
+    assert again.time(task.size) == exact.time(task.size)
+
+
 def test_bounds_that_take_too_long_are_ended(monkeypatch):
-    def proving(topology, what, size):
+    def proving(topology, what, size, *further):
         yield best_bound(topology, what, size)
         while True:
             time.sleep(0.01)
