@@ -38,7 +38,7 @@ STATS = (
     *("trees", "height", "mean_height", "search_s", "removal_s", "packing_s"),
     *("rank_egress", "rank_egress_unicast", "rank_ingress", "rank_ingress_unicast"),
     *("link_traffic", "link_traffic_unicast", "protocol", "nccl_us"),
-    *("predicted_tl", "predicted_tb", "prediction"),
+    *("predicted_tl", "predicted_tb", "prediction", "program_course"),
 )
 """Statistics of a method (`Schedule.stats`) that become columns."""
 WIDE_GAP = 1e-3

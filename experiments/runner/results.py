@@ -47,7 +47,7 @@ COLUMNS = typed("""
     rank_ingress float, rank_ingress_unicast float, algorithm text, program text, busbw_gbps float,
     speedup float, protocol text, nccl_us float, global_bytes float, sequential_us float, alone_us text,
     exact_for text, predicted_tl int, predicted_tb text, prediction text, bound_s float, course text,
-    tc_factor float, tc_exact text
+    tc_factor float, tc_exact text, program_course text
 """)
 """Name and type of every column, in order. ``congestion`` is in s/GB of M; ``tb_exact``, ``tc_exact`` and
 ``congestion_exact`` are the fractions, T_C in units of M γ; ``seeds``: how many were tried; ``schedule``: its
@@ -57,7 +57,8 @@ number in the paper; ``speedup``: the least time of the config's baseline at the
 ``protocol`` and ``nccl_us``: what NCCL would choose, and the microseconds that its own model reckons;
 ``global_bytes``: what leaves hosts, each byte as often as it does; ``bound_s``: the seconds that the bound
 took, its method's own left out; ``course``: of several seeds, in order, the seconds of each and its time in
-microseconds at the largest size (``0.02 105.5; 0.03 99.1``), in the row of that size.
+microseconds at the largest size (``0.02 105.5; 0.03 99.1``), in the row of that size; ``program_course``: of
+each mixed-integer program that the method solved, seconds, incumbent and bound (``0.1 - 2; 0.3 4 2 | 0.5 3 3``).
 
 Of mixed collectives: ``sequential_us``, what the parts take one after the other, and ``alone_us``, what each
 takes by itself, in order.

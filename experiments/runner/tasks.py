@@ -17,6 +17,8 @@ from tutti.experiments.registry import find_method
 from tutti.experiments.runner.judge import Cost, ProvenBound, notes, time_columns
 from tutti.experiments.runner.study import JUDGE, SYNTHESIZE, Row, Task, TaskOutcome, Workplace, silent
 from tutti.models.bounds import own_bounds
+from tutti.models.solvers.outcome import Progress, Trace
+from tutti.models.solvers.solving import watching
 from tutti.schedules.collective import Collective
 from tutti.schedules.method import Method, Problem
 from tutti.schedules.schedule import Schedule
@@ -60,6 +62,29 @@ class Stopwatch:
         self.compiling = COMPILATION.seconds - self._compiled
         self.seconds = max(time.perf_counter() - self._start - self.compiling, 0.0)
         self._imports.__exit__(None, None, None)
+
+
+class ProgramCourses:
+    """Incumbents and bounds of the mixed-integer programs that a method solves, over its seconds."""
+
+    def __init__(self) -> None:
+        self.began, self.courses = time.perf_counter(), list[list[str]]()
+
+    def __call__(self) -> Trace:
+        """Return what is given the incumbents and bounds of the next program."""
+        before, course = time.perf_counter() - self.began, list[str]()
+        self.courses.append(course)
+
+        def note(now: Progress) -> None:
+            values = ("-" if value is None else f"{value:.9g}" for value in (now.incumbent, now.bound))
+            course.append(f"{before + now.seconds:.6g} {' '.join(values)}")
+
+        return note
+
+    def kept_by(self, schedule: Schedule) -> Schedule:
+        """Return a schedule that has them in its statistics, as the column ``program_course``."""
+        course = " | ".join(map("; ".join, self.courses))
+        return schedule.replace(stats={**schedule.stats, "program_course": course}) if course else schedule
 
 
 @dataclass(frozen=True)
@@ -162,7 +187,8 @@ def _synthesize_once(
     """
     for attempt in ("first", "again"):
         notify(SYNTHESIZE)
-        with Stopwatch() as watch:
+        courses = ProgramCourses()
+        with Stopwatch() as watch, watching(courses):
             schedule = method.synthesize(problem, options, np.random.default_rng(seed))
         tried = getattr(schedule, "stats", {}).get("tried")  # not verified yet: it may be anything
         # Seconds: a second always, and up to three where compiling took as long.
@@ -170,7 +196,7 @@ def _synthesize_once(
         if attempt == "again" or not watch.compiling or not short:
             break
         gc.collect()  # else the garbage collector looks through what was imported while the clock runs
-    return schedule, watch.seconds
+    return courses.kept_by(schedule), watch.seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

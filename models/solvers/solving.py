@@ -13,7 +13,7 @@ import inspect
 import os
 import resource
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from tutti.models.solvers.options import Feature, SolverOptions
 from tutti.models.solvers.outcome import (
     Extras,
     Outcome,
+    Progress,
     SolutionStatus,
     SolverResult,
     Start,
@@ -46,6 +47,17 @@ that is more. With a larger value a solver that hangs is killed later."""
 KEPT_MB = 300.0
 """Memory, in MB, up to which a helper is used again: what it keeps counts as the next solve's memory. With a
 larger value more memory may be counted twice."""
+_WATCHERS: list[Callable[[], Trace]] = []
+
+
+@contextmanager
+def watching(watcher: Callable[[], Trace]) -> Iterator[None]:
+    """Trace each mixed-integer program that is solved in the ``with`` block: `watcher` returns its trace."""
+    _WATCHERS.append(watcher)
+    try:
+        yield
+    finally:
+        _WATCHERS.remove(watcher)
 
 
 def solve(
@@ -103,7 +115,10 @@ def solve(
         start.check(compiled.name, compiled.num_columns, compiled.num_rows)
     run = _Measured(Outcome(Termination.INFEASIBLE, SolutionStatus.NONE), 0.0, None)
     if compiled is not None:
-        run = _run(compiled, backend, chosen, Extras(start, trace))
+        watched = [watcher() for watcher in _WATCHERS] if compiled.integer.any() and trace is None else []
+        run = _run(compiled, backend, chosen, Extras(start, trace or next(iter(watched), None)))
+        for each in watched:
+            each(Progress(run.seconds, run.outcome.objective, run.outcome.bound))
     return SolverResult(
         **vars(run.outcome),
         model=compiled,

@@ -607,6 +607,7 @@ MEASURED = (
     "packing_s",
     "bound_s",
     "course",
+    "program_course",
 )
 """The columns that differ from run to run."""
 

@@ -86,3 +86,28 @@ def test_a_synthesis_is_not_charged_for_imports_and_is_done_again_if_short(
     finally:
         sys.modules.pop("imported_slowly")
     assert (calls, made.synth_s) == (begins, seconds)
+
+
+def test_the_programs_that_a_method_solves_have_a_course():
+    """Incumbents fall, bounds rise to the optimum, and nothing comes before what it follows."""
+    problem = Problem(parse_topology("mesh:3x3"), collective("allgather", 9))
+    method = METHODS["taccl"]
+    made = tasks.synthesize_best(method, problem, method.options(), (0,), 10**6)
+    programs = [entries.split("; ") for entries in made.schedule.stats["program_course"].split(" | ")]
+    seconds = []
+    for entries in programs:
+        points = [[None if word == "-" else float(word) for word in entry.split()] for entry in entries]
+        seconds += [point[0] for point in points]
+        incumbents = [point[1] for point in points if point[1] is not None]
+        bounds = [point[2] for point in points if point[2] is not None]
+        assert incumbents == sorted(incumbents, reverse=True)
+        assert bounds == sorted(bounds)
+        assert bounds[-1] == pytest.approx(incumbents[-1], rel=1e-4)
+    assert seconds == sorted(seconds)
+
+
+def test_methods_without_such_programs_have_no_course():
+    problem = Problem(parse_topology("torus:3x3"), collective("allgather", 9))
+    method = METHODS["bfb"]
+    made = tasks.synthesize_best(method, problem, method.options(), (0,), 10**6)
+    assert "program_course" not in made.schedule.stats
