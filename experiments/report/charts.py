@@ -19,7 +19,6 @@ import pandas as pd
 
 from tutti.experiments.report.results import Results
 from tutti.experiments.report.series import DASHES, LIGHT, SYMBOLS, Series
-from tutti.experiments.show.svg import tag
 
 ROWS = "rows"
 """The name of the run's rows, and of the rows of a figure that brings its own."""
@@ -67,12 +66,10 @@ class Figure:
     where: Mapping[str, Any] = field(default_factory=dict)
     data: pd.DataFrame | None = None
 
-    def __html__(self) -> str:
-        """Return the element in which the page draws it."""
-        rows = {"data_rows": json.dumps(columns(self.data))} if self.data is not None else {}
-        where = json.dumps(self.where)
-        said = {"data_chart": self.chart, "data_label": self.description, "data_where": where}
-        return tag("div", class_="view", **said, **rows)
+    @property
+    def columns(self) -> Spec | None:
+        """Its own rows as the page has them."""
+        return None if self.data is None else columns(self.data)
 
     def measured(self, measures: Mapping[str, str]) -> Iterator[Figure]:
         """Yield the chart in each measure, if it is of one; the page has one chart, in which one chooses."""
@@ -83,7 +80,7 @@ class Figure:
 
 def measures(results: Results) -> dict[str, str]:
     """Return what a chart against size can show, by the names of specs."""
-    busbw = {"busbw": "busbw"} if any(row.busbw_gbps for row in results.rows) else {}
+    busbw = {"busbw": "busbw"} if (results.rows.busbw_gbps > 0).any() else {}
     over = {"speedup": f"speed-up over {results.baseline}"} if results.base else {}
     return {ALGBW: ALGBW, **busbw, **over}
 

@@ -25,6 +25,7 @@ fills it in; all else of the page stays::
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -35,7 +36,6 @@ from pathlib import Path
 from tutti.experiments.printable import complaint, say
 from tutti.experiments.report.comparisons import (
     CELLS,
-    STATUSES,
     case_table,
     gap_map,
     gap_parts,
@@ -44,7 +44,7 @@ from tutti.experiments.report.comparisons import (
     summary,
 )
 from tutti.experiments.report.results import OK, Results, Row, read_results
-from tutti.experiments.report.standings import ranking, shifted_mean
+from tutti.experiments.report.standings import STATUSES, ranking
 from tutti.experiments.report.tables import (
     Cell,
     PageTable,
@@ -109,20 +109,19 @@ def of_map(results: Results, collective: str, bytes_: str) -> str:
 
 def methods(results: Results) -> str:
     """Return every method with its mean gap, the outcomes of its cases and the median of its syntheses."""
-    head = ["method", "gap, %", "smallest size", "largest size", "slower than the best"]
-    head += [f"speed-up over {results.baseline}"] * bool(results.base)
+    speedup = [f"speed-up over {results.baseline}"] * bool(results.base)
+    head = ["method", "gap, %", "smallest size", "largest size", "slower than the best", *speedup]
     head += ["best in", "has a time", *STATUSES.values(), "synthesis, median"]
     lines = [
         [
             _code(one.series.label),
-            *(percent(gap) for gap in (one.mean, *(shifted_mean(end.values()) for end in one.ends))),
-            times(one.slower),
-            *([times(one.speedup)] * bool(results.base)),
-            str(len(one.won)),
-            *(str(one.counts.get(status) or "") for status in (OK, *STATUSES)),
+            *map(percent, (one.mean, one.smallest, one.largest)),
+            *map(times, (one.slower, one.speedup)[: 1 + len(speedup)]),
+            f"{one.won:.0f}",
+            *(f"{count:.0f}" if (count := getattr(one, status)) else "" for status in (OK, *STATUSES)),
             seconds(one.seconds),
         ]
-        for one in ranking(results)
+        for one in ranking(results).itertuples()
     ]
     return lines_of(head, lines)
 
@@ -146,7 +145,7 @@ def of_run(make: Callable[[Results], PageTable | None], results: Results) -> str
 def traffic(results: Results, collective: str, bytes_: str) -> str:
     """Return the time of every method that has one, and what leaves hosts, on every topology."""
     _known(collective, results.collectives, "collective")
-    found = [results.of(topology, collective).get(_size(bytes_), {}) for topology in results.topologies]
+    found = [results.panel(topology, collective).get(_size(bytes_), {}) for topology in results.topologies]
     lines = (
         [_code(series.label), *(_traffic(rows.get(series.number)) for rows in found)]
         for series in results.series
@@ -158,7 +157,7 @@ def traffic(results: Results, collective: str, bytes_: str) -> str:
 def _traffic(row: Row | None) -> str:
     if row is None or not row.ok:
         return ""
-    sent = "" if row.global_bytes is None else f", {megabytes(row.global_bytes)}"
+    sent = "" if math.isnan(row.global_bytes) else f", {megabytes(row.global_bytes)}"
     return f"{microseconds(row.time_us)}{sent}"
 
 
@@ -198,7 +197,7 @@ def _size(text: str) -> float:
 
 
 def _check_size(results: Results, collective: str, wanted: float) -> None:
-    sizes = sorted({row.size_bytes for row in results.rows if row.collective == collective})
+    sizes = sorted(set(results.rows.size_bytes[results.rows.collective == collective]))
     if wanted not in sizes:
         said = ", ".join(map(size, sizes))
         raise InputError(f"results: {collective} was not run at {size(wanted)}; its sizes are {said}")

@@ -6,6 +6,7 @@ as LaTeX (`latex`). What is said beside numbers is in ``templates/texts.toml``.
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -280,7 +281,7 @@ def percent(gap: float | None) -> str:
     >>> percent(0.0321), percent(0.456), percent(12.346), percent(0.0), percent(0.00001)
     ('3.21', '45.6', '1,235', '0', '<0.01')
     """
-    if gap is None:
+    if gap is None or math.isnan(gap):
         return ""
     value = 100 * gap
     if abs(gap) <= TIE:
@@ -318,7 +319,7 @@ def counted(value: int, word: str) -> str:
 
 def times(ratio: float | None) -> str:
     """Return a ratio of times."""
-    return "" if ratio is None else f"{ratio:.2f}×"
+    return "" if ratio is None or math.isnan(ratio) else f"{ratio:.2f}×"
 
 
 def seconds(value: float | None, digits: int = 3) -> str:
@@ -329,7 +330,7 @@ def seconds(value: float | None, digits: int = 3) -> str:
     >>> seconds(0.00123), seconds(75.0), seconds(2e-6), seconds(1e8)
     ('1.23 ms', '75 s', '2 us', '1,157 d')
     """
-    if value is None:
+    if value is None or math.isnan(value):
         return ""
     if value == 0:
         return "0 s"

@@ -114,7 +114,7 @@ def render_study(rows: Sequence[Row], manifest: Mapping[str, Any]) -> str:
     wrong = sum(row.get("answer") == "wrong" for row in rows)
     are = f"{wrong} {'answer is' if wrong == 1 else 'answers are'}"
     return render(
-        "page.html",
+
         title=f"{name}: tutti study of solvers",
         heading=name,
         lead=TEXTS[kind]["lead"].format(
