@@ -224,7 +224,6 @@ def _render(
     ways = " whose links go both ways" if growth.bidirectional else ""
     ways += "" if growth.most_hops is None else f" of diameter at most {growth.most_hops}"
     return render(
-
         title=f"Networks of degree {growth.degree}: tutti",
         heading=f"Networks of degree {growth.degree}, up to {growth.up_to:,} nodes",
         lead=f"{frontiers:,} sizes with a network{ways}, {sum(row.points > 0 for row in rows):,} networks on "

@@ -158,7 +158,7 @@ CELLS: Mapping[str, tuple[str, Callable[[Row], Cell], Callable[[Row], tuple[str,
     "speedup": ("best#", lambda row: Cell(microseconds(row.best_us, GAP_RULES.digits)),
                 lambda row: (times(row.speedup), "")),
 }  # fmt: skip
-"""For each table by case the head of the column beside the size, a cell of it, and one of a row with a time."""
+"""For each table by case the head of the column beside the size, one of its cells, and a timed row's."""
 
 
 def case_table(results: Results, topology: str, kind: str = "gaps") -> PageTable:

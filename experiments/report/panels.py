@@ -18,7 +18,7 @@ from tutti.expansions.finder import bandwidth_factor
 from tutti.experiments.report.charts import SHADES, Figure
 from tutti.experiments.report.comparisons import NEAR
 from tutti.experiments.report.results import CASE, Results, is_tb_optimal
-from tutti.experiments.report.series import Series
+from tutti.experiments.report.series import Series, drawn_as
 from tutti.experiments.report.standings import GAP_RULES, LeastTB
 from tutti.experiments.report.tables import Panel, percent, size
 from tutti.schedules.collective import Kind
@@ -70,7 +70,7 @@ def run_rows(results: Results, least: LeastTB) -> pd.DataFrame:
         panel=network + "\n" + frame.collective,
         size=frame.size_bytes.map(size),
         size_bytes=frame.size_bytes,
-        **_columns(results, frame.number),
+        **drawn_as(results.series, frame.number),
         time_us=frame.time_us,
         slowest_us=slowest.reindex(pd.MultiIndex.from_frame(frame[["case", "number"]])).to_numpy(),
         algbw_gbps=frame.algbw_gbps.where(frame.algbw_gbps > 0),
@@ -88,11 +88,6 @@ def run_rows(results: Results, least: LeastTB) -> pd.DataFrame:
         least_tb=pd.Series(bounds, frame.index).astype(float),
         **pd.concat(looks),
     )
-
-
-def _columns(results: Results, numbers: pd.Series[int]) -> pd.DataFrame:
-    """Return the columns by which the rows of some series are drawn."""
-    return pd.DataFrame([results.series[number].columns for number in numbers], numbers.index)
 
 
 def _looks(own: pd.DataFrame) -> pd.DataFrame:
@@ -207,7 +202,7 @@ def search_panels(results: Results, topology: str, collectives: Sequence[str]) -
         if len(own):
             seeds = own.groupby("number")
             least = seeds.time_us.cummin()
-            data = _columns(results, own.number).assign(
+            data = pd.DataFrame(drawn_as(results.series, own.number), own.index).assign(
                 seconds=seeds.seconds.cumsum().clip(1e-4),
                 time_us=least,
                 gap_percent=(100 * (least / own.lower_us - 1)).clip(0),
@@ -247,7 +242,9 @@ def shares(
     ends
         From where to where the curves go; None: each from its first value to the largest of all.
     """
-    curves = pd.DataFrame({one.number: pd.Series(sorted(values)) for one, values in found.items()})
+    curves = pd.DataFrame(
+        {one.number: pd.Series(sorted(values), dtype=float) for one, values in found.items()}
+    )
     most, twins, rows = ends[1] if ends else curves.max().max(), _twins(curves), []
     for one in found:
         values = curves[one.number].dropna()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 
 from tutti.experiments.old_names import current_label
 from tutti.experiments.report.series import Series, make_series, short_names
@@ -20,7 +21,6 @@ from tutti.experiments.runner.results import (
     COLUMNS,
     CSV,
     PARQUET,
-    TEXTS,
     current_row,
     read_csv,
     read_frame,
@@ -38,6 +38,18 @@ CASE = ["topology", "collective", "size_bytes"]
 Case = tuple[str, str, float]
 Row = Any
 """A row of a frame as a named tuple. Missing numbers are NaN, missing texts are empty."""
+
+
+def frame_of(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, Any]) -> pd.DataFrame:
+    """Return rows as a frame of these columns: missing numbers are NaN, missing texts are empty."""
+    frame = pd.DataFrame(list(rows), columns=list(columns), dtype=object)
+    for name, kind in columns.items():
+        if kind == pa.string():
+            frame[name] = frame[name].fillna("").astype(str)
+        elif kind != pa.bool_():
+            numbers = pd.to_numeric(frame[name], errors="coerce").astype(float)
+            frame[name] = numbers.where(numbers.abs() < math.inf)
+    return frame
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,13 +80,7 @@ class Results:
     @classmethod
     def of(cls, directory: Path, rows: Iterable[Mapping[str, Any]], *more: Any, **further: Any) -> Results:
         """Return the run with these rows, of any version and with any types; other columns are left out."""
-        frame = pd.DataFrame([current_row(row) for row in rows], columns=list(COLUMNS), dtype=object)
-        for name in COLUMNS:
-            if name in TEXTS:
-                frame[name] = frame[name].fillna("").astype(str)
-            elif name != "verified":
-                numbers = pd.to_numeric(frame[name], errors="coerce").astype(float)
-                frame[name] = numbers.where(numbers.abs() < math.inf)
+        frame = frame_of(map(current_row, rows), COLUMNS)
         frame = frame.dropna(subset="size_bytes").reset_index(drop=True)
         frame["status"] = frame.status.where(frame.status != "", OK)
         frame["time_us"] = frame.time_us.where(frame.status == OK)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 LINKS = ("bandwidth", "alpha")
 """What a topology's text may say of its links. All else that follows its ``?`` changes the network itself
@@ -130,6 +131,18 @@ class Series:
     def dash(self) -> tuple[float, ...]:
         """Its line pattern."""
         return DASHES[self.pattern]
+
+
+def drawn_as(looks: Any, keys: Iterable[Any]) -> dict[str, list[str | int]]:
+    """Return the columns by which charts know the series of some rows, given what each row's is found under.
+
+    Examples
+    --------
+    >>> drawn_as({"a": Series(0, "bfb", "", "exact", "bfb")}, ["a", "a"])
+    {'method': ['bfb', 'bfb'], 'series': [0, 0], 'dash': [0, 0]}
+    """
+    found = [looks[key].columns for key in keys]
+    return {name: [columns[name] for columns in found] for name in ("method", "series", "dash")}
 
 
 def make_series(kinds: Mapping[tuple[str, str], str]) -> tuple[Series, ...]:

@@ -139,7 +139,7 @@ def shifted_geometric_mean(values: Iterable[float], shift: float) -> float:
     Raises
     ------
     ValueError
-        If there are no values.
+        If there are no values, or one is not above -shift.
 
     Examples
     --------
