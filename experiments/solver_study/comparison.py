@@ -191,7 +191,7 @@ def outcome_table(frame: pd.DataFrame) -> PageTable:
 
 
 def measure_table(frame: pd.DataFrame) -> PageTable:
-    """Return means and their quotients, PAR10 (penalized runtime), memory, nodes and violations of solvers."""
+    """Return means and their quotients, penalized run times, memory, nodes and violations of solvers."""
     groups = dict(list(frame.groupby("method", sort=False))) | {VIRTUAL_BEST: virtual_best(frame)}
     mean = partial(shifted_geometric_mean, shift=shift_of(frame))
     means = {solver: mean(own.charged) for solver, own in groups.items()}

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
-from typing import TYPE_CHECKING
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
 
 from tutti.experiments.runner.tasks import Stopwatch
 from tutti.models.solvers import CompiledModel, SolverResult, compile_model
@@ -66,8 +66,8 @@ class SolverInstance:
 
 
 @dataclass(frozen=True)
-class LinearModel:
-    """A kind of linear program, or of mixed-integer program with its options.
+class StudyModel:
+    """A kind of linear program, or of mixed-integer program.
 
     Parameters
     ----------
@@ -78,14 +78,22 @@ class LinearModel:
     build
         From a topology to the instance; raises `Unsupported` where the model does not suit the network.
     entries
-        About how many nonzeros its matrix has; of BFB's at most.
+        About how many nonzeros its matrix has; of BFB's and mixed-integer programs at most.
+    options
+        A frozen dataclass that checks itself, which `build` and `entries` also take; None: without options.
     """
 
     name: str
     summary: str
     kind: Kind
-    build: Callable[[Topology], SolverInstance]
-    entries: Callable[[Topology], int]
+    build: Callable[..., SolverInstance]
+    entries: Callable[..., int]
+    options: type[Any] | None = None
+
+    def given(self, text: str, options: Any) -> StudyModel:
+        """Return the model with its options, under a name that says them."""
+        made = {name: partial(getattr(self, name), options=options) for name in ("build", "entries")}
+        return replace(self, name=text, options=None, **made)
 
     def memory(self, topology: Topology) -> int:
         """Return about how many bytes building and writing it takes."""
@@ -175,41 +183,33 @@ def _allreduce_entries(topology: Topology) -> int:
     return 8 * ranks * (arcs + ranks) + (3 * ranks * links if topology.num_switches else 0)
 
 
-BFB = LinearModel(
-    "bfb",
-    "BFB's linear programs (3.1) of all nodes and steps as one",
-    Kind.ALLGATHER,
-    _bfb,
-    _flow_entries,
+def _routing_entries(topology: Topology) -> int:
+    return 4 * topology.num_ranks**2 * topology.num_links
+
+
+BFB = StudyModel(
+    "bfb", "BFB's linear programs (3.1) of all nodes and steps as one", Kind.ALLGATHER, _bfb, _flow_entries
 )
-MCF = LinearModel(
+MCF = StudyModel(
     "mcf",
     "all-to-all as a multi-commodity flow, aggregated by source (A.1)",
     Kind.ALL_TO_ALL,
     _all_to_all,
     _flow_entries,
 )
-MODELS: dict[str, LinearModel] = {
-    model.name: model
-    for model in (
-        BFB,
-        MCF,
-        LinearModel(
-            "allreduce",
-            "allreduce by in-trees and out-trees, its max-flows written out (B.5)",
-            Kind.ALLREDUCE,
-            _allreduce,
-            _allreduce_entries,
-        ),
-        LinearModel(
-            "routing",
-            "the routing relaxation of allgather",
-            Kind.ALLGATHER,
-            _routing,
-            lambda topology: 4 * topology.num_ranks**2 * topology.num_links,
-        ),
-        replace(BFB, name="bfb-pyomo", summary="another name of bfb"),
-        replace(MCF, name="all-to-all-pyomo", summary="another name of mcf"),
-    )
-}
+ALLREDUCE = StudyModel(
+    "allreduce",
+    "allreduce by in-trees and out-trees, its max-flows written out (B.5)",
+    Kind.ALLREDUCE,
+    _allreduce,
+    _allreduce_entries,
+)
+ROUTING = StudyModel(
+    "routing", "the routing relaxation of allgather", Kind.ALLGATHER, _routing, _routing_entries
+)
+OLD = (
+    replace(BFB, name="bfb-pyomo", summary="another name of bfb"),
+    replace(MCF, name="all-to-all-pyomo", summary="another name of mcf"),
+)
+MODELS: dict[str, StudyModel] = {model.name: model for model in (BFB, MCF, ALLREDUCE, ROUTING, *OLD)}
 """The models of a study; a new one is an entry here."""
