@@ -214,18 +214,24 @@ def _specs() -> str:
     return specs_of(charts)
 
 
+def tips_of(*texts: str) -> list[alt.Tooltip]:
+    """Return what a mark says: each a column, or ``column|title`` or ``column|title|format``."""
+    names = ("shorthand", "title", "format")
+    return [alt.Tooltip(**dict(zip(names, text.split("|"), strict=False))) for text in texts]
+
+
 def named_rows() -> alt.Chart:
     """Return a chart over a figure's rows, to be given marks."""
     return alt.Chart(alt.NamedData(name=ROWS))
 
 
-def points(x: Any, y: Any, tips: Sequence[Any], base: alt.Chart | None = None, **look: Any) -> alt.Chart:
+def points(x: Any, y: Any, tips: list[alt.Tooltip], base: alt.Chart | None = None, **look: Any) -> alt.Chart:
     """Return a marker a row, in colour and shape of its method; `base` chooses the rows."""
     marks = (base or named_rows()).mark_point(**POINT | look)
-    return marks.encode(x, y, COLOUR, SHAPE, opacity=OPACITY, tooltip=list(tips))
+    return marks.encode(x, y, COLOUR, SHAPE, opacity=OPACITY, tooltip=tips)
 
 
-def stepped(x: Any, y: Any, *more: Any, tips: Sequence[Any] = (), **look: Any) -> alt.Chart:
+def stepped(x: Any, y: Any, *more: Any, tips: list[alt.Tooltip] | None = None, **look: Any) -> alt.Chart:
     """Return a line of steps a method, in its colour."""
     line = named_rows().mark_line(interpolate="step-after", strokeWidth=1.8, **look)
     told = {"tooltip": list(tips)} if tips else {}
@@ -247,18 +253,11 @@ def _size_axis(title: str | None) -> alt.X:
     return alt.X("size_bytes:Q", scale=alt.Scale(type="log"), axis=axis)
 
 
-TIPS = (
-    alt.Tooltip("method:N"),
-    alt.Tooltip("collective:N"),
-    alt.Tooltip("topology:N"),
-    alt.Tooltip("size:N"),
-    alt.Tooltip("time_us:Q", title="time, us", format=",.5~r"),
-    alt.Tooltip("slowest_us:Q", title="of its slowest seed, us", format=",.5~r"),
-    alt.Tooltip("algbw_gbps:Q", title="algbw, GB/s", format=",.4~r"),
-    alt.Tooltip("busbw_gbps:Q", title="busbw, GB/s", format=",.4~r"),
-    alt.Tooltip("limit_gbps:Q", title="its limit, GB/s", format=",.4~r"),
-    alt.Tooltip("speedup:Q", title="speed-up", format=",.4~r"),
-    alt.Tooltip("gap_percent:Q", title="gap, %", format=",.3~r"),
+TIPS = tips_of(
+    *("method:N", "collective:N", "topology:N", "size:N", "time_us:Q|time, us|,.5~r"),
+    *("slowest_us:Q|of its slowest seed, us|,.5~r", "algbw_gbps:Q|algbw, GB/s|,.4~r"),
+    *("busbw_gbps:Q|busbw, GB/s|,.4~r", "limit_gbps:Q|its limit, GB/s|,.4~r"),
+    *("speedup:Q|speed-up|,.4~r", "gap_percent:Q|gap, %|,.3~r"),
 )
 
 
@@ -308,7 +307,7 @@ def _bars(measure: str) -> Drawn:
     """Return a bar a method, for a collective that ran at one size."""
     (base, column), title = _measured(measure), MEASURES[measure]
     x = alt.X(f"{column}:Q", title=title)
-    bars = base.mark_bar().encode(x, METHODS, COLOUR, opacity=OPACITY, tooltip=list(TIPS))
+    bars = base.mark_bar().encode(x, METHODS, COLOUR, opacity=OPACITY, tooltip=TIPS)
     text = base.mark_text(align="left", dx=4).encode(x, METHODS, text=alt.Text(f"{column}:Q", format=",.4~r"))
     limit = bounding(base.mark_rule()).encode(x=alt.X("max(limit):Q", title=title))
     return alt.layer(bars, text, limit).properties(height=alt.Step(22), padding=BESIDE)
@@ -320,8 +319,7 @@ def _pareto() -> Drawn:
     x = alt.X("tl_steps:Q", title="T_L (α)", scale=alt.Scale(zero=True), axis=axis)
     y = alt.Y("tb_factor:Q", title="T_B (M/B)")
     base = named_rows()
-    named = {"tl_steps:Q": "T_L, α", "tb:N": "T_B, M/B", "tb_optimal:N": "T_B is the least possible"}
-    tips = [alt.Tooltip("method:N"), *(alt.Tooltip(column, title=title) for column, title in named.items())]
+    tips = tips_of("method:N", "tl_steps:Q|T_L, α", "tb:N|T_B, M/B", "tb_optimal:N|T_B is the least possible")
     marks = points(x, y, tips, base, xOffset=alt.ExprRef("datum.beside * 8"))
     optimal = base.transform_filter("datum.tb_optimal === 'yes'")
     check = optimal.mark_text(text="✓", dy=-10).encode(x, y)
@@ -355,7 +353,7 @@ def _effort() -> Drawn:
     base = base.transform_filter("datum.size_bytes === datum.last")
     low, high = alt.Y("low:Q", title="gap"), alt.Y2("high:Q")
     span = base.mark_rule(strokeDash=[1, 0]).encode(x, low, high, COLOUR, opacity=OPACITY)
-    tips = [*TIPS, alt.Tooltip("seconds:Q", title="synthesis, s", format=".3~r")]
+    tips = [*TIPS, *tips_of("seconds:Q|synthesis, s|.3~r")]
     return alt.layer(_zero(), span, points(x, y, tips, base)).properties(height=HEIGHT)
 
 
@@ -377,20 +375,18 @@ def _search() -> Drawn:
     """Return the gap of the best schedule so far over time, and the bound from when it was computed."""
     x = alt.X("seconds:Q", scale=alt.Scale(type="log"), axis=seconds_axis())
     y = alt.Y("gap_percent:Q", title="gap", scale=_GAPS, axis=_gap_axis())
-    tips = [alt.Tooltip("method:N"), alt.Tooltip("seconds:Q", title="after, s", format=".3~r")]
-    tips += [alt.Tooltip("time_us:Q", title="time, us", format=",.5~r")]
-    tips += [alt.Tooltip("bound_us:Q", title="lower bound, us", format=",.5~r")]
+    tips = tips_of("method:N", "seconds:Q|after, s|.3~r", "time_us:Q|time, us|,.5~r")
+    tips += tips_of("bound_us:Q|lower bound, us|,.5~r")
     proven = bounding(named_rows().mark_rule())
     proven = proven.encode(alt.X("max(bound_s):Q"), x2=alt.value("width"), y=alt.datum(0))
     layers = (stepped(x, y), points(x, y, tips, size=25), proven)
     return alt.layer(*layers).properties(height=HEIGHT)
 
 
-def steps(x: alt.X, title: str, *more: alt.Tooltip) -> Drawn:
+def steps(x: alt.X, title: str, *more: str) -> Drawn:
     """Return the share of the cases up to each value, a line a method, with markers at its ends."""
     y = alt.Y("percent:Q", title=title, scale=alt.Scale(domain=[0, 100]))
-    tips = [alt.Tooltip("method:N"), *(alt.Tooltip(f"{of}:Q", format=".4~r") for of in ("value", "percent"))]
-    tips += more
+    tips = tips_of("method:N", "value:Q|value|.4~r", "percent:Q|percent|.4~r", *more)
     ends = named_rows().transform_filter("datum.end")
     layers = (stepped(x, y, tips=tips, **STRIPES), points(x, y, tips, ends, xOffset=BESIDE_TWINS))
     return alt.layer(*layers).properties(height=HEIGHT)
@@ -398,7 +394,7 @@ def steps(x: alt.X, title: str, *more: alt.Tooltip) -> Drawn:
 
 def _intervals(column: str, scale: alt.Scale, axis: alt.Axis, below: Sequence[alt.Chart] = ()) -> Drawn:
     """Return a mean with its confidence interval a method."""
-    tips = [alt.Tooltip("method:N"), alt.Tooltip("told:N", title="gap"), alt.Tooltip("synthesis:N")]
+    tips = tips_of("method:N", "told:N|gap", "synthesis:N")
     low, mean = (alt.X(f"{column}_{end}:Q", scale=scale, axis=axis) for end in ("low", "mean"))
     span = named_rows().mark_rule(strokeDash=[1, 0], strokeWidth=1.5)
     return alt.layer(
@@ -420,7 +416,7 @@ def _frontier() -> Drawn:
     x = alt.X("tl_steps:Q", title="T_L (α)", axis=alt.Axis(grid=False, tickMinStep=1, format="d"))
     y = alt.Y("tb_factor:Q", title="T_B (M/B)", scale=alt.Scale(zero=False))
     moore = bounding(named_rows().mark_rule()).encode(x=alt.X("max(moore):Q", title="T_L (α)"))
-    tips = [alt.Tooltip("network:N"), *map(alt.Tooltip, ("method:N", "tl_steps:Q", "tb:N"))]
+    tips = tips_of("network:N", "method:N", "tl_steps:Q", "tb:N")
     names = named_rows().transform_filter("datum.frontier").mark_text(align="left", dx=8, dy=-6)
     names = names.encode(x, y, text="name:N")
     base = named_rows()
@@ -435,7 +431,7 @@ def _heat() -> Drawn:
     legend = alt.Legend(title="gap to the proven bound, %", orient="bottom", columns=len(texts))
     colour = alt.Color("near:O", scale=alt.Scale(domain=texts), sort=None, legend=legend)
     base = named_rows().transform_filter("isValid(datum.gap_percent)")
-    cells = base.mark_rect().encode(x, METHODS, colour, tooltip=list(TIPS))
+    cells = base.mark_rect().encode(x, METHODS, colour, tooltip=TIPS)
     text = base.mark_text().encode(x, METHODS, text="gap:N")
     return alt.layer(cells, text).properties(height=alt.Step(18))
 
@@ -444,14 +440,14 @@ def _course() -> Drawn:
     """Return the share of the links that is busy over time."""
     x = alt.X("time:Q", title="time, in units of the fastest", axis=alt.Axis(grid=False))
     y = alt.Y("busy:Q", title="links busy (%)", scale=alt.Scale(domain=[0, 100]))
-    tips = [alt.Tooltip("method:N"), alt.Tooltip("mean:Q", title="links busy on average, %", format=".3~r")]
+    tips = tips_of("method:N", "mean:Q|links busy on average, %|.3~r")
     return alt.layer(stepped(x, y, DASH, tips=tips)).properties(height=180)
 
 
 def _histogram() -> Drawn:
     """Return how many links are how busy."""
     x = alt.X("level:N", title="share of the time busy", sort=None, axis=alt.Axis(labelAngle=-45))
-    tips = [alt.Tooltip("level:N", title="busy"), alt.Tooltip("links:Q", format=",")]
+    tips = tips_of("level:N|busy", "links:Q|links|,")
     bars = named_rows().mark_bar().encode(x, alt.Y("percent:Q", title="links (%)"), tooltip=tips)
     return alt.layer(bars).properties(height=150)
 
@@ -463,7 +459,7 @@ def _matrix() -> Drawn:
     y = alt.Y("source:O", axis=alt.Axis(**axis))
     levels = alt.Scale(domain=list(range(len(LEVEL_COLOURS))), range="heatmap")
     colour = alt.Color("level:O", scale=levels, legend=None)
-    tips = ["from:N", "to:N", alt.Tooltip("busy:Q", title="busy, %", format=".4~r")]
+    tips = tips_of("from:N", "to:N", "busy:Q|busy, %|.4~r")
     cells = named_rows().mark_rect().encode(x, y, colour, tooltip=tips)
     frame = alt.ViewBackground(stroke=MUTED, strokeWidth=0.5)
     return alt.layer(cells, view=frame).properties(height=200)
@@ -473,7 +469,7 @@ def _parts() -> Drawn:
     """Return bars of parts in the outline of their wholes."""
     y = alt.Y("what:N", title=None, sort=None, axis=alt.Axis(labelLimit=260))
     x = alt.X("percent:Q", title="%", scale=alt.Scale(domain=[0, 100]))
-    tips = [alt.Tooltip("what:N"), alt.Tooltip("told:N", title="that is")]
+    tips = tips_of("what:N", "told:N|that is")
     whole = named_rows().mark_bar(fill=None, stroke=MUTED, strokeWidth=1)
     whole = whole.encode(y, x=alt.datum(100), tooltip=tips)
     part = named_rows().mark_bar().encode(x, y, tooltip=tips)

@@ -28,6 +28,7 @@ from tutti.experiments.report.charts import (
     specs_of,
     stepped,
     steps,
+    tips_of,
 )
 from tutti.experiments.report.panels import shares
 from tutti.experiments.report.results import Row
@@ -73,11 +74,10 @@ def study_charts(series: Sequence[Series]) -> dict[str, Any]:
 
 @cache
 def _specs() -> str:
-    told = alt.Tooltip("told:N", title="that is")
     ratio = alt.X("value:Q", scale=alt.Scale(type="log"), axis=alt.Axis(title=TAU, tickCount=5))
     part = alt.X("value:Q", title="primal integral over the limit", scale=alt.Scale(domain=[0, 1]))
     charts: dict[str, Drawn] = {
-        "profile": steps(ratio, "problems solved (%)", told),
+        "profile": steps(ratio, "problems solved (%)", "told:N|that is"),
         "integral": steps(part, "problems (%)"),
         "scaling": _scaling(),
         "errors": _errors(),
@@ -91,7 +91,7 @@ def _scaling() -> Drawn:
     """Return seconds against nonzeros, and the limit."""
     x = alt.X("nonzeros:Q", scale=alt.Scale(type="log"), axis=alt.Axis(format="~s", tickCount=4, grid=False))
     y = alt.Y("seconds:Q", scale=alt.Scale(type="log"), axis=alt.Axis(format="~r", tickCount=5))
-    tips = [alt.Tooltip("method:N", title="solver"), "topology:N", "nonzeros:Q", "seconds:Q", "solved:N"]
+    tips = tips_of("method:N|solver", "topology:N", "nonzeros:Q", "seconds:Q", "solved:N")
     line = named_rows().mark_line(strokeWidth=1.8).encode(x, y, COLOUR, DASH, opacity=OPACITY)
     limit = named_rows().mark_rule(**LIMIT).encode(y=alt.Y("max(limit):Q", title="seconds"))
     return alt.layer(limit, line, points(x, y, tips)).properties(height=DRAWN.height)
@@ -103,7 +103,7 @@ def _errors() -> Drawn:
     scale = alt.Scale(type="symlog", constant=DRAWN.error)
     axis = alt.Axis(title="relative error against the certified value", values=ticks, format="~g")
     x = alt.X("error:Q", scale=scale, axis=axis)
-    tips = [alt.Tooltip("method:N", title="solver"), "program:N", "seed:Q", "error:Q"]
+    tips = tips_of("method:N|solver", "program:N", "seed:Q", "error:Q")
     wrong = named_rows().mark_rule(**LIMIT).encode(x=alt.datum(TOLERANCE))
     return alt.layer(wrong, points(x, METHODS, tips)).properties(height=alt.Step(26))
 
@@ -112,7 +112,7 @@ def _trace(title: str, zero: bool) -> Drawn:
     """Return incumbents, with a marker at each better one, and bounds (dotted) over time."""
     x = alt.X("seconds:Q", scale=alt.Scale(type="log"), axis=alt.Axis(format="~r", tickCount=5, grid=False))
     y = alt.Y("value:Q", title=title, scale=alt.Scale(zero=zero))
-    tips = [alt.Tooltip("method:N", title="solver"), "what:N", "value:Q", "seconds:Q"]
+    tips = tips_of("method:N|solver", "what:N", "value:Q", "seconds:Q")
     dotted = alt.StrokeDash(
         "what:N", scale=alt.Scale(domain=["incumbent", "bound"], range=[[1, 0], [2, 2.5]]), legend=None
     )
