@@ -7,7 +7,6 @@ would run through another node, as the links around a torus do.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -15,8 +14,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
+from scipy.spatial import cKDTree
+from scipy.spatial.distance import pdist
 
 from tutti.experiments.show.layout import Frame, layout
 from tutti.topologies.exact import FloatArray, Int64Array
@@ -30,9 +32,7 @@ LEVELS = 5
 """Shades of links that carry something; the last is that of the busiest."""
 DETOURS = (0.0, *(sign * 0.02 * times for times in range(1, 16) for sign in (1, -1)))
 """Over its length: how far a link goes around nodes in its way; tried first to last."""
-MOST_AT_ONCE = 2**21
-"""Most distances between links and nodes that are in memory together."""
-_SHARES = np.linspace(0.02, 0.98, 33)[:, None]
+_SHARES = np.linspace(0.02, 0.98, 33)[:, None, None]
 
 
 class Look(NamedTuple):
@@ -111,78 +111,48 @@ def _pair(at: FloatArray) -> str:
 def picture(topology: Topology) -> Picture:
     """Return a network's places in pixels."""
     found = layout(topology)
-    corners = np.array([(frame.low, frame.high) for frame in found.frames]).reshape(-1, 2)
+    corners = np.array([corner for frame in found.frames for corner in frame[:2]]).reshape(-1, 2)
     extent = np.maximum(np.ptp(np.concatenate([found.at, corners]), axis=0), 1e-9)
-    cell = min(LOOK.cell / _closest(found.at), LOOK.wide / extent[0], LOOK.high / extent[1])
-    at, corners = found.at * cell, corners * cell
-    radius = float(np.clip(LOOK.share * _closest(at), *LOOK.radii))
+    cell = min(LOOK.cell / pdist(found.at).min(), LOOK.wide / extent[0], LOOK.high / extent[1])
+    at = found.at * cell
+    radius = float(np.clip(LOOK.share * pdist(at).min(), *LOOK.radii))
     ways = _ways(topology, at, radius)
     middles = (ways[:, 0] + 2 * ways[:, 1] + ways[:, 2]) / 4
-    marks = np.concatenate([at - radius, at + radius, middles, corners])
+    marks = np.concatenate([at - radius, at + radius, middles, corners * cell])
     low, high = marks.min(axis=0) - LOOK.edge, marks.max(axis=0) + LOOK.edge
-    places = (corners - low).reshape(-1, 2, 2).tolist()
-    frames = [
-        Frame((left, top), (right, foot), frame.host)
-        for frame, ((left, top), (right, foot)) in zip(found.frames, places, strict=True)
-    ]
-    width, height = (high - low).tolist()
-    return Picture(at - low, radius, ways - low, tuple(frames), (width, height))
-
-
-def _closest(at: FloatArray) -> float:
-    """Return the least distance of two nodes."""
-    squares = (at**2).sum(axis=1)
-    apart = squares[:, None] + squares - 2 * at @ at.T
-    np.fill_diagonal(apart, math.inf)
-    return math.sqrt(max(float(apart.min()), 0.0))
+    frames = tuple(Frame(one.low * cell - low, one.high * cell - low, one.host) for one in found.frames)
+    return Picture(at - low, radius, ways - low, frames, tuple((high - low).tolist()))
 
 
 def _ways(topology: Topology, at: FloatArray, radius: float) -> FloatArray:
     """Return the curve of each link: the first of its detours that keeps clear, or that which does best."""
-    start, end = at[topology.source], at[topology.target]
+    ends = np.stack([topology.source, topology.target])
+    start, end = at[ends]
     along = end - start
     length = np.hypot(*along.T)[:, None]
     right = np.stack([-along[:, 1], along[:, 0]], axis=1) / length
-    least = np.minimum(LOOK.bend * length, 0.5 * radius)
-    least += LOOK.apart * radius * _parallel(topology)[:, None]
+    parallel = pd.DataFrame(ends.T).groupby([0, 1]).cumcount().to_numpy()  # links before with the same ends
+    least = np.minimum(LOOK.bend * length, 0.5 * radius) + LOOK.apart * radius * parallel[:, None]
     controls, best = np.empty_like(start), np.full(len(start), -1.0)
-    left = np.arange(len(start))
+    left, tree = np.arange(len(start)), cKDTree(at)
     for detour in DETOURS if len(at) <= LOOK.avoided else DETOURS[:1]:
         # The middle of a curve is half as far off the straight line as its control point.
         bend = 2 * (least + detour * length)[left] * right[left]
         tried = (start[left] + end[left]) / 2 + bend
-        apart = _apart(topology, at, left, tried)
+        apart = _apart(tree, ends[:, left], tried)
         better = apart > best[left]
         controls[left[better]], best[left[better]] = tried[better], apart[better]
         left = left[best[left] < LOOK.clear * radius]
     return np.stack([_rim(start, controls, radius), controls, _rim(end, controls, radius)], axis=1)
 
 
-def _parallel(topology: Topology) -> Int64Array:
-    """Return how many links before each have the same ends."""
-    seen: Counter[tuple[int, int]] = Counter()
-    found = []
-    for ends in zip(topology.source.tolist(), topology.target.tolist(), strict=True):
-        found.append(seen[ends])
-        seen[ends] += 1
-    return np.array(found)
-
-
-def _apart(topology: Topology, at: FloatArray, links: Int64Array, controls: FloatArray) -> FloatArray:
+def _apart(tree: cKDTree, ends: Int64Array, controls: FloatArray) -> FloatArray:
     """Return the distance of each link's curve from the nearest node that it does not join."""
-    found = np.empty(len(links))
-    block = max(1, MOST_AT_ONCE // (len(_SHARES) * len(at)))
-    for first in range(0, len(links), block):
-        some = slice(first, first + block)
-        ends = topology.source[links[some]], topology.target[links[some]]
-        start, control, end = (places[:, None] for places in (at[ends[0]], controls[some], at[ends[1]]))
-        curve = (1 - _SHARES) ** 2 * start + 2 * _SHARES * (1 - _SHARES) * control + _SHARES**2 * end
-        across, along = ((curve[:, :, None, axis] - at[:, axis]) ** 2 for axis in (0, 1))
-        squares = (across + along).min(axis=1)
-        for nodes in ends:
-            squares[np.arange(len(squares)), nodes] = math.inf
-        found[some] = np.sqrt(squares.min(axis=1))
-    return found
+    start, end = (tree.data[nodes] for nodes in ends)
+    curve = (1 - _SHARES) ** 2 * start + 2 * _SHARES * (1 - _SHARES) * controls + _SHARES**2 * end
+    distance, node = tree.query(curve, 3)  # of the three nearest at least one is no end
+    distance[(node == ends[0][:, None]) | (node == ends[1][:, None])] = math.inf
+    return np.asarray(distance.min(axis=(0, 2)))
 
 
 def _rim(node: FloatArray, toward: FloatArray, radius: float) -> FloatArray:
