@@ -27,7 +27,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from tutti.experiments.report.charts import Figure
-from tutti.experiments.report.series import LIGHT
+from tutti.experiments.report.series import LOOKS
 from tutti.experiments.report.tables import Panel, counted, number
 from tutti.experiments.report.utilisation import Usages
 from tutti.experiments.show.drawing import Mark, link_names, marked, node_names
@@ -246,7 +246,7 @@ def gain_sentence(found: Gain) -> str:
     return f"{number(float(found.ratio), 4)} ({found.ratio}) times as fast. {proofs[found.proof]}."
 
 
-PARTS = tuple(colour for colour in range(len(LIGHT)) if colour != 1)
+PARTS = tuple(colour for colour in range(len(LOOKS["light"])) if colour != 1)
 """Colours of parts, of the series' ones; that of the links is left out."""
 NAMED = {"mcf": "Multi-commodity flow", "lp": "Linear program"}
 """The names of bounds whose kinds are abbreviations."""

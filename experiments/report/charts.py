@@ -18,23 +18,16 @@ import altair as alt
 import pandas as pd
 
 from tutti.experiments.report.results import Results
-from tutti.experiments.report.series import DASHES, LIGHT, SYMBOLS, Series
+from tutti.experiments.report.series import LOOKS, Series
 
 ROWS = "rows"
 """The name of the run's rows, and of the rows of a figure that brings its own."""
 Spec = dict[str, Any]
 Drawn = alt.LayerChart | alt.FacetChart
 
-INK, MUTED, RULE, PAPER = "#1d2329", "#5b6570", "#e3e7ea", "#ffffff"
-SHADE_COLOURS = ("#7daddc", "#9bc0e6", "#b7d2ee", "#cfe1f4", "#e4eef9")
-"""Of gaps, the nearest to the bound first; as the style sheet has them."""
-LEVEL_COLOURS = (
-    *("#d9dde1", "#e4eef9", "#cfe1f4", "#b7d2ee", "#9bc0e6", "#7daddc"),
-    *("#5f97d0", "#4380bf", "#2d68a8", "#1b4f8b", "#0b346a"),
-)
-"""Of the share of time that a link is busy: idle, then by tenths."""
+MUTED: str = LOOKS["theme"]["rule"]["color"]
 SHADES = ("up to 0.1", "up to 1", "up to 10", "up to 100", "more")
-"""Of gaps in percent, by `SHADE_COLOURS`."""
+"""The gaps in percent that each shade stands for."""
 HEIGHT = 220
 ALGBW = "algbw"
 MEASURES = {ALGBW: "algbw (GB/s)", "busbw": "busbw (GB/s)", "speedup": "speed-up"}
@@ -107,28 +100,8 @@ def _column(values: pd.Series[Any]) -> Any:
 
 def theme() -> Spec:
     """Return the configuration of a light figure; the page has its own, from the style sheet."""
-    text = {"labelColor": MUTED, "titleColor": MUTED, "titleFontWeight": "normal"}
-    return {
-        "background": PAPER,
-        "font": "sans-serif",
-        "lineBreak": "\n",
-        "view": {"stroke": None},
-        "mark": {"aria": False},
-        "axis": {**text, "gridColor": RULE, "domainColor": MUTED, "tickColor": MUTED},
-        "header": {"labelColor": INK, "labelFontWeight": "bold"},
-        "legend": {
-            "labelColor": INK,
-            "orient": "bottom",
-            "columns": 4,
-            "columnPadding": 20,
-            "labelLimit": 400,
-            "layout": {"bottom": {"direction": "vertical", "anchor": "start"}},
-        },
-        "range": {"category": list(LIGHT), "ordinal": list(SHADE_COLOURS), "heatmap": list(LEVEL_COLOURS)},
-        "rule": {"color": MUTED},
-        "text": {"color": INK},
-        "title": {"color": INK, "anchor": "start"},
-    }
+    ranges = {"category": LOOKS["light"], "ordinal": LOOKS["shades"], "heatmap": LOOKS["levels"]}
+    return {**LOOKS["theme"], "range": ranges}
 
 
 LABELS, SYMBOLS_OF, PANELS = (["$labels"], ["$symbols"], ["$panels"])
@@ -137,10 +110,10 @@ LEGEND = alt.Legend(title=None, values=alt.ExprRef("present"), symbolOpacity=1)
 """One legend of colours and markers, of the methods that are there."""
 COLOUR = alt.Color("method:N", scale=alt.Scale(domain=LABELS), legend=LEGEND)
 SHAPE = alt.Shape("method:N", scale=alt.Scale(domain=LABELS, range=SYMBOLS_OF), legend=LEGEND)
-PATTERNS = [list(dash) or [1, 0] for dash in DASHES]
+PATTERNS = [dash or [1, 0] for dash in LOOKS["dashes"]]
 DASH = alt.StrokeDash(
     "dash:O",  # by number, lest the legend of colours and markers show it too
-    scale=alt.Scale(domain=list(range(len(DASHES))), range=PATTERNS),
+    scale=alt.Scale(domain=list(range(len(PATTERNS))), range=PATTERNS),
     legend=None,
 )
 METHODS = alt.Y("method:N", title=None, sort=LABELS)
@@ -171,7 +144,7 @@ def run_charts(series: Sequence[Series], rows: pd.DataFrame) -> dict[str, Any]:
 
 def page_charts(specs: str, series: Sequence[Series], panels: Sequence[str] = ()) -> dict[str, Any]:
     """Return the theme and the specs of a page (`specs_of`), for its methods."""
-    symbols = [SYMBOLS[one.shape] for one in series]
+    symbols = [LOOKS["markers"][one.shape]["vega"] for one in series]
     labels = [one.label for one in series]
     for sign, values in ((LABELS, labels), (SYMBOLS_OF, symbols), (PANELS, list(panels))):
         specs = specs.replace(json.dumps(sign), json.dumps(values))
@@ -457,7 +430,7 @@ def _matrix() -> Drawn:
     axis: Any = {"labelAngle": 0, "ticks": False, "domain": False, **SPARSE, "labelSeparation": 10}
     x = alt.X("destination:O", axis=alt.Axis(orient="top", **axis))
     y = alt.Y("source:O", axis=alt.Axis(**axis))
-    levels = alt.Scale(domain=list(range(len(LEVEL_COLOURS))), range="heatmap")
+    levels = alt.Scale(domain=list(range(len(LOOKS["levels"]))), range="heatmap")
     colour = alt.Color("level:O", scale=levels, legend=None)
     tips = tips_of("from:N", "to:N", "busy:Q|busy, %|.4~r")
     cells = named_rows().mark_rect().encode(x, y, colour, tooltip=tips)

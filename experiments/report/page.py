@@ -36,7 +36,7 @@ from tutti.experiments.report.panels import (
 )
 from tutti.experiments.report.results import TIE, Results, Row, read_results
 from tutti.experiments.report.seeds import seed_panels, seed_table, seeds
-from tutti.experiments.report.series import DARK, LIGHT, Series
+from tutti.experiments.report.series import LOOKS, Series
 from tutti.experiments.report.standings import GAP_RULES, sentences
 from tutti.experiments.report.switch_over import switch_table
 from tutti.experiments.report.tables import (
@@ -96,7 +96,7 @@ THEMES = ("theme", "theme", [("", "as the system"), ("light", "light"), ("dark",
 
 def render(**shown: Any) -> str:
     """Return a page, with the style and the scripts of all pages."""
-    own = {"light": LIGHT, "dark": DARK, "levels": [level_name(level) for level in range(LEVELS + 1)]}
+    own = {"looks": LOOKS, "levels": [level_name(level) for level in range(LEVELS + 1)]}
     pages = templates(TEMPLATES, NETWORK_TEMPLATES)
     return pages.get_template("page.html").render({**NOTHING, **own, **shown})
 

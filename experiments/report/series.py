@@ -5,32 +5,20 @@ Networks have short names: what all of a run share need not be said in each cell
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 LINKS = ("bandwidth", "alpha")
 """What a topology's text may say of its links. All else that follows its ``?`` changes the network itself
 (failures, subsets of ranks) and stays."""
 
-LIGHT = ("#0a3a86", "#be210f", "#17746c", "#8b30b9", "#ae8c19", "#418eff")
-"""On white. Chosen by search: the least distance of two (OKLab) is as large as possible also for red-,
-green- and blue-blind eyes, each at least 3:1 against the page."""
-DARK = ("#2f78f0", "#e87225", "#0dbead", "#b658a8", "#ffce14", "#a4f5f8")
-"""The same on a dark page."""
-SHAPES = {
-    "circle": "M0-4.2a4.2 4.2 0 1 1 0 8.4a4.2 4.2 0 1 1 0-8.4z",
-    "square": "M-3.7-3.7h7.4v7.4h-7.4z",
-    "triangle": "M0-4.9L4.7 3.6H-4.7z",
-    "diamond": "M0-5.2L5.2 0L0 5.2L-5.2 0z",
-    "wedge": "M0 4.9L4.7-3.6H-4.7z",
-    "plus": "M-1.6-4.8h3.2v3.2h3.2v3.2h-3.2v3.2h-3.2v-3.2h-3.2v-3.2h3.2z",
-}
-"""Markers as SVG paths around the origin, in pixels."""
-SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
-"""The same in Vega's words."""
-DASHES = ((), (6, 2.5), (2, 2.5))
-"""Line patterns, in pixels on and off."""
+LOOKS: Mapping[str, Any] = tomllib.loads(
+    Path(__file__).with_name("templates").joinpath("looks.toml").read_text(encoding="utf-8")
+)
+"""Colours, markers and dashes, and the theme of charts."""
 LIMITS = frozenset({"time_limit", "memory"})
 """Options that name no other algorithm: where all of a method have one, it is left out of their labels."""
 
@@ -104,33 +92,23 @@ class Series:
 
     @property
     def colour(self) -> int:
-        """Index into `LIGHT` and `DARK`."""
-        return self.number % len(LIGHT)
+        """Which of the colours."""
+        return self.number % len(LOOKS["light"])
 
     @property
     def shape(self) -> int:
-        """Index into `SHAPES`; shifted by one each time that the colours start again."""
-        return (self.number + self.number // len(LIGHT)) % len(SHAPES)
-
-    @property
-    def marker(self) -> str:
-        """Its marker as an SVG path."""
-        return list(SHAPES.values())[self.shape]
+        """Which of the markers; shifted by one each time that the colours start again."""
+        return (self.number + self.number // len(LOOKS["light"])) % len(LOOKS["markers"])
 
     @property
     def pattern(self) -> int:
-        """Index into `DASHES`."""
-        return self.number // len(LIGHT) % len(DASHES)
+        """Which of the dashes."""
+        return self.number // len(LOOKS["light"]) % len(LOOKS["dashes"])
 
     @property
     def columns(self) -> dict[str, str | int]:
         """The columns by which a chart's rows know it."""
         return {"method": self.label, "series": self.number, "dash": self.pattern}
-
-    @property
-    def dash(self) -> tuple[float, ...]:
-        """Its line pattern."""
-        return DASHES[self.pattern]
 
 
 def drawn_as(looks: Any, keys: Iterable[Any]) -> dict[str, list[str | int]]:

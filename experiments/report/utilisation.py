@@ -18,10 +18,10 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from tutti.experiments.report.charts import LEVEL_COLOURS, Figure
+from tutti.experiments.report.charts import Figure
 from tutti.experiments.report.panels import panel_of
 from tutti.experiments.report.results import Results, Row
-from tutti.experiments.report.series import Series
+from tutti.experiments.report.series import LOOKS, Series
 from tutti.experiments.report.tables import Panel, number, seconds, size
 from tutti.experiments.show.drawing import MOST_LINKS, Mark, link_names, marked
 from tutti.models.bounds import best_bound
@@ -34,7 +34,7 @@ from tutti.topologies.exact import FloatArray, Int64Array
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import MEGA
 
-LEVELS = len(LEVEL_COLOURS) - 1
+LEVELS = len(LOOKS["levels"]) - 1
 """Shades between 0 and 100 %."""
 
 
