@@ -21,13 +21,13 @@ from __future__ import annotations
 import math
 import statistics
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
 import pandas as pd
 
-from tutti.experiments.report.results import TIE, Case, Results, Row
+from tutti.experiments.report.results import ABSENT, TIE, Case, Results, Row
 from tutti.experiments.report.series import Series
 from tutti.experiments.report.standings import (
     GAP_RULES,
@@ -38,6 +38,7 @@ from tutti.experiments.report.standings import (
     shifted_mean,
 )
 from tutti.experiments.report.tables import (
+    TEXTS,
     Cell,
     PageTable,
     Said,
@@ -86,24 +87,27 @@ def describe(results: Results, row: Row) -> str:
     head = f"{results.series[row.number].label}: {row.collective}, {size(row.size_bytes)}"
     if not row.ok:
         return f"{head}\n{_reason(row)}"
-    lines = [head, row.algorithm, f"time {microseconds(row.time_us)}"]
-    if pd.notna(row.sequential_us):
-        alone = " + ".join(microseconds(float(time)) for time in row.alone_us.split("; "))
-        lines.append(f"one after the other {microseconds(row.sequential_us)} = {alone}")
-    if pd.notna(row.algbw_gbps):
-        busbw = "" if pd.isna(row.busbw_gbps) else f", busbw {number(row.busbw_gbps)} GB/s"
-        lines.append(f"algbw {number(row.algbw_gbps)} GB/s{busbw}")
-    if pd.notna(row.global_bytes):
-        lines.append(f"between hosts {megabytes(row.global_bytes)}")
-    if pd.notna(row.gap):
-        proof = f" over the {row.bound_kind or 'lower'} bound {microseconds(row.bound_us)}"
-        lines.append(f"gap {number(100 * row.gap, 6)}%{proof}{', optimal' * row.optimal}")
-    if pd.notna(row.tl_steps):
-        lines.append(f"T_L {number(row.tl_steps)} α" + (f", T_B {row.tb_exact} M/B" if row.tb_exact else ""))
-    lines += [f"synthesis {seconds(row.synth_s)}"] * pd.notna(row.synth_s)
-    lines += [f"seed {row.seed:.0f}"] * pd.notna(row.seed)
-    lines += ["not verified" * (row.verified is False), row.message, row.note]
-    return "\n".join(filter(None, lines))
+    alone = " + ".join(microseconds(float(time)) for time in filter(None, row.alone_us.split("; ")))
+    busbw = "" if math.isnan(row.busbw_gbps) else f", busbw {number(row.busbw_gbps)} GB/s"
+    proof = (
+        f"over the {row.bound_kind or 'lower'} bound {microseconds(row.bound_us)}{', optimal' * row.optimal}"
+    )
+    said = {
+        "algorithm": row.algorithm,
+        "time_us": f"time {microseconds(row.time_us)}",
+        "sequential_us": f"one after the other {microseconds(row.sequential_us)} = {alone}",
+        "algbw_gbps": f"algbw {number(row.algbw_gbps)} GB/s{busbw}",
+        "global_bytes": f"between hosts {megabytes(row.global_bytes)}",
+        "gap": f"gap {number(100 * row.gap, 6)}% {proof}",
+        "tl_steps": f"T_L {number(row.tl_steps)} α" + (f", T_B {row.tb_exact} M/B" if row.tb_exact else ""),
+        "synth_s": f"synthesis {seconds(row.synth_s)}",
+        "seed": f"seed {row.seed:.0f}",
+        "verified": "not verified" * (row.verified is False),
+        "message": row.message,
+        "note": row.note,
+    }
+    known = (text for name, text in said.items() if text and pd.notna(getattr(row, name)))
+    return "\n".join([head, *known])
 
 
 def _reason(row: Row) -> str:
@@ -112,12 +116,12 @@ def _reason(row: Row) -> str:
 
 def _cell(
     results: Results,
-    row: Row | None,
+    row: Row,
     said: Callable[[Row], tuple[str, str]],
     notes: dict[str, int] | None = None,
 ) -> Cell:
     """Return what is said of a row, and in small letters; or why it has no time, in a note."""
-    if row is None:
+    if row is ABSENT:
         return Cell()
     reason = "not verified: don't rely on this number" if row.ok else _reason(row)
     noted = notes is not None and (not row.ok or row.verified is False)
@@ -177,7 +181,7 @@ def case_table(results: Results, topology: str, kind: str = "gaps") -> PageTable
     for collective in results.collectives:
         for bytes_, cells in results.panel(topology, collective).items():
             looks, (_, *named) = _where(results, (topology, collective, bytes_))
-            found = [_cell(results, cells.get(one.number), said, notes) for one in series]
+            found = [_cell(results, cells.get(one.number, ABSENT), said, notes) for one in series]
             rows.append((looks, [*named, reference(next(iter(cells.values()))), *found]))
     told = {"network": results.short[topology], "baseline": results.baseline}
     heads = ["collective", "size#", head, *method_heads(series)]
@@ -201,7 +205,7 @@ def gap_parts(results: Results) -> PageTable | None:
             looks, named = _where(results, case)
             lower, least = seconds(best.lower_s), microseconds(best.best_us, GAP_RULES.digits)
             whose, left = results.series[best.number].label, percent(best.best_us / best.lower_us - 1)
-            lost = [_cell(results, cells.get(one.number), _lost) for one in results.series]
+            lost = [_cell(results, cells.get(one.number, ABSENT), _lost) for one in results.series]
             rows.append((looks, [*named, _lower(best), lower, least, whose, left, *lost]))
     return PageTable.of("parts", rows, method_heads(results.series)) if rows else None
 
@@ -216,28 +220,23 @@ def over_exact(results: Results) -> PageTable | None:
     means: list[tuple[str, list[Said]]] = []
     rows: list[tuple[str, list[Said]]] = []
     for one in filter(_is_exact, results.series):
-        found, first = [], None
+        found = []
         for case, cells in results.cases.items():
-            base = cells.get(one.number)
-            rivals = [cells.get(other.number) for other in others]
-            if base is not None and base.ok and any(row is not None and row.ok for row in rivals):
-                ratios = [
-                    row.time_us / base.time_us if row is not None and row.ok else math.nan for row in rivals
-                ]
-                found.append(ratios)
-                first = first or base
+            base, rivals = cells.get(one.number, ABSENT), [cells.get(of.number, ABSENT) for of in others]
+            ratios = [row.time_us / base.time_us for row in rivals]
+            if not all(map(math.isnan, ratios)):
                 looks, named = _where(results, case)
+                what = [Cell(one.label, series=one), Cell(base.exact_for or "?", more=base.program)]
                 left = percent(base.solver_gap) if base.solver_gap > TIE else ""
-                line = [
-                    Cell() if math.isnan(ratio) else Cell(f"{ratio:.3f}", more=_time(row))
-                    for ratio, row in zip(ratios, rivals, strict=True)
-                ]
-                rows.append(
-                    (f"{looks} s{one.number}", [*named, *_exact_cells(one, base), _time(base), left, *line])
-                )
+                line = [_ratio([ratio], _time(row)) for ratio, row in zip(ratios, rivals, strict=True)]
+                rows.append((f"{looks} s{one.number}", [*named, *what, _time(base), left, *line]))
+                found.append((ratios, what))
         if found:
-            said = ["all", "", counted(len(found), "case"), *_exact_cells(one, first), "", ""]
-            means.append((f"s{one.number} mean", [*said, *map(_over, zip(*found, strict=True))]))
+            ratios, (what, *_) = zip(*found, strict=True)
+            line = [_ratio(of) for of in zip(*ratios, strict=True)]
+            means.append(
+                (f"s{one.number} mean", ["all", "", counted(len(found), "case"), *what, "", "", *line])
+            )
     return PageTable.of("exact", [*means, *rows], method_heads(others)) if rows else None
 
 
@@ -245,14 +244,12 @@ def _is_exact(one: Series) -> bool:
     return one.kind.split(" ")[0] == "exact"
 
 
-def _exact_cells(one: Series, row: Row) -> list[Said]:
-    return [Cell(one.label, series=one), Cell(row.exact_for or "?", more=row.program)]
-
-
-def _over(ratios: Iterable[float]) -> Cell:
-    """Return a geometric mean, and of how many cases."""
+def _ratio(ratios: Sequence[float], more: str = "") -> Cell:
+    """Return the geometric mean of those that are known, and of how many cases it is, or `more`."""
     known = [ratio for ratio in ratios if not math.isnan(ratio)]
-    return Cell(f"{statistics.geometric_mean(known):.3f}", more=f"({len(known)})") if known else Cell()
+    return (
+        Cell(f"{statistics.geometric_mean(known):.3f}", more=more or f"({len(known)})") if known else Cell()
+    )
 
 
 def exact_sentence(results: Results) -> str:
@@ -276,21 +273,18 @@ def summary(results: Results, bytes_: float | None = None) -> PageTable:
     frame = frame if bytes_ is None else frame[frame.size_bytes == bytes_]
     asked = frame.groupby("topology", sort=False).case.nunique()
     gaps = frame.dropna(subset="open").groupby(["number", "topology"]).open
-    found = pd.DataFrame({"mean": gaps.agg(shifted_mean), "count": gaps.size()})
-    best = found["mean"] <= found.groupby("topology")["mean"].transform("min") + TIE
-
-    def cell(number: int, name: str) -> Cell:
-        if (number, name) not in found.index:
-            return Cell()
-        mean, count = found.loc[(number, name)]
-        looks, few = "best" * bool(best[number, name]), count < asked[name]
-        return Cell(percent(mean), looks, more=f"({count:.0f})" if few else "")
-
-    rows = [
-        (f"s{number}", [Cell(one.label, series=one), *(cell(number, name) for name in asked.index)])
-        for number in found.index.unique("number")
-        for one in [results.series[number]]
-    ]
+    found = pd.DataFrame({"gap": gaps.agg(shifted_mean), "cases": gaps.size()})
+    found["best"] = found.gap <= found.groupby("topology").gap.transform("min") + TIE
+    rows = []
+    for key, own in found.groupby("number"):
+        means = own.droplevel("number").reindex(asked.index).assign(asked=asked)
+        cells = [
+            Cell(percent(mean.gap), "best" * (mean.best is True), more=few * bool(mean.cases < mean.asked))
+            for mean in means.itertuples()
+            for few in [f"({mean.cases:.0f})"]
+        ]
+        one = results.series[key]
+        rows.append((f"s{key}", [Cell(one.label, series=one), *cells]))
     heads: list[Said] = []
     for name, count in asked.items():
         place, named = _network(results, name)
@@ -406,7 +400,7 @@ def gap_map(results: Results, collective: str, bytes_: float) -> PageTable:
             f"s{one.number}",
             [
                 Cell(one.label, "name", series=one),
-                *(_spot(results, cells.get(one.number)) for cells in cases),
+                *(_spot(results, cells.get(one.number, ABSENT)) for cells in cases),
             ],
         )
         for one in results.series
@@ -419,33 +413,17 @@ def gap_map(results: Results, collective: str, bytes_: float) -> PageTable:
     return PageTable.of("map", rows, heads, name=f"map-{collective}-{size(bytes_)}", **told)
 
 
-def _spot(results: Results, row: Row | None) -> Cell:
-    if row is None or not row.ok:
-        return (
-            Cell() if row is None else Cell(SIGNS.get(row.status, row.status), "none", describe(results, row))
-        )
+def _spot(results: Results, row: Row) -> Cell:
+    if row is ABSENT:
+        return Cell()
+    if not row.ok:
+        return Cell(SIGNS.get(row.status, row.status), "none", describe(results, row))
     brief = f"{row.open / 10:.0f}k" if row.open >= 99.995 else percent(row.open) or "?"
     return Cell(brief, _shade(row.open) + " best" * row.won, describe(results, row))
 
 
 OVERLAPPED = "tacos"
 """The table of ideals is for runs in which it occurs."""
-PUBLISHED = {
-    "dragonfly:4x5": "> 90",
-    "switch2d:8x4": "> 90",
-    "rfs:2x4x2": "100",
-    "rfs:2x4x4": "72",
-    "rfs:2x4x8": "68",
-    "rfs:2x4x16": "68",
-    "torus:5x5x5": "95.9",
-    "mesh:5x5x5": "98.1",
-    "torus:8x8": "92.15",
-    "mesh:10x10": "82.6",
-    "dgx1": "93.26",
-}
-"""The paper's efficiencies in percent: sections VI-B.1 (DragonFly, 2D switch), VI-B.3 (3D torus and "3D
-hypercube", a grid), VI-B.4 (2D torus, 2D mesh, of sizes that it does not give there), VI-B.5 (DGX-1), and the
-column Ideal of Table V (3D-RFS), which has 68 % where VI-B.1 claims more than 90 % for 2x4x8."""
 
 
 def ideal_time(topology: Topology, bytes_: Fraction) -> Fraction:
@@ -487,7 +465,7 @@ def _ideals(results: Results) -> Iterator[tuple[str, list[Said], dict[int, Cell]
             one = next(iter(timed[-1].values()))
             ideal = 1e6 * float(ideal_time(network, Fraction(one.size_bytes)))
             looks, cell = _network(results, name)
-            published = PUBLISHED.get(name.partition("?")[0], "")
+            published = TEXTS["ideal"]["published"].get(name.partition("?")[0], "")
             cells = {
                 key: Cell(_share(ideal, row.time_us), more=_share(row.lower_us, row.time_us))
                 for key, row in timed[-1].items()

@@ -29,8 +29,6 @@ import math
 import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from tutti.experiments.printable import complaint, say
@@ -43,10 +41,9 @@ from tutti.experiments.report.comparisons import (
     over_exact,
     summary,
 )
-from tutti.experiments.report.results import OK, Results, Row, read_results
+from tutti.experiments.report.results import ABSENT, OK, Results, Row, read_results
 from tutti.experiments.report.standings import STATUSES, ranking
 from tutti.experiments.report.tables import (
-    Cell,
     PageTable,
     lines_of,
     markdown,
@@ -96,17 +93,6 @@ def least(results: Results, *sizes: str) -> str:
     return lines_of(head, zip(names, *columns, strict=True))
 
 
-def gaps(results: Results, collective: str) -> str:
-    """Return the least gaps of one collective at every size, in percent."""
-    return _coded(nearest(results, _known(collective, results.collectives, "collective")))
-
-
-def of_map(results: Results, collective: str, bytes_: str) -> str:
-    """Return the gap of every method on every topology, in percent."""
-    _check_size(results, _known(collective, results.collectives, "collective"), _size(bytes_))
-    return _coded(gap_map(results, collective, _size(bytes_)))
-
-
 def methods(results: Results) -> str:
     """Return every method with its mean gap, the outcomes of its cases and the median of its syntheses."""
     speedup = [f"speed-up over {results.baseline}"] * bool(results.base)
@@ -126,51 +112,47 @@ def methods(results: Results) -> str:
     return lines_of(head, lines)
 
 
-def by_case(kind: str, results: Results, topology: str) -> str:
-    """Return what every method reaches on one topology; the best are bold."""
-    return _coded(case_table(results, _known(topology, results.topologies, "topology"), kind))
-
-
-def of_summary(results: Results, bytes_: str | None = None) -> str:
-    """Return the gap of every method on every network, over all sizes or at one."""
-    return _coded(summary(results, None if bytes_ is None else _size(bytes_)))
-
-
-def of_run(make: Callable[[Results], PageTable | None], results: Results) -> str:
-    """Return a table of the whole run; empty where it has none."""
-    table = make(results)
-    return "" if table is None else _coded(table)
-
-
 def traffic(results: Results, collective: str, bytes_: str) -> str:
     """Return the time of every method that has one, and what leaves hosts, on every topology."""
     _known(collective, results.collectives, "collective")
     found = [results.panel(topology, collective).get(_size(bytes_), {}) for topology in results.topologies]
     lines = (
-        [_code(series.label), *(_traffic(rows.get(series.number)) for rows in found)]
+        [_code(series.label), *(_traffic(rows.get(series.number, ABSENT)) for rows in found)]
         for series in results.series
     )
     head = ["method", *map(_code, results.short.values())]
     return lines_of(head, (line for line in lines if any(line[1:])))
 
 
-def _traffic(row: Row | None) -> str:
-    if row is None or not row.ok:
+def _traffic(row: Row) -> str:
+    if not row.ok:
         return ""
     sent = "" if math.isnan(row.global_bytes) else f", {megabytes(row.global_bytes)}"
     return f"{microseconds(row.time_us)}{sent}"
 
 
-TABLES: dict[str, Callable[..., str]] = {
+def _by_case(kind: str) -> Callable[[Results, str], PageTable]:
+    return lambda results, name: case_table(results, _known(name, results.topologies, "topology"), kind)
+
+
+def _gaps(results: Results, collective: str) -> PageTable:
+    return nearest(results, _known(collective, results.collectives, "collective"))
+
+
+def _map(results: Results, collective: str, bytes_: str) -> PageTable:
+    _check_size(results, _known(collective, results.collectives, "collective"), _size(bytes_))
+    return gap_map(results, collective, _size(bytes_))
+
+
+TABLES: dict[str, Callable[..., PageTable | str | None]] = {
     "rows": counts,
     "least": least,
-    "gaps": gaps,
-    "map": of_map,
-    **{kind: partial(by_case, kind) for kind in CELLS if kind != "gaps"},
-    "cases": partial(by_case, "gaps"),
-    "summary": of_summary,
-    "exact": partial(of_run, over_exact),
-    "parts": partial(of_run, gap_parts),
+    "gaps": _gaps,
+    "map": _map,
+    **{"cases" if kind == "gaps" else kind: _by_case(kind) for kind in CELLS},
+    "summary": lambda results, bytes_=None: summary(results, bytes_ and _size(bytes_)),
+    "exact": over_exact,
+    "parts": gap_parts,
     "traffic": traffic,
     "methods": methods,
 }
@@ -181,9 +163,10 @@ def _block(words: Sequence[str], results: Results) -> str:
     if name not in TABLES:
         raise InputError(f"results: unknown table '{name}'{suggestion(name, TABLES)}")
     try:
-        return TABLES[name](results, *arguments)
+        made = TABLES[name](results, *arguments)
     except TypeError as error:
         raise InputError(f"results: {' '.join(words)}: wrong number of words") from error
+    return markdown(made) if isinstance(made, PageTable) else made or ""
 
 
 def _known(name: str, names: Sequence[str], what: str) -> str:
@@ -205,16 +188,6 @@ def _check_size(results: Results, collective: str, wanted: float) -> None:
 
 def _code(text: str) -> str:
     return f"`{text}`"
-
-
-def _coded(table: PageTable) -> str:
-    """Return a table in Markdown, networks and methods as code."""
-    rows = [(looks, [_named(cell) for cell in cells]) for looks, cells in table.rows]
-    return markdown(replace(table, heads=[_named(head) for head in table.heads], rows=rows))
-
-
-def _named(cell: Cell) -> Cell:
-    return replace(cell, text=_code(cell.text)) if cell.series or cell.link else cell
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,7 +33,7 @@ from tutti.experiments.report.panels import (
     pareto_panel,
     profile_panels,
     run_rows,
-    search_panels,
+    search_panel,
 )
 from tutti.experiments.report.results import TIE, Results, Row, read_results
 from tutti.experiments.report.seeds import seed_panels, seed_table, seeds
@@ -56,10 +57,10 @@ from tutti.experiments.report.utilisation import (
     LEVELS,
     Usages,
     broadcast_panels,
-    course_panels,
+    course_panel,
     least_tb,
     level_name,
-    traffic_panels,
+    traffic_panel,
     usage_panels,
     usages,
 )
@@ -317,19 +318,20 @@ def _section(
     """Return everything that the page says of one topology."""
     own = results.rows[results.rows.topology == name]
     each = [(results, name, collective) for collective in used]
+    replayed = [(*one, found) for one, found in zip(each, used.values(), strict=True)]
     more = "Choose the measure under Filter and legend. " if len(measures(results)) > 1 else ""
     drawn_rows = rows[rows["topology"] == name] if len(rows) else rows
     blocks = [
         *block("algbw", *(algbw_panel(*one) for one in each), measures=more),
         *block("pareto", *(pareto_panel(*one) for one in each), **_lines(drawn_rows)),
         *block("effort", *(effort_panel(*one) for one in each)),
-        *block("search", *search_panels(results, name, list(used))),
+        *block("search", *(search_panel(*one) for one in each)),
         *block("gaps", case_table(results, name)),
         *block("bottlenecks", *drawn.panels),
-        *block("traffic", *traffic_panels(results, name, list(used))),
+        *block("traffic", *(traffic_panel(*one) for one in each)),
         *block("broadcast", *broadcast_panels(results, name), folded=True),
-        *block("course", *course_panels(results, name, used)),
-        *block("links", *usage_panels(results, name, used), looks="maps", folded=True),
+        *block("course", *(course_panel(*one) for one in replayed)),
+        *block("links", *chain(*(usage_panels(*one) for one in replayed)), looks="maps", folded=True),
     ]
     place = results.topologies.index(name)
     facts, bounds = network_facts(network, next(own.itertuples())), list(_bound_facts(own, list(used)))

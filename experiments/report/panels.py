@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pandas as pd
@@ -188,30 +188,28 @@ def effort_panel(results: Results, topology: str, collective: str) -> Panel:
     return panel_of(results, collective, figure)
 
 
-def search_panels(results: Results, topology: str, collectives: Sequence[str]) -> list[Panel]:
+def search_panel(results: Results, topology: str, collective: str) -> Panel | None:
     """Return the gap of the best schedule so far against synthesis time, of methods that tried several seeds.
 
-    A panel a collective, at its largest size; none where no method did.
+    It is that at the largest size; None where no method did.
     """
     bounds = results.frame[["case", "number", "lower_us", "lower_s"]]
-    tries = results.tries.merge(bounds, on=["case", "number"]).dropna(subset="lower_us")
-    panels = []
-    for collective in collectives:
-        own = tries[(tries.topology == topology) & (tries.collective == collective)]
-        own = own[own.size_bytes == own.size_bytes.max()]
-        if len(own):
-            seeds = own.groupby("number")
-            least = seeds.time_us.cummin()
-            data = pd.DataFrame(drawn_as(results.series, own.number), own.index).assign(
-                seconds=seeds.seconds.cumsum().clip(1e-4),
-                time_us=least,
-                gap_percent=(100 * (least / own.lower_us - 1)).clip(0),
-                bound_us=own.lower_us,
-                bound_s=own.lower_s.fillna(0.0).clip(1e-4),
-            )
-            told = f"gap over time, {topology}, {collective} of {size(own.size_bytes.max())}"
-            panels.append(panel_of(results, collective, Figure("search", told, data=data)))
-    return panels
+    tries = results.tries[(results.tries.topology == topology) & (results.tries.collective == collective)]
+    own = tries.merge(bounds, on=["case", "number"]).dropna(subset="lower_us")
+    if own.empty:
+        return None
+    own = own[own.size_bytes == own.size_bytes.max()]
+    seeds = own.groupby("number")
+    least = seeds.time_us.cummin()
+    data = pd.DataFrame(drawn_as(results.series, own.number), own.index).assign(
+        seconds=seeds.seconds.cumsum().clip(1e-4),
+        time_us=least,
+        gap_percent=(100 * (least / own.lower_us - 1)).clip(0),
+        bound_us=own.lower_us,
+        bound_s=own.lower_s.fillna(0.0).clip(1e-4),
+    )
+    told = f"gap over time, {topology}, {collective} of {size(own.size_bytes.max())}"
+    return panel_of(results, collective, Figure("search", told, data=data))
 
 
 def profile_panels(results: Results) -> list[Panel]:

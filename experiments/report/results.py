@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -38,6 +39,9 @@ CASE = ["topology", "collective", "size_bytes"]
 Case = tuple[str, str, float]
 Row = Any
 """A row of a frame as a named tuple. Missing numbers are NaN, missing texts are empty."""
+
+ABSENT = SimpleNamespace(ok=False, won=False, status="", time_us=math.nan)
+"""Stands for the row of a method that was not asked for a case."""
 
 
 def frame_of(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, Any]) -> pd.DataFrame:
@@ -215,16 +219,6 @@ def _network(text: str) -> Topology | None:
         return parse_topology(text)
     except (TuttiError, OSError):
         return None
-
-
-def best_time(rows: Iterable[Row]) -> float | None:
-    """Return the shortest time in microseconds, None where no row has one."""
-    return min((row.time_us for row in rows if row.ok), default=None)
-
-
-def winners(cells: Mapping[int, Row]) -> list[int]:
-    """Return the series with the best time of a case, ties included."""
-    return [key for key, row in cells.items() if row.won]
 
 
 def is_tb_optimal(row: Row, least: Fraction | None) -> bool:

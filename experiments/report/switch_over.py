@@ -17,9 +17,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import NamedTuple
 
 from tutti.experiments.report.results import TIE, Results, Row
@@ -39,28 +38,14 @@ class TimeLine(NamedTuple):
     slope: Fraction
     exact: bool
 
+    def at(self, size: Fraction) -> Fraction:
+        """Return the time at M = `size` bytes."""
+        return self.start + self.slope * size
+
     def meets(self, row: Row) -> bool:
         """Return whether a row's time is on the line; both are rounded to floats."""
-        time = self.start + self.slope * Fraction(row.size_bytes)
+        time = self.at(Fraction(row.size_bytes))
         return abs(Fraction(row.time_us) - time) <= Fraction(TIE) * abs(time)
-
-
-class Change(NamedTuple):
-    """The size M in bytes at which another method becomes the fastest, between `low` and `high`.
-
-    It is `exact` if both lines are.
-    """
-
-    low: Fraction
-    high: Fraction
-    exact: bool = False
-
-    @property
-    def text(self) -> str:
-        """The size, about it, or the two sizes between which it lies."""
-        if self.low < self.high:
-            return f"{format_size(self.low)} to {format_size(self.high)}"
-        return f"{'' if self.exact else '≈ '}{rounded(self.low)}"
 
 
 class Stretch(NamedTuple):
@@ -72,17 +57,29 @@ class Stretch(NamedTuple):
         The method.
     also
         Others that are as fast at all of these sizes.
-    since
-        Where it becomes so; None at the smallest size run.
+    low, high
+        It becomes the fastest at M = `low` = `high` bytes, or somewhere between; None at the smallest size.
+    exact
+        Whether the lines that cross there are exact.
     """
 
     series: Series
     also: tuple[Series, ...] = ()
-    since: Change | None = None
+    low: Fraction | None = None
+    high: Fraction | None = None
+    exact: bool = False
+
+    @property
+    def since(self) -> str:
+        """The size, about it, or the two sizes between which it lies; empty at the smallest size."""
+        if self.low is None or self.high is None:
+            return ""
+        if self.low < self.high:
+            return f"{format_size(self.low)} to {format_size(self.high)}"
+        return f"{'' if self.exact else '≈ '}{rounded(self.low)}"
 
 
-@dataclass(frozen=True)
-class SwitchOver:
+class SwitchOver(NamedTuple):
     """One topology and collective.
 
     Parameters
@@ -145,7 +142,7 @@ def switch_table(results: Results) -> PageTable | None:
 def _story(one: SwitchOver) -> Iterator[str]:
     yield one.sizes[0]
     for part in one.stretches:
-        change = f"│ {part.since.text} │ " if part.since else ""
+        change = f"│ {part.since} │ " if part.since else ""
         yield change + part.series.label + (f" (+ {len(part.also)})" if part.also else "")
     yield one.sizes[1]
 
@@ -158,9 +155,9 @@ def _stretches(series: Sequence[Series], cells: Cells, network: Topology | None)
     for (before, _, last), (after, begin, _) in pairwise(runs):
         lines = _lines(cells, (last, begin), network)
         steps = _envelope(lines, before, after, (Fraction(last), Fraction(begin)))
-        for place, (key, change) in enumerate(steps, 1):
+        for place, (key, *change) in enumerate(steps, 1):
             others = tuple(series[k] for k in after if k != key) if place == len(steps) else ()
-            yield Stretch(series[key], others, change)
+            yield Stretch(series[key], others, *change)
 
 
 def _runs(cells: Cells) -> list[tuple[list[int], float, float]]:
@@ -181,8 +178,8 @@ def _envelope(
     before: Sequence[int],
     after: Sequence[int],
     ends: tuple[Fraction, Fraction],
-) -> list[tuple[int, Change]]:
-    """Return who becomes the fastest from one size to another, and where.
+) -> list[tuple[int, Fraction, Fraction, bool]]:
+    """Return which become the fastest from one size to another, and where, as a `Stretch` has it.
 
     Parameters
     ----------
@@ -193,27 +190,17 @@ def _envelope(
     ends
         The two sizes.
     """
-    here = next((key for key in before if key in lines), None)
-    last = next((key for key in after if key in lines), None)
-    if here is None or last is None:
-        return [(after[0], Change(*ends))]
-    steps: list[tuple[int, Change]] = []
-    while here != last:
-        old, now = lines[here], ends[0] if not steps else steps[-1][1].high
-        flatter = {key: line for key, line in lines.items() if line.slope < old.slope}
-        crossings = {k: (new.start - old.start) / (old.slope - new.slope) for k, new in flatter.items()}
-        later = {k: size for k, size in crossings.items() if now - _slack(now) <= size}
-        # Of those that cross at one size the flattest is the fastest from there on.
-        then = min(later, key=lambda k: (later[k], lines[k].slope), default=None)
-        if then is None or later[then] > ends[1] + _slack(ends[1]):
-            return [(after[0], Change(*ends))]  # equal but for rounding
-        steps.append((then, Change(later[then], later[then], old.exact and lines[then].exact)))
-        here = then
-    return steps
-
-
-def _slack(size: Fraction) -> Fraction:
-    return size * Fraction(TIE)
+    here, steps = next((key for key in before if key in lines), None), []
+    pairs = [(a, b) for a, b in combinations(lines.values(), 2) if a.slope != b.slope]
+    crossings = {(b.start - a.start) / (a.slope - b.slope) for a, b in pairs}
+    cuts = [ends[0], *sorted(size for size in crossings if ends[0] < size < ends[1]), ends[1]]
+    for low, high in pairwise(cuts if here is not None else ()):
+        times = {key: line.at((low + high) / 2) for key, line in lines.items()}
+        least = min(times, key=lambda key: times[key])
+        if times[least] < times[here]:
+            steps.append((least, low, low, lines[here].exact and lines[least].exact))
+            here = least
+    return steps if here in after else [(after[0], *ends, False)]
 
 
 def _lines(cells: Cells, ends: tuple[float, float], network: Topology | None) -> dict[int, TimeLine]:

@@ -230,11 +230,15 @@ def explained(words: Mapping[str, str], **values: object) -> dict[str, Markup]:
     return {word: Markup(meaning).format(**values) for word, meaning in words.items()}
 
 
-def markdown(table: PageTable, code: Callable[[str], str] = str) -> str:
-    """Return a table in Markdown; `code` marks the names of methods."""
-    frame = table.frame("**%s**")
-    heads = [code(head.text) if head.series else head.text for head in table.heads]
-    return lines_of(heads, frame.to_numpy().tolist())
+def markdown(table: PageTable) -> str:
+    """Return a table in Markdown, networks and methods as code."""
+
+    def named(cells: Sequence[Cell]) -> list[Cell]:
+        return [replace(one, text=f"`{one.text}`") if one.series or one.link else one for one in cells]
+
+    rows = [(looks, named(cells)) for looks, cells in table.rows]
+    frame = replace(table, heads=named(table.heads), rows=rows).frame("**%s**")
+    return lines_of(list(frame.columns), frame.to_numpy().tolist())
 
 
 def lines_of(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:

@@ -8,9 +8,10 @@ aggregate take off ranks and links is drawn in percent of what is without.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator
+from contextlib import suppress
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -133,19 +134,18 @@ def _usage(path: Path | None, series: Series, row: Row) -> LinkUtilisation | str
 _read = lru_cache(maxsize=4)(read_schedule)
 
 
-def usage_panels(results: Results, topology: str, used: Mapping[str, Usages]) -> list[Panel]:
-    """Return a small picture a collective and method, and why there is none of others."""
+def usage_panels(results: Results, topology: str, collective: str, found: Usages) -> list[Panel]:
+    """Return a small picture a method, and why there is none of others."""
+    looks, largest = f"k{results.collectives.index(collective)}", max(results.panel(topology, collective))
     panels = []
-    for collective, found in used.items():
-        looks, sizes = f"k{results.collectives.index(collective)}", list(results.panel(topology, collective))
-        for usage in found.shown:
-            told = f"{usage.series.label}, {collective}"
-            drawn = (_matrix if has_matrix(usage.topology) else _histogram)(usage, told)
-            looks_of = f"{looks} s{usage.series.number}"
-            panels.append(Panel(told, looks_of, drawn, caption(usage, max(sizes)), usage.series))
-        notes = found.notes if found.shown or found.notes else ("No method has a time.",)
-        panels += [Panel(collective, looks, None, " ".join(notes))] if notes else []
-    return panels
+    for usage in found.shown:
+        told = f"{usage.series.label}, {collective}"
+        drawn = (_matrix if has_matrix(usage.topology) else _histogram)(usage, told)
+        panels.append(
+            Panel(told, f"{looks} s{usage.series.number}", drawn, caption(usage, largest), usage.series)
+        )
+    notes = found.notes if found.shown or found.notes else ("No method has a time.",)
+    return panels + [Panel(collective, looks, None, " ".join(notes))] * bool(notes)
 
 
 def has_matrix(topology: Topology) -> bool:
@@ -214,22 +214,19 @@ def least_tb(found: Usages) -> Fraction | None:
     return None if bandwidth is None else best_bound(usage.topology, usage.collective).value * bandwidth
 
 
-def course_panels(results: Results, topology: str, used: Mapping[str, Usages]) -> list[Panel]:
-    """Return busy links against time, a line a series (TACOS, Figs. 16b and 18), of each replayed collective.
+def course_panel(results: Results, topology: str, collective: str, found: Usages) -> Panel | None:
+    """Return busy links against time, a line a series (TACOS, Figs. 16b and 18); None without schedules.
 
     Time is in units of the fastest schedule's, as in the paper.
     """
-    panels = []
-    for collective, found in used.items():
-        largest = max((usage.size_bytes for usage in found.shown), default=0.0)
-        shown = [usage for usage in found.shown if usage.size_bytes == largest and usage.time > 0]
-        if shown:
-            fastest = min(usage.time for usage in shown)
-            data = pd.concat([_course(usage, fastest) for usage in shown])
-            figure = Figure("course", f"links busy over time, {topology}, {collective}", data=data)
-            note = f"The fastest takes {seconds(fastest)} at {size(largest)}."
-            panels.append(panel_of(results, collective, figure, note))
-    return panels
+    largest = max((usage.size_bytes for usage in found.shown), default=0.0)
+    shown = [usage for usage in found.shown if usage.size_bytes == largest and usage.time > 0]
+    if not shown:
+        return None
+    fastest = min(usage.time for usage in shown)
+    data = pd.concat([_course(usage, fastest) for usage in shown])
+    figure = Figure("course", f"links busy over time, {topology}, {collective}", data=data)
+    return panel_of(results, collective, figure, f"The fastest takes {seconds(fastest)} at {size(largest)}.")
 
 
 def _course(usage: LinkUtilisation, fastest: float) -> pd.DataFrame:
@@ -248,35 +245,27 @@ SAVED = {
 """Measures of a schedule's traffic in units of M, and their columns."""
 
 
-def traffic_panels(results: Results, topology: str, collectives: Sequence[str]) -> list[Panel]:
-    """Return a panel for each collective that a schedule multicasts or aggregates in."""
-    panels, frame = (
-        [],
-        results.frame[results.frame.topology == topology].sort_values("size_bytes", kind="stable"),
-    )
-    for collective in collectives:
-        # The schedule is the same at every size.
-        last = (
-            frame[frame.collective == collective].drop_duplicates("number", keep="last").sort_values("number")
-        )
-        data = pd.concat([_saved(last, *measure) for measure in SAVED.items()]).sort_values(
-            "series", kind="stable"
-        )
-        if len(data):
-            if data.series.nunique() > 1:
-                data["what"] = data.series.map(lambda one: results.series[one].label) + ": " + data.what
-            told = f"traffic with in-network multicast, {topology}, {collective}"
-            panels.append(panel_of(results, collective, Figure("parts", told, data=data)))
-    return panels
+def traffic_panel(results: Results, topology: str, collective: str) -> Panel | None:
+    """Return what is left of each measure with multicast and aggregation; None without such schedules."""
+    frame = results.frame[(results.frame.topology == topology) & (results.frame.collective == collective)]
+    last = frame.sort_values("size_bytes", kind="stable").drop_duplicates("number", keep="last")
+    found = [
+        (what, row.number, getattr(row, column), getattr(row, f"{column}_unicast"))
+        for row in last.sort_values("number").itertuples()  # a schedule is the same at every size
+        for what, column in SAVED.items()
+    ]
+    data = pd.DataFrame(found, columns=["what", "series", "less", "whole"]).dropna()
+    if data.empty:
+        return None
+    if data.series.nunique() > 1:
+        data["what"] = data.series.map(lambda number: results.series[number].label) + ": " + data.what
+    data["percent"] = (100 * data.less / data.whole).where(data.whole > 0, 100.0)
+    data["told"] = data.less.map(_three_digits) + " of " + data.whole.map(_three_digits) + " M"
+    told = f"traffic with in-network multicast, {topology}, {collective}"
+    return panel_of(results, collective, Figure("parts", told, data=data.drop(columns=["less", "whole"])))
 
 
-def _saved(rows: pd.DataFrame, what: str, column: str) -> pd.DataFrame:
-    """Return what is left of a measure, in percent of the same without multicast and aggregation."""
-    rows = rows.dropna(subset=[column, f"{column}_unicast"])
-    less, whole = rows[column], rows[f"{column}_unicast"]
-    told = [f"{number(a, 3)} of {number(b, 3)} M" for a, b in zip(less, whole, strict=True)]
-    percent = (100 * less / whole).where(whole > 0, 100.0)
-    return pd.DataFrame({"what": what, "series": rows.number, "percent": percent, "told": told})
+_three_digits = partial(number, digits=3)
 
 
 class BroadcastStep(NamedTuple):
@@ -319,31 +308,27 @@ def broadcast_panels(results: Results, topology: str) -> list[Panel]:
 
     A network is small up to `DRAWN.ranks` ranks, and so is a schedule up to `DRAWN.steps` steps.
     """
-    allgather = Kind.ALLGATHER.value
-    timed = results.timed(topology, allgather)
-    small = timed[
-        (timed.nodes <= DRAWN.ranks)
-        & (timed.switches.fillna(0) == 0)
-        & timed.tl_steps.between(1, DRAWN.steps)
-    ]
-    for row in small.itertuples():
+    timed = results.timed(topology, Kind.ALLGATHER)
+    stepped = timed.tl_steps.between(1, DRAWN.steps) & (timed.switches.fillna(0) == 0)
+    for row in timed[stepped & (timed.nodes <= DRAWN.ranks)].itertuples():
         path = results.kept(row)
-        if path is not None:
-            try:
-                schedule = read_schedule(path)
-            except (TuttiError, OSError, ValueError, KeyError):
-                continue
-            plain = schedule.collective.plain and schedule.topology.num_nodes <= DRAWN.ranks
-            if schedule.clock is Clock.STEP and plain and schedule.routes is None:
-                steps, panels = broadcast_steps(schedule), []
-                for place, step in enumerate(steps, 1):
-                    caption = f"{results.series[row.number].label}, step {place} of {len(steps)}"
-                    drawn = _picture(schedule.topology, step, caption)
-                    panels.append(
-                        Panel(caption, f"k{results.collectives.index(allgather)}", drawn, _sentence(step))
-                    )
-                return panels
+        with suppress(TuttiError, OSError, ValueError, KeyError):
+            schedule = None if path is None else read_schedule(path)
+            if schedule is not None and _is_plain(schedule):
+                return list(_step_panels(results, results.series[row.number].label, schedule))
     return []
+
+
+def _is_plain(schedule: Schedule) -> bool:
+    plain = schedule.collective.plain and schedule.topology.num_nodes <= DRAWN.ranks
+    return schedule.clock is Clock.STEP and plain and schedule.routes is None
+
+
+def _step_panels(results: Results, method: str, schedule: Schedule) -> Iterator[Panel]:
+    steps = broadcast_steps(schedule)
+    for place, step in enumerate(steps, 1):
+        told, looks = f"{method}, step {place} of {len(steps)}", results.collectives.index(Kind.ALLGATHER)
+        yield Panel(told, f"k{looks}", _picture(schedule.topology, step, told), _sentence(step))
 
 
 def _sentence(step: BroadcastStep) -> str:

@@ -52,7 +52,7 @@ def story(found):
     (one,) = found
     told = []
     for part in one.stretches:
-        told += [part.since.text] if part.since else []
+        told += [part.since] if part.since else []
         told.append(part.series.method)
     return told
 
@@ -62,8 +62,8 @@ def test_the_crossing_of_two_costs_is_exact(tmp_path):
     rows = [*cost("latency", 2, 2, KB, 10**6), *cost("bandwidth", 4, "3/2", KB, 10**6)]
     found = list(switch_overs(results(tmp_path, *rows)))
     assert story(found) == ["latency", "200 KB", "bandwidth"]
-    assert found[0].stretches[1].since.low == 200_000
-    assert found[0].stretches[1].since.exact
+    assert found[0].stretches[1].low == found[0].stretches[1].high == 200_000
+    assert found[0].stretches[1].exact
 
 
 def test_a_third_that_is_the_fastest_only_between_two_sizes_is_found(tmp_path):
@@ -147,8 +147,8 @@ def test_swing_s_versions_are_equal_at_the_computed_size(tmp_path):
             for size in (KB, 10**6)
         ]
     (one,) = switch_overs(results(tmp_path, *rows))
-    at = one.stretches[1].since
-    assert (at.text, at.exact) == ("188.2 KB", True)
+    at = one.stretches[1]
+    assert (at.since, at.exact) == ("188.2 KB", True)
     slow, fast = (simulate(schedule, at.low).time for schedule in schedules)
     assert slow == pytest.approx(fast, rel=1e-12)
     slow, fast = (simulate(schedule, at.low * Fraction(9, 10)).time for schedule in schedules)
