@@ -10,7 +10,7 @@ The programs, over nodes u, links e from source to target, and capacities b::
     bfb         (3.1)   minimize the sum over steps of the load U[t], for all nodes together
     sends       SCCL-like over the time-expanded network: binary, in a given number of steps
 
-The first three are those of `models.all_to_all.model`, `models.allreduce.model` and `solver_study.programs`.
+The first three are those of `models.all_to_all.model`, `models.allreduce.model` and `solver_study.instances`.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from scipy.sparse import eye_array, vstack
 
 from tutti.experiments.old_names import current_model
 from tutti.experiments.solver_study.instances import MODELS, Bounds, SolverInstance, StudyModel, timed
-from tutti.models.solvers import CompiledModel, HighsOptions, SolutionStatus, compile_model, solve
+from tutti.models.solvers import CompiledModel, HighsOptions, SolutionStatus, solve
 from tutti.schedules.collective import Kind, collective
 from tutti.schedules.method import Problem
 from tutti.topologies.errors import InputError, Unsupported, suggestion
@@ -241,13 +241,9 @@ def _routing(topology: Topology, options: TacclProgram) -> SolverInstance:
 
     costs = options.costs(topology)
 
-    def build() -> CompiledModel:
-        compiled = compile_model(RoutingModel.of(costs, _horizon(costs)).m)
-        exact = costs.alike and bool((compiled.value == np.rint(compiled.value)).all())
-        whole = frozen(np.ones(compiled.num_columns), np.bool_)
-        return replace(compiled, integer=whole) if exact else compiled
-
-    compiled, seconds = timed(build)
+    compiled, seconds = timed(lambda: RoutingModel.of(costs, _horizon(costs)).m)
+    if costs.alike and (compiled.value == np.rint(compiled.value)).all():
+        compiled = replace(compiled, integer=frozen(np.ones(compiled.num_columns), np.bool_))
     least = Fraction(costs.receiving) * (1 - (0 if costs.alike else ROUNDING))
     rewarded = any(link.policy is Policy.MAX for link in costs.demand.logical.links)
     return _checked(compiled, seconds, least - Fraction(WEIGHT) if rewarded else least)
@@ -282,8 +278,7 @@ def _scheduling(topology: Topology, options: TacclProgram) -> SolverInstance:
     order = TransferOrder(times, options.settings.contiguity)
     if not order.follows:
         raise Unsupported(f"taccl-scheduling: no link of {topology.name} carries two chunks; nothing to join")
-    compiled, seconds = timed(lambda: compile_model(SchedulingModel.of(order, SLACK).m))
-    return _checked(compiled, seconds, None)
+    return _checked(*timed(lambda: SchedulingModel.of(order, SLACK).m), None)
 
 
 def _sccl(topology: Topology, options: SteppedProgram) -> SolverInstance:
@@ -299,13 +294,12 @@ def _sccl(topology: Topology, options: SteppedProgram) -> SolverInstance:
             f"model sccl option steps is {steps}; on {topology.name} at least {chunked.least_steps}"
         )
 
-    def made() -> CompiledModel:
+    def made() -> Any:
         m = build(chunked, steps)
         m.total = pyo.Objective(expr=pyo.quicksum(m.rounds.values()))
-        return compile_model(m)
+        return m
 
-    compiled, seconds = timed(made)
-    return _checked(compiled, seconds, Fraction(max(chunked.least_rounds, steps)))
+    return _checked(*timed(made), Fraction(max(chunked.least_rounds, steps)))
 
 
 def _teccl(topology: Topology, options: ChunkedProgram) -> SolverInstance:
@@ -328,17 +322,16 @@ def _teccl(topology: Topology, options: ChunkedProgram) -> SolverInstance:
     rounds = int((-(-loads // chunked.capacity))[1:].max(axis=1).clip(1).sum())
     epochs = Epochs(chunked, Fraction(2**20), SLOWEST)
 
-    def made() -> CompiledModel:
-        program = TecclProgram(epochs, EpochState.start(epochs), rounds)
+    program = TecclProgram(epochs, EpochState.start(epochs), rounds)
+    reads = [int(program.earliest[c, n]) for c, n in epochs.instance.wanted]
+    after = {k: sum(Fraction(1, e + 1) for e in range(k, rounds + 1)) for k in set(reads)}
+
+    def made() -> Any:
         m = program.build()
         program.add_reward()
-        return compile_model(m)
+        return m
 
-    compiled, seconds = timed(made)
-    earliest = TecclProgram(epochs, EpochState.start(epochs), rounds).earliest
-    reads = [int(earliest[c, n]) for c, n in epochs.instance.wanted]
-    after = {k: sum(Fraction(1, e + 1) for e in range(k, rounds + 1)) for k in set(reads)}
-    return _checked(compiled, seconds, Fraction(sum(after[k] for k in reads)) * (1 + ROUNDING))
+    return _checked(*timed(made), Fraction(sum(after[k] for k in reads)) * (1 + ROUNDING))
 
 
 def _room(topology: Topology, options: Any) -> int:

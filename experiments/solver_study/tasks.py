@@ -186,19 +186,20 @@ def _status(result: SolverResult) -> tuple[str, str]:
     return ("timeout" if result.termination in LIMITS else "failed"), text
 
 
-def _measured(instance: SolverInstance, result: SolverResult) -> dict[str, Any]:
+MEASURED = {
+    **{name: name for name in ("objective", "nonzeros", "iterations", "solve_s", "cpu_s", "peak_rss_mb")},
+    "variables": "columns",
+    "constraints": "rows",
+    "tree_nodes": "nodes",
+}
+"""Columns that are a solver's result, and what it calls them."""
+
+
+def _measured(instance: SolverInstance, result: SolverResult) -> Row:
+    own = {column: getattr(result, name) for column, name in MEASURED.items()}
     said = {"solver": f"{result.solver} {result.version}", "termination": str(result.termination)}
-    own = {
-        name: getattr(result, name) for name in ("objective", "nonzeros", "solve_s", "cpu_s", "peak_rss_mb")
-    }
-    counts = {
-        "variables": result.columns,
-        "constraints": result.rows,
-        "iterations": result.iterations,
-        "tree_nodes": result.nodes,
-    }
     made = {"certified_by": instance.certified_by, "build_s": instance.build_s}
-    return {**said, "solution_status": str(result.status), **own, **counts, **made}
+    return own | said | made | {"solution_status": str(result.status)}
 
 
 def _mixed(
