@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 import statistics
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -143,26 +143,28 @@ def _lower(row: Row) -> Cell:
     return Cell(microseconds(row.lower_us, GAP_RULES.digits), more=row.lower_kind)
 
 
-def _gap(row: Row) -> tuple[str, str]:
-    return (_time(row), "") if math.isnan(row.open) else (percent(row.open), _time(row))
-
-
-def _limit(row: Row) -> Cell:
-    return Cell("" if math.isnan(row.lower_us) else number(row.size_bytes / row.lower_us / 1e3))
-
-
-def _rates(row: Row) -> tuple[str, str]:
-    rates = (row.algbw_gbps, row.busbw_gbps)
-    return " / ".join("–" if math.isnan(rate) else number(rate) for rate in rates), ""
-
-
 CELLS: Mapping[str, tuple[str, Callable[[Row], Cell], Callable[[Row], tuple[str, str]]]] = {
-    "gaps": ("LB#", _lower, _gap),
-    "bandwidth": ("limit#", _limit, _rates),
-    "speedup": ("best#", lambda row: Cell(microseconds(row.best_us, GAP_RULES.digits)),
-                lambda row: (times(row.speedup), "")),
-}  # fmt: skip
+    "gaps": (
+        "LB#",
+        _lower,
+        lambda row: (_time(row), "") if math.isnan(row.open) else (percent(row.open), _time(row)),
+    ),
+    "bandwidth": (
+        "limit#",
+        lambda row: Cell(_number(row.size_bytes / row.lower_us / 1e3, "")),
+        lambda row: (f"{_number(row.algbw_gbps)} / {_number(row.busbw_gbps)}", ""),
+    ),
+    "speedup": (
+        "best#",
+        lambda row: Cell(microseconds(row.best_us, GAP_RULES.digits)),
+        lambda row: (times(row.speedup), ""),
+    ),
+}
 """For each table by case the head of the column beside the size, one of its cells, and a timed row's."""
+
+
+def _number(value: float, missing: str = "–") -> str:
+    return missing if math.isnan(value) else number(value)
 
 
 def case_table(results: Results, topology: str, kind: str = "gaps") -> PageTable:
@@ -198,6 +200,10 @@ def _exactly(table: PageTable) -> PageTable:
 
 def gap_parts(results: Results) -> PageTable | None:
     """Return what is left open in each case, and what each schedule loses; None without a bound."""
+
+    def lost_of(row: Row) -> tuple[str, str]:
+        return percent(row.time_us / row.best_us - 1), _time(row)
+
     rows = []
     for case, cells in results.cases.items():
         best = next((row for row in cells.values() if row.won), None)
@@ -205,13 +211,9 @@ def gap_parts(results: Results) -> PageTable | None:
             looks, named = _where(results, case)
             lower, least = seconds(best.lower_s), microseconds(best.best_us, GAP_RULES.digits)
             whose, left = results.series[best.number].label, percent(best.best_us / best.lower_us - 1)
-            lost = [_cell(results, cells.get(one.number, ABSENT), _lost) for one in results.series]
+            lost = [_cell(results, cells.get(one.number, ABSENT), lost_of) for one in results.series]
             rows.append((looks, [*named, _lower(best), lower, least, whose, left, *lost]))
     return PageTable.of("parts", rows, method_heads(results.series)) if rows else None
-
-
-def _lost(row: Row) -> tuple[str, str]:
-    return percent(row.time_us / row.best_us - 1), _time(row)
 
 
 def over_exact(results: Results) -> PageTable | None:
@@ -299,12 +301,9 @@ def method_table(results: Results, least: LeastTB | None = None) -> PageTable:
         (f"s{one.Index}", _standing(place, one))
         for place, one in enumerate(ranking(results, least).itertuples(), 1)
     ]
-    over = (
-        f" Speed-up: the geometric mean of the time of {results.baseline} over its own."
-        if results.base
-        else ""
-    )
-    told = {"run": results.name, "common": len(common_cases(results)[1]), "speedup": over}
+    over = f" Speed-up: the geometric mean of the time of {results.baseline} over its own."
+    told = {"run": results.name, "common": len(common_cases(results)[1])}
+    told["speedup"] = over if results.base else ""
     table = _exactly(PageTable.of("ranking", rows, name="methods", **told))
     return table if results.base else table.without("speed-up")
 
@@ -375,41 +374,33 @@ def nearest(results: Results, collective: str, sizes: Iterable[float] | None = N
     for name in results.topologies:
         cases = results.panel(name, collective)
         looks, cell = _network(results, name)
-        rows.append((looks, [cell, *(_least(results, cases.get(bytes_, {})) for bytes_ in chosen)]))
+        rows.append((looks, [cell, *(_least(results, cases.get(bytes_)) for bytes_ in chosen)]))
     heads = [f"{size(bytes_)}#" for bytes_ in chosen]
     return PageTable.of("nearest", rows, heads, name=f"nearest-{collective}", collective=collective)
 
 
-def _least(results: Results, cells: Mapping[int, Row]) -> Cell:
+def _least(results: Results, cells: Mapping[int, Row] | None) -> Cell:
     """Return the gap of the first of the fastest of a case, its name and what it chose."""
-    best = next((row for row in cells.values() if row.won), None)
+    best = next((row for row in (cells or {}).values() if row.won), None)
     if best is None:
         return Cell("–" if cells else "", "none")
-    chosen = f" ({best.algorithm})" if best.algorithm else ""
-    more = results.series[best.number].label + chosen
+    more = results.series[best.number].label + (f" ({best.algorithm})" if best.algorithm else "")
     return Cell(percent(best.open) or "?", _shade(best.open), describe(results, best), more=more)
 
 
 def gap_map(results: Results, collective: str, bytes_: float) -> PageTable:
     """Return the gaps of every method that has a time on every topology."""
     cases = [results.panel(topology, collective).get(bytes_, {}) for topology in results.topologies]
+    asked = {key for cells in cases for key in cells}
     timed = {key for cells in cases for key, row in cells.items() if row.ok}
-    lost = [one.label for one in results.series if one.number in set().union(*cases) - timed]
-    rows = [
-        (
-            f"s{one.number}",
-            [
-                Cell(one.label, "name", series=one),
-                *(_spot(results, cells.get(one.number, ABSENT)) for cells in cases),
-            ],
-        )
-        for one in results.series
-        if one.number in timed
-    ]
+    rows, lost = [], ", ".join(results.series[key].label for key in sorted(asked - timed))
+    for one in (results.series[key] for key in sorted(timed)):
+        spots = (_spot(results, cells.get(one.number, ABSENT)) for cells in cases)
+        rows.append((f"s{one.number}", [Cell(one.label, "name", series=one), *spots]))
     names = [_network(results, name) for name in results.topologies]
     heads = [Cell(cell.text, f"n {place}", cell.tip, link=place) for place, cell in names]
-    absent = f" No schedule anywhere: {', '.join(lost)}." if lost else ""
-    told = {"collective": collective, "size": size(bytes_), "absent": absent}
+    told = {"collective": collective, "size": size(bytes_)}
+    told["absent"] = f" No schedule anywhere: {lost}." if lost else ""
     return PageTable.of("map", rows, heads, name=f"map-{collective}-{size(bytes_)}", **told)
 
 
@@ -446,32 +437,26 @@ def ideal_time(topology: Topology, bytes_: Fraction) -> Fraction:
 
 def ideal_table(results: Results) -> PageTable | None:
     """Return the efficiencies of all allreduces at their largest size; None where TACOS has none."""
-    lines = list(_ideals(results))
-    present = sorted({key for *_, cells in lines for key in cells})
-    if not any(results.series[key].method == OVERLAPPED for key in present):
+    networks = {name: network for name, network in results.networks.items() if network is not None}
+    timed = results.frame[results.frame.ok & (results.frame.collective == Kind.ALLREDUCE)]
+    timed = timed[timed.topology.isin(list(networks))]
+    last = timed[timed.size_bytes == timed.groupby("topology").size_bytes.transform("max")]
+    series = [results.series[key] for key in sorted(last.number.unique())]
+    if not any(one.method == OVERLAPPED for one in series):
         return None
-    rows = [(looks, [*named, *(cells.get(key, Cell()) for key in present)]) for looks, named, cells in lines]
-    return PageTable.of("ideal", rows, method_heads(results.series[key] for key in present))
-
-
-def _ideals(results: Results) -> Iterator[tuple[str, list[Said], dict[int, Cell]]]:
-    for name, network in results.networks.items():
-        timed = [
-            found
-            for cells in results.panel(name, Kind.ALLREDUCE).values()
-            if (found := {key: row for key, row in cells.items() if row.ok})
-        ]
-        if timed and network is not None:
-            one = next(iter(timed[-1].values()))
-            ideal = 1e6 * float(ideal_time(network, Fraction(one.size_bytes)))
-            looks, cell = _network(results, name)
-            published = TEXTS["ideal"]["published"].get(name.partition("?")[0], "")
-            cells = {
-                key: Cell(_share(ideal, row.time_us), more=_share(row.lower_us, row.time_us))
-                for key, row in timed[-1].items()
-            }
-            said = [size(one.size_bytes), microseconds(ideal), published, _share(ideal, one.lower_us)]
-            yield looks, [cell, *said], cells
+    rows = []
+    for name, own in last.groupby("topology", sort=False):
+        lower, bytes_ = own.lower_us.iloc[0], own.size_bytes.iloc[0]
+        ideal = 1e6 * float(ideal_time(networks[name], Fraction(bytes_)))
+        published = TEXTS["ideal"]["published"].get(name.partition("?")[0], "")
+        cells = {
+            row.number: Cell(_share(ideal, row.time_us), more=_share(lower, row.time_us))
+            for row in own.itertuples()
+        }
+        looks, cell = _network(results, name)
+        said = [cell, size(bytes_), microseconds(ideal), published, _share(ideal, lower)]
+        rows.append((looks, [*said, *(cells.get(one.number, Cell()) for one in series)]))
+    return PageTable.of("ideal", rows, method_heads(series))
 
 
 def _share(part: float, whole: float) -> str:

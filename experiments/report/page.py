@@ -37,7 +37,7 @@ from tutti.experiments.report.panels import (
 )
 from tutti.experiments.report.results import TIE, Results, Row, read_results
 from tutti.experiments.report.seeds import seed_panels, seed_table, seeds
-from tutti.experiments.report.series import LOOKS, Series
+from tutti.experiments.report.series import LOOKS
 from tutti.experiments.report.standings import GAP_RULES, sentences
 from tutti.experiments.report.switch_over import switch_table
 from tutti.experiments.report.tables import (
@@ -160,8 +160,20 @@ def contents(results: Results) -> dict[str, Any]:
         "picture": picture_of(results),
         "lead": lead(results, len(shown)),
         "series": results.series,
-        "tips": [_tip(one, told) for one in results.series],
-        "picks": list(_picks(results)),
+        "tips": [
+            "\n".join(filter(None, (f"{one.method} {one.options}".strip(), ": ".join(filter(None, kind)))))
+            for one in results.series
+            for kind in [(one.kind, told.get(one.method))]
+        ],
+        "picks": [
+            *(
+                (name, name, [("", "all"), *((str(place), text) for place, text in enumerate(texts))])
+                for name, texts in (("topology", results.topologies), ("collective", results.collectives))
+            ),
+            ("measure", "against size", list(measures(results).items())),
+            ("axis", "its axis", [("log", "logarithmic"), ("linear", "linear")]),
+            THEMES,
+        ],
         "key": TEXTS["page"]["key"] + TEXTS["page"]["shaded"] * (len(results.tries) > 0),
         "sections": [_summary(results, least, drawn), *_glance(results), *topologies, words],
         "manifest": list(manifest_lines(results.manifest)),
@@ -188,20 +200,6 @@ def alarm(results: Results) -> str:
     wrong = int((results.rows.ok & (results.rows.gap < -TIE)).sum())
     said = "claims" if wrong == 1 else "claim"
     return TEXTS["page"]["wrong"].format(counted(wrong, "row"), said) if wrong else ""
-
-
-def _tip(one: Series, told: Mapping[str, str]) -> str:
-    kind = ": ".join(filter(None, [one.kind, told.get(one.method, "")]))
-    return "\n".join(filter(None, [f"{one.method} {one.options}".strip(), kind]))
-
-
-def _picks(results: Results) -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
-    """Yield what one can choose: a name, its label, and the values with their texts."""
-    for name, texts in (("topology", results.topologies), ("collective", results.collectives)):
-        yield name, name, [("", "all"), *((str(place), text) for place, text in enumerate(texts))]
-    yield "measure", "against size", list(measures(results).items())
-    yield "axis", "its axis", [("log", "logarithmic"), ("linear", "linear")]
-    yield THEMES
 
 
 def lead(results: Results, sections: int) -> str:
@@ -320,10 +318,16 @@ def _section(
     each = [(results, name, collective) for collective in used]
     replayed = [(*one, found) for one, found in zip(each, used.values(), strict=True)]
     more = "Choose the measure under Filter and legend. " if len(measures(results)) > 1 else ""
-    drawn_rows = rows[rows["topology"] == name] if len(rows) else rows
+    lines = {"frontier": "", "least": ""}
+    if len(rows):  # what the whole and the dashed line of the charts of T_L against T_B are, if drawn
+        timed = rows[rows.topology == name]
+        if timed.groupby("collective").frontier.sum().max() > 1:
+            lines["frontier"] = TEXTS["pareto"]["joined"]
+        if timed.least_tb.notna().any():
+            lines["least"] = TEXTS["pareto"]["dashed"]
     blocks = [
         *block("algbw", *(algbw_panel(*one) for one in each), measures=more),
-        *block("pareto", *(pareto_panel(*one) for one in each), **_lines(drawn_rows)),
+        *block("pareto", *(pareto_panel(*one) for one in each), **lines),
         *block("effort", *(effort_panel(*one) for one in each)),
         *block("search", *(search_panel(*one) for one in each)),
         *block("gaps", case_table(results, name)),
@@ -337,18 +341,6 @@ def _section(
     facts, bounds = network_facts(network, next(own.itertuples())), list(_bound_facts(own, list(used)))
     said = [f"{', '.join(facts)}.", *([f"{'; '.join(bounds)}."] if bounds else [])]
     return Section(name, blocks, said, id=f"t{place}", looks=f"topology t{place}", folded=place > 0)
-
-
-def _lines(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return what the whole and the dashed line of the charts of T_L against T_B are, if drawn."""
-    joined = rows.groupby("collective")["frontier"].sum().max() > 1 if len(rows) else False
-    least = bool(len(rows)) and rows["least_tb"].notna().any()
-    return {
-        "frontier": " The line joins those that no other equals or betters in both." if joined else "",
-        "least": " Dashed: the bandwidth bound, the least T_B there can be; ✓: T_B equals it, exactly."
-        if least
-        else "",
-    }
 
 
 def network_facts(topology: Topology | None, row: Row) -> list[str]:
@@ -392,13 +384,11 @@ def manifest_lines(manifest: Mapping[str, Any], prefix: str = "") -> Iterator[tu
     [('machine.cores', '2'), ('seeds', '0, 1')]
     """
     for key, value in manifest.items():
-        name = f"{prefix}{key}"
+        if isinstance(value, list) and any(isinstance(entry, Mapping) for entry in value):
+            value = {str(place): entry for place, entry in enumerate(value, 1)}
         if isinstance(value, Mapping):
-            yield from manifest_lines(value, f"{name}.")
-        elif isinstance(value, list) and any(isinstance(entry, Mapping) for entry in value):
-            for place, entry in enumerate(value, 1):
-                yield from manifest_lines({str(place): entry}, f"{name}.")
+            yield from manifest_lines(value, f"{prefix}{key}.")
         elif isinstance(value, list):
-            yield name, ", ".join(map(str, value))
+            yield f"{prefix}{key}", ", ".join(map(str, value))
         else:
-            yield name, "" if value is None else str(value)
+            yield f"{prefix}{key}", "" if value is None else str(value)

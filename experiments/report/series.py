@@ -38,35 +38,18 @@ def short_names(names: Iterable[str]) -> dict[str, str]:
     """
     shapes: dict[str, dict[str, Mapping[str, str]]] = {}
     for name in dict.fromkeys(names):
-        shape, links = _split(name)
-        shapes.setdefault(shape, {})[name] = links
-    short = {
-        name: _joined(shape, {key: links[key] for key in _telling(alike.values()) if key in links})
-        for shape, alike in shapes.items()
-        for name, links in alike.items()
-    }
+        head, _, tail = name.partition("?")
+        parts = [part.partition("=") for part in tail.split("&")]
+        rest = "&".join("".join(part) for part in parts if part[0] not in LINKS)
+        links = {key: value for key, _, value in parts if key in LINKS}
+        shapes.setdefault(f"{head}?{rest}" if rest else head, {})[name] = links
+    short = {}
+    for shape, alike in shapes.items():
+        telling = [key for key in LINKS if len({links.get(key) for links in alike.values()}) > 1]
+        for name, links in alike.items():
+            kept = "&".join(f"{key}={links[key]}" for key in telling if key in links)
+            short[name] = shape + ("&" if "?" in shape else "?") * bool(kept) + kept
     return short if len(set(short.values())) == len(short) else {name: name for name in short}
-
-
-def _split(name: str) -> tuple[str, dict[str, str]]:
-    """Return a topology's text without what it says of its links, and that."""
-    head, mark, tail = name.partition("?")
-    parts = [part.partition("=") for part in tail.split("&")] if mark else []
-    links = {key: value for key, _, value in parts if key in LINKS}
-    rest = "&".join("".join(part) for part in parts if part[0] not in LINKS)
-    return f"{head}?{rest}" if rest else head, links
-
-
-def _telling(alike: Iterable[Mapping[str, str]]) -> list[str]:
-    """Return the keys in which networks of one shape differ."""
-    every = list(alike)
-    return [key for key in LINKS if len({links.get(key) for links in every}) > 1]
-
-
-def _joined(shape: str, links: Mapping[str, str]) -> str:
-    if not links:
-        return shape
-    return shape + ("&" if "?" in shape else "?") + "&".join(f"{key}={value}" for key, value in links.items())
 
 
 @dataclass(frozen=True)
@@ -78,9 +61,8 @@ class Series:
     number
         Its place, from 0; its look follows from it.
     label
-        The method's name with its options, `telling` first; without `LIMITS` that its siblings have too.
-    telling
-        The options that tell it from its siblings, which are of the same method.
+        The method's name with its options. Those that its siblings of the same method do not have are first;
+        `LIMITS` that all of them have are left out.
     """
 
     number: int
@@ -88,7 +70,6 @@ class Series:
     options: str
     kind: str
     label: str
-    telling: str = ""
 
     @property
     def colour(self) -> int:
@@ -132,16 +113,10 @@ def make_series(kinds: Mapping[tuple[str, str], str]) -> tuple[Series, ...]:
     >>> [series.label for series in made]
     ['tacos chunks=1', 'tacos chunks=4']
     """
-    names = [_names(method, options, kinds) for method, options in kinds]
-    return tuple(
-        Series(number, method, options, kind, *names[number])
-        for number, ((method, options), kind) in enumerate(kinds.items())
-    )
-
-
-def _names(method: str, options: str, kinds: Mapping[tuple[str, str], str]) -> tuple[str, str]:
-    """Return the label of a series, and the options that tell it from its siblings."""
-    common = set.intersection(*(set(text.split()) for name, text in kinds if name == method))
-    telling = [word for word in options.split() if word not in common]
-    shared = [w for w in options.split() if w in common and w.partition("=")[0] not in LIMITS]
-    return " ".join([method, *telling, *shared]), " ".join(telling)
+    series = []
+    for number, ((method, options), kind) in enumerate(kinds.items()):
+        common = set.intersection(*(set(text.split()) for name, text in kinds if name == method))
+        telling = [word for word in options.split() if word not in common]
+        shared = [w for w in options.split() if w in common and w.partition("=")[0] not in LIMITS]
+        series.append(Series(number, method, options, kind, " ".join([method, *telling, *shared])))
+    return tuple(series)
