@@ -20,7 +20,7 @@ from tutti.expansions.finder import bandwidth_factor
 from tutti.expansions.prediction import predict
 from tutti.experiments.growth import baselines as plain
 from tutti.experiments.growth.baselines import CostParameters, least_hops
-from tutti.experiments.growth.frontiers import BOTH_WAYS, KAUTZ, FrontierRow, read_frontiers
+from tutti.experiments.growth.frontiers import BOTH_WAYS, KAUTZ, read_frontiers
 from tutti.experiments.growth.study import GrowthSearch
 from tutti.experiments.report.charts import (
     COLOUR,
@@ -126,7 +126,7 @@ def write_page(directory: Path, growth: GrowthSearch, workloads: Sequence[CostPa
     InputError, OSError
         If the frontiers can't be read or the files not written.
     """
-    rows = pd.DataFrame(read_frontiers(directory), columns=FrontierRow._fields)
+    rows = read_frontiers(directory)
     times = {workload: times_of(rows, growth, workload) for workload in workloads}
     with replacing(directory / TIMES) as draft:
         pd.concat(times.values()).to_csv(draft, index=False)
