@@ -134,6 +134,8 @@ SPARSE: Any = {"labelOverlap": "greedy", "labelSeparation": 6}
 BESIDE: Any = {"left": 5, "top": 5, "bottom": 5, "right": 70}
 """Room right of bars for their numbers."""
 POINT: Any = {"filled": True, "size": 50, "opacity": 1}
+LOG = alt.Scale(type="log")
+AXES: Mapping[str, Any] = LOOKS["axes"]
 
 
 def run_charts(series: Sequence[Series], rows: pd.DataFrame) -> dict[str, Any]:
@@ -163,6 +165,7 @@ def specs_of(charts: Mapping[str, Drawn]) -> str:
 
 @cache
 def _specs() -> str:
+    same = named_rows().mark_rule(**LIMIT).encode(x=alt.datum(1))
     charts: dict[str, Drawn] = {
         "share": _share(),
         "heat": _heat(),
@@ -172,10 +175,10 @@ def _specs() -> str:
         "pareto": _pareto(),
         "effort": _effort(),
         "search": _search(),
-        "profile": steps(alt.X("value:Q", title="τ", scale=alt.Scale(type="log")), "cases (%)"),
-        "ecdf": steps(alt.X("value:Q", title="gap", scale=_GAPS, axis=_gap_axis()), "cases (%)"),
-        "seeds": _seeds(),
-        "seed times": _intervals("time", alt.Scale(type="log"), seconds_axis()),
+        "profile": steps(alt.X("value:Q", title="τ", scale=LOG), "cases (%)"),
+        "ecdf": steps(alt.X("value:Q", **AXES["gap"]), "cases (%)"),
+        "seeds": _intervals("gap", {"title": "times the gap of the first", "scale": LOG}, same),
+        "seed times": _intervals("time", AXES["seconds"]),
         "frontier": _frontier(),
         "course": _course(),
         "histogram": _histogram(),
@@ -220,12 +223,6 @@ def bounding(chart: alt.Chart) -> alt.Chart:
     return chart.transform_calculate(bound=f"'{BOUND}'").encode(dash)
 
 
-def _size_axis(title: str | None) -> alt.X:
-    label = "replace(format(datum.value, '~s'), 'k', 'K') + 'B'"
-    axis = alt.Axis(title=title, labelExpr=label, tickCount=5, grid=False, **SPARSE)
-    return alt.X("size_bytes:Q", scale=alt.Scale(type="log"), axis=axis)
-
-
 TIPS = tips_of(
     *("method:N", "collective:N", "topology:N", "size:N", "time_us:Q|time, us|,.5~r"),
     *("slowest_us:Q|of its slowest seed, us|,.5~r", "algbw_gbps:Q|algbw, GB/s|,.4~r"),
@@ -254,7 +251,7 @@ def _share() -> Drawn:
     header = alt.Header(labelAnchor="start", labelPadding=2)
     panel = alt.Facet("panel:N", title=None, sort=PANELS, header=header)
     base = alt.Chart().transform_filter("isValid(datum.share_percent)")
-    layers = _lines(base, _size_axis(None), y, best).properties(width=220, height=90)
+    layers = _lines(base, alt.X(**AXES["size"], title=None), y, best).properties(width=220, height=90)
     return layers.facet(panel, columns=4, spacing=12, data=alt.NamedData(name=ROWS))
 
 
@@ -268,7 +265,7 @@ def _measured(measure: str) -> tuple[alt.Chart, str]:
 
 def _by_size(measure: str, scale: Any) -> Drawn:
     """Return a measure against size, and the limit that the proven bound sets to it."""
-    (base, column), title, x = _measured(measure), MEASURES[measure], _size_axis("size M")
+    (base, column), title, x = _measured(measure), MEASURES[measure], alt.X(**AXES["size"], title="size M")
     axis = alt.Axis(tickCount=4, format=",~r")
     y = alt.Y(f"{column}:Q", title=title, scale=alt.Scale(type=scale), axis=axis)
     limit = base.transform_filter("isValid(datum.limit)").mark_line(color=MUTED)
@@ -288,38 +285,26 @@ def _bars(measure: str) -> Drawn:
 
 def _pareto() -> Drawn:
     """Return T_B against T_L; methods at one point stand side by side."""
-    axis = alt.Axis(grid=False, tickMinStep=1, tickCount=6)
-    x = alt.X("tl_steps:Q", title="T_L (α)", scale=alt.Scale(zero=True), axis=axis)
+    axis, zero = alt.Axis(grid=False, tickMinStep=1, tickCount=6), alt.Scale(zero=True)
+    x = alt.X("tl_steps:Q", title="T_L (α)", scale=zero, axis=axis)
     y = alt.Y("tb_factor:Q", title="T_B (M/B)")
-    base = named_rows()
     tips = tips_of("method:N", "tl_steps:Q|T_L, α", "tb:N|T_B, M/B", "tb_optimal:N|T_B is the least possible")
-    marks = points(x, y, tips, base, xOffset=alt.ExprRef("datum.beside * 8"))
-    optimal = base.transform_filter("datum.tb_optimal === 'yes'")
+    optimal = named_rows().transform_filter("datum.tb_optimal === 'yes'")
     check = optimal.mark_text(text="✓", dy=-10).encode(x, y)
-    return alt.layer(_least_tb(base), _front(base, x, y), marks, check).properties(height=HEIGHT)
+    marks = points(x, y, tips, xOffset=alt.ExprRef("datum.beside * 8"))
+    return alt.layer(*_costs(x, y), marks, check).properties(height=HEIGHT)
 
 
-def _least_tb(base: alt.Chart) -> alt.Chart:
-    return bounding(base.mark_rule()).encode(y=alt.Y("max(least_tb):Q", title="T_B (M/B)"))
-
-
-def _front(base: alt.Chart, x: alt.X, y: alt.Y) -> alt.Chart:
-    """Return the Pareto frontier, as steps."""
-    shown = base.transform_filter("datum.frontier")
-    return shown.mark_line(interpolate="step-after", color=MUTED, strokeWidth=1).encode(x, y)
-
-
-def seconds_axis() -> alt.Axis:
-    """Return an axis of seconds, in fitting units."""
-    label = "datum.value < 1e-3 ? format(datum.value * 1e6, '~r') + ' us' : datum.value < 1 ? "
-    label += "format(datum.value * 1e3, '~r') + ' ms' : format(datum.value, '~r') + ' s'"
-    return alt.Axis(title="synthesis time", labelExpr=label, tickCount=4, grid=False, **SPARSE)
+def _costs(x: alt.X, y: alt.Y) -> list[alt.Chart]:
+    """Return the least T_B, and the Pareto frontier as steps."""
+    least = bounding(named_rows().mark_rule()).encode(y=alt.Y("max(least_tb):Q", title="T_B (M/B)"))
+    shown = named_rows().transform_filter("datum.frontier")
+    return [least, shown.mark_line(interpolate="step-after", color=MUTED, strokeWidth=1).encode(x, y)]
 
 
 def _effort() -> Drawn:
     """Return the gap at the largest size against the synthesis time, and the span of all sizes' gaps."""
-    x = alt.X("seconds:Q", scale=alt.Scale(type="log"), axis=seconds_axis())
-    y = alt.Y("gap_percent:Q", title="gap", scale=_GAPS, axis=_gap_axis())
+    x, y = alt.X("seconds:Q", **AXES["seconds"]), alt.Y("gap_percent:Q", **AXES["gap"])
     ends: Any = {"low": "min(gap_percent)", "high": "max(gap_percent)", "last": "max(size_bytes)"}
     base = named_rows().transform_filter("isValid(datum.gap_percent) && isValid(datum.seconds)")
     base = base.transform_joinaggregate(**ends, groupby=["method"])
@@ -327,27 +312,13 @@ def _effort() -> Drawn:
     low, high = alt.Y("low:Q", title="gap"), alt.Y2("high:Q")
     span = base.mark_rule(strokeDash=[1, 0]).encode(x, low, high, COLOUR, opacity=OPACITY)
     tips = [*TIPS, *tips_of("seconds:Q|synthesis, s|.3~r")]
-    return alt.layer(_zero(), span, points(x, y, tips, base)).properties(height=HEIGHT)
-
-
-_GAPS = alt.Scale(type="symlog", constant=0.05, nice=False)
-
-
-def _gap_axis() -> alt.Axis:
-    """Return an axis of gaps, logarithmic but near 0."""
-    ticks = [0, 0.1, 1, 10, 100, 1000, 10_000, 100_000]
-    return alt.Axis(values=ticks, labelExpr="datum.label + '%'", format=",~r", **SPARSE)
-
-
-def _zero() -> alt.Chart:
-    """Return the bound, where gaps are drawn."""
-    return bounding(named_rows().mark_rule()).encode(y=alt.datum(0))
+    zero = bounding(named_rows().mark_rule()).encode(y=alt.datum(0))
+    return alt.layer(zero, span, points(x, y, tips, base)).properties(height=HEIGHT)
 
 
 def _search() -> Drawn:
     """Return the gap of the best schedule so far over time, and the bound from when it was computed."""
-    x = alt.X("seconds:Q", scale=alt.Scale(type="log"), axis=seconds_axis())
-    y = alt.Y("gap_percent:Q", title="gap", scale=_GAPS, axis=_gap_axis())
+    x, y = alt.X("seconds:Q", **AXES["seconds"]), alt.Y("gap_percent:Q", **AXES["gap"])
     tips = tips_of("method:N", "seconds:Q|after, s|.3~r", "time_us:Q|time, us|,.5~r")
     tips += tips_of("bound_us:Q|lower bound, us|,.5~r")
     proven = bounding(named_rows().mark_rule())
@@ -365,23 +336,13 @@ def steps(x: alt.X, title: str, *more: str) -> Drawn:
     return alt.layer(*layers).properties(height=HEIGHT)
 
 
-def _intervals(column: str, scale: alt.Scale, axis: alt.Axis, below: Sequence[alt.Chart] = ()) -> Drawn:
+def _intervals(column: str, axis: Any, *below: alt.Chart) -> Drawn:
     """Return a mean with its confidence interval a method."""
     tips = tips_of("method:N", "told:N|gap", "synthesis:N")
-    low, mean = (alt.X(f"{column}_{end}:Q", scale=scale, axis=axis) for end in ("low", "mean"))
+    low, mean = (alt.X(f"{column}_{end}:Q", **axis) for end in ("low", "mean"))
     span = named_rows().mark_rule(strokeDash=[1, 0], strokeWidth=1.5)
-    return alt.layer(
-        *below,
-        span.encode(low, METHODS, COLOUR, x2=f"{column}_high", opacity=OPACITY, tooltip=tips),
-        points(mean, METHODS, tips),
-    ).properties(height=alt.Step(24))
-
-
-def _seeds() -> Drawn:
-    """Return how many times the gap of the first each method's is, with its interval."""
-    axis = alt.Axis(title="times the gap of the first")
-    same = named_rows().mark_rule(**LIMIT).encode(x=alt.datum(1))
-    return _intervals("gap", alt.Scale(type="log"), axis, [same])
+    span = span.encode(low, METHODS, COLOUR, x2=f"{column}_high", opacity=OPACITY, tooltip=tips)
+    return alt.layer(*below, span, points(mean, METHODS, tips)).properties(height=alt.Step(24))
 
 
 def _frontier() -> Drawn:
@@ -392,9 +353,7 @@ def _frontier() -> Drawn:
     tips = tips_of("network:N", "method:N", "tl_steps:Q", "tb:N")
     names = named_rows().transform_filter("datum.frontier").mark_text(align="left", dx=8, dy=-6)
     names = names.encode(x, y, text="name:N")
-    base = named_rows()
-    layers = (moore, _least_tb(base), _front(base, x, y), points(x, y, tips), names)
-    return alt.layer(*layers).properties(height=280)
+    return alt.layer(moore, *_costs(x, y), points(x, y, tips), names).properties(height=280)
 
 
 def _heat() -> Drawn:
