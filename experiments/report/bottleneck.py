@@ -13,12 +13,12 @@ The two are bars, each at its best.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import accumulate, groupby
+from itertools import groupby
 from typing import NamedTuple
 
 import networkx as nx
@@ -28,7 +28,7 @@ from markupsafe import Markup
 
 from tutti.experiments.report.charts import Figure
 from tutti.experiments.report.series import LOOKS
-from tutti.experiments.report.tables import Panel, counted, number
+from tutti.experiments.report.tables import TEXTS, Panel, counted, number
 from tutti.experiments.report.utilisation import Usages
 from tutti.experiments.show.drawing import Mark, link_names, marked, node_names
 from tutti.models.allreduce.bound import TREES, lp_bound
@@ -67,11 +67,7 @@ class Bottleneck:
     def felt(self) -> BoolArray:
         """The links that the certificate names, shape (links,)."""
         links = self.bound.certificate.get("links")
-        if links is None:
-            return np.array([length > 0 for length in self.lengths])
-        found = np.zeros(len(self.lengths), dtype=bool)
-        found[links] = True
-        return found
+        return np.array(self.lengths) > 0 if links is None else np.isin(np.arange(len(self.lengths)), links)
 
     @property
     def has_lengths(self) -> bool:
@@ -197,8 +193,7 @@ class Gain(NamedTuple):
     @property
     def cells(self) -> tuple[str, ...]:
         """The numbers as a table has them, and how far the optimum is proven."""
-        proven = {"optimal": "optimal", "trees": "optimal among tree schedules"}
-        return (*map(number, self.numbers), proven.get(self.proof, "a limit"))
+        return (*map(number, self.numbers), TEXTS["gain"]["proven"][self.proof])
 
 
 def gain(topology: Topology, what: Collective, found: Sequence[Bound]) -> Gain | None:
@@ -236,14 +231,10 @@ def gain_chart(found: Gain, label: str) -> Figure:
 
 def gain_sentence(found: Gain) -> str:
     """Return what the bars say, and how far it is proven."""
-    proofs = {
-        "optimal": "The allreduce is the LP's optimum, and the partition bound proves that nothing is faster",
-        "trees": "The allreduce is the LP's optimum, the best of all tree schedules",
-        "bound": "The allreduce is a lower bound on time, which perhaps nothing meets",
-    }
+    said = f"{number(float(found.ratio), 4)} ({found.ratio}) times as fast."
     if found.ratio == 1:
-        return f"Nothing is gained: the halves are an optimal allreduce. {proofs[found.proof]}."
-    return f"{number(float(found.ratio), 4)} ({found.ratio}) times as fast. {proofs[found.proof]}."
+        said = "Nothing is gained: the halves are an optimal allreduce."
+    return f"{said} {TEXTS['gain']['proofs'][found.proof]}."
 
 
 PARTS = tuple(colour for colour in range(len(LOOKS["light"])) if colour != 1)
@@ -261,23 +252,19 @@ def chart(found: Bottleneck, label: str) -> Markup | Figure:
     if found.topology.num_nodes <= DRAWN.nodes and found.topology.num_links <= DRAWN.links:
         return marked(found.topology, _links(found), _nodes(found), told)
     if not found.has_lengths:
-        bars = [(what, float(100 * share), text) for what, share, text in _shares(found)]
-        return Figure("parts", told, data=pd.DataFrame(bars, columns=["what", "percent", "told"]))
-    counts = Counter(found.lengths)
-    lengths = sorted(counts, reverse=True)
-    percent = [100 * float(length / found.longest) for length in [*lengths, lengths[-1]]]
-    links = accumulate((counts[length] for length in lengths), initial=0)
-    return Figure("lengths", told, data=pd.DataFrame({"links": links, "percent": percent}))
+        return Figure("parts", told, data=pd.DataFrame(_shares(found), columns=["what", "percent", "told"]))
+    lengths, counts = np.unique(found.lengths, return_counts=True)
+    percent, links = 100 * (lengths / found.longest)[::-1], np.append(0, counts[::-1].cumsum())
+    data = pd.DataFrame({"links": links, "percent": np.append(percent, percent[-1])})
+    return Figure("lengths", told, data=data)
 
 
 def _links(found: Bottleneck) -> Iterator[Mark]:
     """Yield the links; one that the bound feels is the wider the longer it is."""
     wide = DRAWN.thin if found.felt.sum() > DRAWN.many else 1.0
     for link, name in enumerate(link_names(found.topology)):
-        tip, share = (
-            f"{name}, {format_bandwidth(found.topology.bandwidth[link])}",
-            found.lengths[link] / found.longest,
-        )
+        share = found.lengths[link] / found.longest
+        tip = f"{name}, {format_bandwidth(found.topology.bandwidth[link])}"
         if found.has_lengths:
             tip += f"\nlength {number(share, 3)} of the longest"
         elif found.felt[link]:
@@ -310,19 +297,17 @@ def colours_of(found: Bottleneck) -> list[int | None]:
     return [PARTS[chosen[index] % len(PARTS)] if index in chosen else None for index in found.part.tolist()]
 
 
-def _shares(found: Bottleneck) -> Iterator[tuple[str, Fraction, str]]:
-    """Yield what is counted, its share of the whole, and the numbers as text."""
+def _shares(found: Bottleneck) -> Iterator[tuple[str, float, str]]:
+    """Yield what is counted, its share of the whole in percent, and the numbers as text."""
     topology, kind = found.topology, found.bound.kind
     where = {"partition": "between parts", "cut": "out of the cut"}.get(kind, "at the rank")
-    ranks = found.part[: topology.num_ranks]
-    groups, what = (len(found.sizes), "parts, of ranks")
-    if kind != "partition":
-        groups, what = int((ranks != NONE).sum()), "ranks inside"
-    yield what, Fraction(groups, len(ranks)), f"{groups:,} of {len(ranks):,}"
-    links, total = int(found.felt.sum()), topology.num_links
-    yield f"links {where}", Fraction(links, total), f"{links:,} of {total:,}"
+    inside, ranks = int((found.part[: topology.num_ranks] != NONE).sum()), topology.num_ranks
+    what, count = ("parts, of ranks", len(found.sizes)) if kind == "partition" else ("ranks inside", inside)
+    yield what, 100 * count / ranks, f"{count:,} of {ranks:,}"
+    felt, links = int(found.felt.sum()), topology.num_links
+    yield f"links {where}", 100 * felt / links, f"{felt:,} of {links:,}"
     whole = Fraction(sum(topology.bandwidth.numerators.tolist()), topology.bandwidth.denominator)
-    yield f"bandwidth {where}", found.capacity / whole, format_bandwidth(found.capacity)
+    yield f"bandwidth {where}", float(100 * found.capacity / whole), format_bandwidth(found.capacity)
 
 
 def sentence(found: Bottleneck) -> str:
@@ -418,20 +403,15 @@ def bottlenecks(
     """
     if topology is None or topology.num_nodes > DRAWN.bound:
         return Bottlenecks()
-    found = [_of(topology, text, usages, number(text)) for text, usages in used.items()]
-    panels = tuple(panel for each in found for panel in each.panels)
-    return Bottlenecks(panels, next((each.gain for each in found if each.gain), None))
-
-
-def _of(topology: Topology, text: str, used: Usages, which: int) -> Bottlenecks:
-    shown = [usage.collective for usage in used.shown]
-    what = shown[0] if shown else known_collective(text, topology.num_ranks)
-    if what is None:
-        return Bottlenecks()
-    try:
-        return drawn(topology, what, text, which)
-    except TuttiError:  # a network that has no bound in 64 bits has no picture either
-        return Bottlenecks()
+    panels: list[Panel] = []
+    gained: Gain | None = None
+    for text, usages in used.items():
+        shown = next((usage.collective for usage in usages.shown), None)
+        what = shown or known_collective(text, topology.num_ranks)
+        with suppress(TuttiError):  # a network that has no bound in 64 bits has no picture either
+            found = Bottlenecks() if what is None else drawn(topology, what, text, number(text))
+            panels, gained = [*panels, *found.panels], gained or found.gain
+    return Bottlenecks(tuple(panels), gained)
 
 
 def drawn(topology: Topology, what: Collective, text: str, which: int) -> Bottlenecks:
