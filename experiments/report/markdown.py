@@ -29,6 +29,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from tutti.experiments.printable import complaint, say
@@ -84,9 +85,9 @@ def counts(results: Results) -> str:
 def least(results: Results, *sizes: str) -> str:
     """Return the least gaps of every collective at some sizes, in percent."""
     head, columns = ["network"], []
-    for bytes_ in map(_size, sizes):
+    for text in sizes:
         for collective in results.collectives:
-            _check_size(results, collective, bytes_)
+            bytes_ = _size_of(results, collective, text)
             head.append(f"{collective} {size(bytes_)}")
             columns.append([cells[1].said("%s") for _, cells in nearest(results, collective, [bytes_]).rows])
     names = map(_code, results.short.values())
@@ -114,8 +115,8 @@ def methods(results: Results) -> str:
 
 def traffic(results: Results, collective: str, bytes_: str) -> str:
     """Return the time of every method that has one, and what leaves hosts, on every topology."""
-    _known(collective, results.collectives, "collective")
-    found = [results.panel(topology, collective).get(_size(bytes_), {}) for topology in results.topologies]
+    case = (_known(collective, results.collectives), float(parse_size(bytes_)))
+    found = [results.cases.get((topology, *case), {}) for topology in results.topologies]
     lines = (
         [_code(series.label), *(_traffic(rows.get(series.number, ABSENT)) for rows in found)]
         for series in results.series
@@ -131,26 +132,17 @@ def _traffic(row: Row) -> str:
     return f"{microseconds(row.time_us)}{sent}"
 
 
-def _by_case(kind: str) -> Callable[[Results, str], PageTable]:
-    return lambda results, name: case_table(results, _known(name, results.topologies, "topology"), kind)
-
-
-def _gaps(results: Results, collective: str) -> PageTable:
-    return nearest(results, _known(collective, results.collectives, "collective"))
-
-
-def _map(results: Results, collective: str, bytes_: str) -> PageTable:
-    _check_size(results, _known(collective, results.collectives, "collective"), _size(bytes_))
-    return gap_map(results, collective, _size(bytes_))
+def _by_case(kind: str, results: Results, name: str) -> PageTable:
+    return case_table(results, _known(name, results.topologies, "topology"), kind)
 
 
 TABLES: dict[str, Callable[..., PageTable | str | None]] = {
     "rows": counts,
     "least": least,
-    "gaps": _gaps,
-    "map": _map,
-    **{"cases" if kind == "gaps" else kind: _by_case(kind) for kind in CELLS},
-    "summary": lambda results, bytes_=None: summary(results, bytes_ and _size(bytes_)),
+    "gaps": lambda results, collective: nearest(results, _known(collective, results.collectives)),
+    "map": lambda results, what, text: gap_map(results, what, _size_of(results, what, text)),
+    **{"cases" if kind == "gaps" else kind: partial(_by_case, kind) for kind in CELLS},
+    "summary": lambda results, bytes_=None: summary(results, bytes_ and float(parse_size(bytes_))),
     "exact": over_exact,
     "parts": gap_parts,
     "traffic": traffic,
@@ -169,21 +161,20 @@ def _block(words: Sequence[str], results: Results) -> str:
     return markdown(made) if isinstance(made, PageTable) else made or ""
 
 
-def _known(name: str, names: Sequence[str], what: str) -> str:
+def _known(name: str, names: Sequence[str], what: str = "collective") -> str:
     if name not in names:
         raise InputError(f"results: the run has no {what} '{name}'{suggestion(name, names)}")
     return name
 
 
-def _size(text: str) -> float:
-    return float(parse_size(text))
-
-
-def _check_size(results: Results, collective: str, wanted: float) -> None:
-    sizes = sorted(set(results.rows.size_bytes[results.rows.collective == collective]))
+def _size_of(results: Results, collective: str, text: str) -> float:
+    """Return a size that a collective was run at."""
+    own, wanted = results.rows.collective == _known(collective, results.collectives), float(parse_size(text))
+    sizes = sorted(set(results.rows.size_bytes[own]))
     if wanted not in sizes:
         said = ", ".join(map(size, sizes))
         raise InputError(f"results: {collective} was not run at {size(wanted)}; its sizes are {said}")
+    return wanted
 
 
 def _code(text: str) -> str:

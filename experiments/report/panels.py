@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -56,10 +57,8 @@ def run_rows(results: Results, least: LeastTB) -> pd.DataFrame:
     frame = results.frame[results.frame.ok]
     if frame.empty:
         return pd.DataFrame()
-    network, slowest = (
-        frame.topology.map(results.short),
-        results.tries.groupby(["case", "number"]).time_us.max(),
-    )
+    network = frame.topology.map(results.short)
+    slowest = results.tries.groupby(["case", "number"]).time_us.max()
     bounds = [least[pair] for pair in frame[PAIR].itertuples(index=False, name=None)]
     optimal = [is_tb_optimal(row, bound) for row, bound in zip(frame.itertuples(), bounds, strict=True)]
     looks = [_looks(own) for _, own in frame.groupby(PAIR)]
@@ -143,9 +142,9 @@ def _figure(name: str, told: str, topology: str, collective: str, **where: objec
     return Figure(name, f"{told}, {topology}, {collective}", case | where)
 
 
-def panel_of(results: Results, collective: str, chart: Figure | None, note: str = "") -> Panel:
-    """Return a collective's panel."""
-    return Panel(collective, f"k{results.collectives.index(collective)}", chart, note)
+def panel_of(results: Results, collective: str, chart: Any, note: str = "", title: str = "") -> Panel:
+    """Return a collective's panel, under its name or another title."""
+    return Panel(title or collective, f"k{results.collectives.index(collective)}", chart, note)
 
 
 def algbw_panel(results: Results, topology: str, collective: str) -> Panel:
@@ -272,18 +271,10 @@ def frontier_panels(results: Results) -> list[Panel]:
     for (nodes, degree, collective), own in sorted(groups, key=lambda group: group[0][:2]):
         if own.topology.nunique() > 1:
             title = f"{collective}, {nodes:,.0f} nodes of degree {degree:.0f}"
-            data = _frontier_rows(results, own)
-            data = data.assign(
-                moore=moore_optimal_steps(int(nodes), int(degree)),
-                least_tb=float(bandwidth_factor(int(nodes))),
-            )
-            panels.append(
-                Panel(
-                    title,
-                    f"k{results.collectives.index(collective)}",
-                    Figure("frontier", f"T_B against T_L, {title}", data=data),
-                )
-            )
+            moore, least = moore_optimal_steps(int(nodes), int(degree)), bandwidth_factor(int(nodes))
+            data = _frontier_rows(results, own).assign(moore=moore, least_tb=float(least))
+            figure = Figure("frontier", f"T_B against T_L, {title}", data=data)
+            panels.append(panel_of(results, collective, figure, title=title))
     return panels
 
 

@@ -8,7 +8,6 @@ aggregate take off ranks and links is drawn in percent of what is without.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from contextlib import suppress
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -249,12 +248,13 @@ def traffic_panel(results: Results, topology: str, collective: str) -> Panel | N
     """Return what is left of each measure with multicast and aggregation; None without such schedules."""
     frame = results.frame[(results.frame.topology == topology) & (results.frame.collective == collective)]
     last = frame.sort_values("size_bytes", kind="stable").drop_duplicates("number", keep="last")
-    found = [
-        (what, row.number, getattr(row, column), getattr(row, f"{column}_unicast"))
-        for row in last.sort_values("number").itertuples()  # a schedule is the same at every size
-        for what, column in SAVED.items()
+    last = last.sort_values("number")  # a schedule is the same at every size
+    whole = {what: last[f"{own}_unicast"] for what, own in SAVED.items()}
+    parts = [
+        pd.DataFrame({"what": what, "series": last.number, "less": last[own], "whole": whole[what]})
+        for what, own in SAVED.items()
     ]
-    data = pd.DataFrame(found, columns=["what", "series", "less", "whole"]).dropna()
+    data = pd.concat(parts).sort_values("series", kind="stable").dropna()
     if data.empty:
         return None
     if data.series.nunique() > 1:
@@ -313,22 +313,16 @@ def broadcast_panels(results: Results, topology: str) -> list[Panel]:
     for row in timed[stepped & (timed.nodes <= DRAWN.ranks)].itertuples():
         path = results.kept(row)
         with suppress(TuttiError, OSError, ValueError, KeyError):
-            schedule = None if path is None else read_schedule(path)
-            if schedule is not None and _is_plain(schedule):
-                return list(_step_panels(results, results.series[row.number].label, schedule))
+            schedule, panels = None if path is None else read_schedule(path), []
+            plain = schedule is not None and schedule.clock is Clock.STEP and schedule.routes is None
+            if plain and schedule.collective.plain and schedule.topology.num_nodes <= DRAWN.ranks:
+                steps = broadcast_steps(schedule)
+                for place, step in enumerate(steps, 1):
+                    told = f"{results.series[row.number].label}, step {place} of {len(steps)}"
+                    picture = _picture(schedule.topology, step, told)
+                    panels.append(panel_of(results, row.collective, picture, _sentence(step), told))
+                return panels
     return []
-
-
-def _is_plain(schedule: Schedule) -> bool:
-    plain = schedule.collective.plain and schedule.topology.num_nodes <= DRAWN.ranks
-    return schedule.clock is Clock.STEP and plain and schedule.routes is None
-
-
-def _step_panels(results: Results, method: str, schedule: Schedule) -> Iterator[Panel]:
-    steps = broadcast_steps(schedule)
-    for place, step in enumerate(steps, 1):
-        told, looks = f"{method}, step {place} of {len(steps)}", results.collectives.index(Kind.ALLGATHER)
-        yield Panel(told, f"k{looks}", _picture(schedule.topology, step, told), _sentence(step))
 
 
 def _sentence(step: BroadcastStep) -> str:

@@ -22,10 +22,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain, combinations, pairwise
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -36,8 +36,6 @@ from tutti.experiments.solver_study.config import COLUMNS
 
 Point = tuple[float, float | None, float | None]
 """Seconds, incumbent, bound."""
-R = TypeVar("R", bound=Mapping[str, Any])
-K = TypeVar("K", bound=Hashable)
 
 SHIFT = 1.0
 """Seconds."""
@@ -57,14 +55,6 @@ NOT_RUN = "unsupported"
 
 
 PROBLEM = ["model", "topology", "seed"]
-
-
-def grouped(rows: Iterable[R], key: Callable[[R], K]) -> dict[K, list[R]]:
-    """Return rows by a key, in order of appearance."""
-    groups: dict[K, list[R]] = {}
-    for row in rows:
-        groups.setdefault(key(row), []).append(row)
-    return groups
 
 
 def instance_of(row: Mapping[str, Any]) -> tuple[str, str]:

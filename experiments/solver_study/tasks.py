@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from itertools import groupby, product
+from itertools import groupby, permutations, product
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from tutti.experiments.solver_study.config import (
 )
 from tutti.experiments.solver_study.instances import Bounds, SolverInstance
 from tutti.experiments.solver_study.milp_instances import find_model, integrality, is_mixed, violation
-from tutti.experiments.solver_study.statistics import MIXED_TOLERANCE, TOLERANCE, grouped, instance_of, scored
+from tutti.experiments.solver_study.statistics import MIXED_TOLERANCE, TOLERANCE, instance_of, scored
 from tutti.models.solvers import (
     CompiledModel,
     Feature,
@@ -325,14 +325,15 @@ def judged(rows: Sequence[Row]) -> list[Row]:
     TuttiError
         If two proofs contradict each other.
     """
-    proven = {key: _intersection(key, group) for key, group in grouped(rows, instance_of).items()}
+    by_instance = groupby(sorted(rows, key=instance_of), instance_of)
+    proven = {key: _intersection(key, list(own)) for key, own in by_instance}
     found = [_judged(row, *proven[instance_of(row)]) for row in rows]
     claims = [row for row in found if row.get("answer") == UNPROVEN and row.get("integers") is not None]
-    by_instance = grouped(claims, instance_of)
-    for row in claims:
-        others = (other for other in by_instance[instance_of(row)] if other["solver"] != row["solver"])
-        if any(abs(other["objective"] - row["objective"]) <= _room(row["objective"]) for other in others):
-            row["answer"] = AGREED  # two back-ends claim the same optimum
+    for _, own in groupby(sorted(claims, key=instance_of), instance_of):
+        for row, other in permutations(list(own), 2):
+            near = abs(other["objective"] - row["objective"]) <= _room(row["objective"])
+            if near and other["solver"] != row["solver"]:
+                row["answer"] = AGREED  # two back-ends claim the same optimum
     return found
 
 
