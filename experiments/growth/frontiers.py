@@ -12,12 +12,14 @@ from contextlib import suppress
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from tutti.expansions.finder import Candidate, Finder
+from tutti.experiments.report.results import frame_of
 from tutti.experiments.runner.results import read_rows, typed
+from tutti.experiments.runner.study import Row
 from tutti.models.bfb.kautz import kautz_cost
 from tutti.topologies.errors import InputError, NoSchedule
 from tutti.topologies.exact import FloatArray, Int32Array
@@ -36,63 +38,28 @@ COLUMNS = typed("""
     search text, degree int, nodes int, points int, point int, topology text, family text, tl_steps int,
     tb_factor text, exact bool, all_to_all_low float, all_to_all_high float, status text, message text
 """)
-"""Name and type of every column of the table, those of `FrontierRow` first."""
+"""Name and type of every column of the table. ``search`` is `ANY`, `BOTH_WAYS` or `KAUTZ`. The frontier has
+``points`` networks, and ``point`` is the number of this one, from 1, T_L growing. ``family`` is how it is
+built, as in Fig. A.4: B (both ways), L (line graph), D (degree), P (power), C (product), or the family of a
+base. ``tl_steps`` are in steps and ``tb_factor`` in M/B; where ``exact`` is false T_B is at most that.
+``all_to_all_low`` and ``all_to_all_high`` are in M/B, of the first and the last network of a frontier: the
+bound by distances, and the time of an even split over the shortest paths."""
+NONE_FOUND = {"points": 0, "point": 0, "topology": "", "family": "", "tl_steps": 0, "tb_factor": "0"}
+NONE_FOUND |= {"exact": True, "all_to_all_low": None, "all_to_all_high": None, "status": "ok"}
+"""The columns of the row of an N without a network."""
 
 
-class FrontierRow(NamedTuple):
-    """A network on the frontier of N.
-
-    Parameters
-    ----------
-    search, degree, nodes
-        `ANY`, `BOTH_WAYS` or `KAUTZ`; d and N.
-    points, point
-        How many networks the frontier has, and which this is, from 1, T_L growing; 0 of 0 where none is.
-    topology
-        In the papers' notation.
-    family
-        How it is built, as in Fig. A.4: B (both ways), L (line graph), D (degree), P (power), C (product), or
-        the family of a base.
-    tl_steps, tb_factor, exact
-        T_L in steps and T_B in M/B, exactly or, where `exact` is false, at most so.
-    all_to_all_low, all_to_all_high
-        In M/B, of the first and the last network of a frontier: what distances prove, and what an even split
-        over the shortest paths attains. None for others.
-    """
-
-    search: str
-    degree: int
-    nodes: int
-    points: int = 0
-    point: int = 0
-    topology: str = ""
-    family: str = ""
-    tl_steps: int = 0
-    tb_factor: Fraction = Fraction(0)
-    exact: bool = True
-    all_to_all_low: float | None = None
-    all_to_all_high: float | None = None
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """The row as the table has it."""
-        return self._asdict() | {"tb_factor": str(self.tb_factor), "status": "ok"}
-
-
-def read_frontiers(directory: Path) -> list[FrontierRow]:
-    """Return the rows of a study, N growing.
+def read_frontiers(directory: Path) -> pd.DataFrame:
+    """Return the rows of a study, N growing, with T_B as fractions.
 
     Raises
     ------
     InputError, ValueError
         If there is no table.
     """
-    known = (
-        {name: row[name] for name in FrontierRow._fields}
-        for row in read_rows(directory)
-        if row["status"] == "ok"
-    )
-    return [FrontierRow(**row | {"tb_factor": Fraction(row["tb_factor"])}) for row in known]
+    rows = frame_of((row for row in read_rows(directory) if row["status"] == "ok"), COLUMNS)
+    counts = ["degree", "nodes", "points", "point", "tl_steps"]
+    return rows.astype(dict.fromkeys(counts, int)).assign(tb_factor=rows.tb_factor.map(Fraction))
 
 
 _finder = cache(Finder)
@@ -101,38 +68,31 @@ _finder = cache(Finder)
 
 def frontier_of(
     nodes: int, degree: int, search: str, most_hops: int | None = None, *, spans: bool = False
-) -> list[FrontierRow]:
+) -> list[Row]:
     """Return the frontier of one N, a row if it is empty; with `spans` the all-to-all of its ends."""
     found: list[Candidate] = []
     with suppress(InputError, NoSchedule):  # no network of this size; the numbers are in range
         found = _finder(bidirectional=search == BOTH_WAYS, most_hops=most_hops).find(nodes, degree)
-    beside = FrontierRow(search, degree, nodes, points=len(found))
-    ends = {1, len(found)} if spans else set()
-    rows = [_row(beside, candidate, point, point in ends) for point, candidate in enumerate(found, 1)]
+    beside = NONE_FOUND | {"search": search, "degree": degree, "nodes": nodes, "points": len(found)}
+    rows = []
+    for point, candidate in enumerate(found, 1):
+        expression, cost = candidate.expression, candidate.cost
+        row = beside | {"point": point, "topology": str(expression), "family": family_of(expression)}
+        row |= {"tl_steps": cost.tl, "tb_factor": str(cost.tb), "exact": cost.exact}
+        if spans and point in (1, len(found)):
+            row["all_to_all_low"], row["all_to_all_high"] = cheap_interval(expression.topology())
+        rows.append(row)
     return rows or [beside]
 
 
-def _row(beside: FrontierRow, candidate: Candidate, point: int, spans: bool) -> FrontierRow:
-    expression, cost = candidate.expression, candidate.cost
-    low, high = cheap_interval(expression.topology()) if spans else (None, None)
-    return beside._replace(
-        point=point,
-        topology=str(expression),
-        family=family_of(expression),
-        tl_steps=cost.tl,
-        tb_factor=cost.tb,
-        exact=cost.exact,
-        all_to_all_low=low,
-        all_to_all_high=high,
-    )
-
-
-def kautz_graphs(nodes: int, degrees: Collection[int]) -> Iterator[FrontierRow]:
+def kautz_graphs(nodes: int, degrees: Collection[int]) -> Iterator[Row]:
     """Yield the generalized Kautz graphs of N nodes and these degrees, where there are."""
     for degree in sorted(degrees):
         if degree > 1 and nodes > degree + 1:
-            name, family = str(Base("gen_kautz", (degree, nodes))), FAMILIES["gen_kautz"]
-            yield FrontierRow(KAUTZ, degree, nodes, 1, 1, name, family, *kautz_cost(degree, nodes))
+            tl, tb = kautz_cost(degree, nodes)
+            row = NONE_FOUND | {"search": KAUTZ, "degree": degree, "nodes": nodes, "points": 1, "point": 1}
+            row |= {"topology": str(Base("gen_kautz", (degree, nodes))), "family": FAMILIES["gen_kautz"]}
+            yield row | {"tl_steps": tl, "tb_factor": str(tb)}
 
 
 def family_of(expression: Expression) -> str:

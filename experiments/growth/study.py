@@ -60,8 +60,7 @@ class GrowthSearch:
         rows = frontier_of(nodes, self.degree, self.search, self.most_hops, spans=True)
         if not self.bidirectional:
             rows += frontier_of(nodes, self.degree, BOTH_WAYS, self.most_hops)
-        rows += kautz_graphs(nodes, {2, 4, 8, 16, self.degree})
-        return [row.document for row in rows]
+        return [*rows, *kautz_graphs(nodes, {2, 4, 8, 16, self.degree})]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import highspy
@@ -67,11 +68,7 @@ class ProgramRows:
             solver.run()
             return float(solver.getInfo().objective_function_value)
 
-        def again(b: FloatArray) -> float:
-            change(solver, b)
-            return solve()
-
-        return Built(solve, again, (self.count, self.columns, len(value)))
+        return Built(solve, partial(change, solver), (self.count, self.columns, len(value)))
 
 
 def _limits(rows: Int64Array, link: Int64Array) -> Callable[[Any, FloatArray], None]:

@@ -34,15 +34,14 @@ def _built(m: Any, name: str = "capacity", rows: Any = None) -> Built:
         m.solve("highs", io_api="direct", progress=False, **HIGHS)
         return float(m.objective.value)
 
-    def again(b: FloatArray) -> float:
+    def change(b: FloatArray) -> None:
         if rows is None:
             m.constraints[name].update(rhs=_capacity(b))
         else:
             m.remove_constraints(name)
             m.add_constraints(rows(b), name=name)
-        return solve()
 
-    return Built(solve, again)
+    return Built(solve, change)
 
 
 def flow(network: Network) -> Built:

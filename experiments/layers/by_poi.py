@@ -42,11 +42,7 @@ def _built(m: Any, change: Callable[[FloatArray], None]) -> Built:
         m.optimize()
         return float(m.get_model_attribute(poi.ModelAttribute.ObjectiveValue))
 
-    def again(b: FloatArray) -> float:
-        change(b)
-        return solve()
-
-    return Built(solve, again)
+    return Built(solve, change)
 
 
 def flow(network: Network) -> Built:

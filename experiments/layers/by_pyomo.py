@@ -15,25 +15,18 @@ from tutti.topologies.exact import FloatArray
 def _built(m: Any) -> Built:
     solver = Highs()
     solver.highs_options = dict(HIGHS)
-    for what in (
-        "new_or_removed_constraints",
-        "new_or_removed_vars",
-        "new_or_removed_params",
-        "new_objective",
-    ):
-        setattr(solver.update_config, f"check_for_{what}", False)
-    for what in ("constraints", "vars", "named_expressions", "objective"):
-        setattr(solver.update_config, f"update_{what}", False)
+    for name in solver.update_config:
+        if name.startswith(("check_for", "update")) and name != "update_params":
+            setattr(solver.update_config, name, False)
 
     def solve() -> float:
         solver.solve(m)
         return float(pyo.value(m.objective))
 
-    def again(b: FloatArray) -> float:
+    def change(b: FloatArray) -> None:
         m.b.store_values(dict(enumerate(b.tolist())))
-        return solve()
 
-    return Built(solve, again)
+    return Built(solve, change)
 
 
 def _model(network: Network) -> Any:

@@ -1,8 +1,7 @@
 """What four programs of the papers need of a network, and what a model of them can do.
 
-A module ``by_LAYER`` has a function for each program. It takes a `Network` and returns a `Built`: what solves
-the model, and what changes its data. Data are the capacities of links. ``again`` sets all of them and solves
-once more, by the layer's own means.
+A module ``by_LAYER`` has a function for each program. It takes a `Network` and returns a `Built`, which
+solves the model, and changes its data by the layer's own means. Data are the capacities of all links.
 
 The programs, over nodes u, links e from source to target, and capacities b::
 
@@ -11,14 +10,12 @@ The programs, over nodes u, links e from source to target, and capacities b::
     bfb         (3.1)   minimize the sum over steps of the load U[t], for all nodes together
     sends       SCCL-like over the time-expanded network: binary, in a given number of steps
 
-The first three are those of `models.all_to_all.model`, `models.allreduce.model` and `solver_study.programs`.
+The first three are those of `models.all_to_all.model`, `models.allreduce.model` and `solver_study.instances`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,71 +37,58 @@ HIGHS: Mapping[str, Any] = {
 
 
 class Built(NamedTuple):
-    """A model that is built: `solve` returns the optimum, and `again` that of other capacities."""
+    """A model that is built: `solve` returns its optimum, and `change` sets other capacities."""
 
     solve: Callable[[], float]
-    again: Callable[[FloatArray], float]
+    change: Callable[[FloatArray], None]
     size: tuple[int, int, int] | None = None
     """Rows, columns and nonzeros, where the layer says them."""
 
+    def again(self, b: FloatArray) -> float:
+        """Return the optimum with other capacities."""
+        self.change(b)
+        return self.solve()
 
-@dataclass(frozen=True, eq=False)
-class Network:
-    """What programs need of a network without switches: ends of links, capacities, and hops between nodes."""
 
-    topology: Topology
+class Network(NamedTuple):
+    """A network without switches, as programs read it.
 
-    @property
-    def nodes(self) -> int:
-        """N."""
-        return self.topology.num_nodes
+    Parameters
+    ----------
+    source, target
+        The ends of each link.
+    out_of, into
+        The links out of each node, and into it.
+    b
+        The capacities of the links over the largest.
+    hops
+        Between nodes, shape (nodes, nodes).
+    eligible
+        Rows (v, e): the target of link e is a hop farther from v than its source.
+    steps
+        Of the program `sends`: one more than degrees and the diameter allow.
+    """
 
-    @property
-    def links(self) -> int:
-        """Their number."""
-        return self.topology.num_links
+    nodes: int
+    links: int
+    source: list[int]
+    target: list[int]
+    out_of: Sequence[Sequence[int]]
+    into: Sequence[Sequence[int]]
+    b: FloatArray
+    hops: Int64Array
+    eligible: Int64Array
+    steps: int
 
-    @cached_property
-    def source(self) -> list[int]:
-        """Of each link."""
-        ends: list[int] = self.topology.source.tolist()
-        return ends
-
-    @cached_property
-    def target(self) -> list[int]:
-        """Of each link."""
-        ends: list[int] = self.topology.target.tolist()
-        return ends
-
-    @cached_property
-    def out_of(self) -> list[list[int]]:
-        """The links out of each node."""
-        return [[e for e in range(self.links) if self.source[e] == u] for u in range(self.nodes)]
-
-    @cached_property
-    def into(self) -> list[list[int]]:
-        """The links into each node."""
-        return [[e for e in range(self.links) if self.target[e] == u] for u in range(self.nodes)]
-
-    @cached_property
-    def b(self) -> FloatArray:
-        """Capacities, shape (links,), over the largest."""
-        floats = self.topology.bandwidth.floats
-        return np.asarray(floats / floats.max())
-
-    @cached_property
-    def hops(self) -> Int64Array:
-        """Shape (nodes, nodes)."""
-        return hop_distances(self.topology).astype(np.int64)
-
-    @cached_property
-    def eligible(self) -> Int64Array:
-        """Rows (v, e): the target of link e is a hop farther from v than its source."""
-        pairs = self.hops[:, self.target] == self.hops[:, self.source] + 1
-        return np.argwhere(pairs)
-
-    @cached_property
-    def steps(self) -> int:
-        """Steps of the program `sends`: what degrees and the diameter allow, and one more."""
-        slowest = max(-(-(self.nodes - 1) // len(links)) for links in self.into)
-        return max(slowest, int(self.hops.max())) + 1
+    @classmethod
+    def of(cls, topology: Topology) -> Network:
+        """Return it; all is computed here."""
+        nodes, source, target = topology.num_nodes, topology.source.tolist(), topology.target.tolist()
+        out_of, into = (
+            [[e for e, u in enumerate(ends) if u == v] for v in range(nodes)] for ends in (source, target)
+        )
+        floats, hops = topology.bandwidth.floats, hop_distances(topology).astype(np.int64)
+        eligible = np.argwhere(hops[:, target] == hops[:, source] + 1)
+        steps = 1 + max(int(hops.max()), *(-(-(nodes - 1) // len(links)) for links in into))
+        b = floats / floats.max()
+        return cls(nodes, len(source), source, target, out_of, into, b, hops, eligible, steps)

@@ -34,19 +34,8 @@ CASES = {
 }
 """The networks of each program, smaller ones first."""
 COLUMNS = (
-    *(
-        "program",
-        "network",
-        "layer",
-        "version",
-        "rows",
-        "columns",
-        "nonzeros",
-        "import_s",
-        "build_s",
-        "solve_s",
-    ),
-    *("again_s", "first", "second", "peak_rss_mb", "model_lines", "message"),
+    *("program", "network", "layer", "version", "rows", "columns", "nonzeros", "import_s", "build_s"),
+    *("solve_s", "again_s", "first", "second", "peak_rss_mb", "model_lines", "message"),
 )
 
 
@@ -55,8 +44,7 @@ def measure(program: str, network: str, layer: str) -> dict[str, Any]:
 
     The other capacities are half on every third link; of `sends`, two chunks a step on every link.
     """
-    given = Network(parse_topology(network))
-    given.eligible, given.into, given.out_of, given.steps  # noqa: B018 (data are computed before the clock runs)
+    given = Network.of(parse_topology(network))
     begin = process_time()
     module = importlib.import_module(f"tutti.experiments.layers.by_{layer}")
     write = getattr(module, program)
@@ -86,21 +74,14 @@ def size_of(program: str, network: str) -> dict[str, int]:
     """Return rows, columns and nonzeros of a program, as arrays have it."""
     from tutti.experiments.layers import by_arrays
 
-    built: Built = getattr(by_arrays, program)(Network(parse_topology(network)))
+    built: Built = getattr(by_arrays, program)(Network.of(parse_topology(network)))
     return dict(zip(("rows", "columns", "nonzeros"), built.size or (), strict=True))
 
 
 def row_of(program: str, network: str, layer: str, seconds: float) -> dict[str, Any]:
     """Return the row of a case, measured in a process of its own."""
-    command = [
-        sys.executable,
-        "-m",
-        __spec__.name if __spec__ else __name__,
-        "--one",
-        program,
-        network,
-        layer,
-    ]
+    name = __spec__.name if __spec__ else __name__
+    command = [sys.executable, "-m", name, "--one", program, network, layer]
     row: dict[str, Any] = {"program": program, "network": network, "layer": layer}
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
@@ -122,20 +103,18 @@ def main(words: list[str]) -> None:
     if path.exists():
         with path.open(newline="") as file:
             done = {(row["program"], row["network"], row["layer"]) for row in csv.DictReader(file)}
+    pairs = [(program, network) for program, networks in CASES.items() for network in networks]
     with path.open("a", newline="") as file:
         table = csv.DictWriter(file, COLUMNS)
         if not done:
             table.writeheader()
-        for program, networks in CASES.items():
-            for case in ((program, network, layer) for network in networks for layer in LAYERS):
-                if case not in done:
-                    row = row_of(*case, seconds)
-                    table.writerow(row)
-                    file.flush()
-                    what = (
-                        row.get("message") or f"built in {row['build_s']:.3g} s, optimum {row['first']:.9g}"
-                    )
-                    say(f"{' '.join(case)}: {what}")
+        for case in ((*pair, layer) for pair in pairs for layer in LAYERS):
+            if case not in done:
+                row = row_of(*case, seconds)
+                table.writerow(row)
+                file.flush()
+                built = "built in {build_s:.3g} s, optimum {first:.9g}"
+                say(f"{' '.join(case)}: {row.get('message') or built.format(**row)}")
 
 
 if __name__ == "__main__":

@@ -13,22 +13,24 @@ The two are bars, each at its best.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
-from typing import Any, NamedTuple
+from itertools import groupby
+from typing import NamedTuple
 
+import networkx as nx
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
 from tutti.experiments.report.charts import Figure
-from tutti.experiments.report.series import LIGHT
-from tutti.experiments.report.tables import Panel, counted, number
+from tutti.experiments.report.series import LOOKS
+from tutti.experiments.report.tables import TEXTS, Panel, counted, number
 from tutti.experiments.report.utilisation import Usages
-from tutti.experiments.show.drawing import Mark, marked
+from tutti.experiments.show.drawing import Mark, link_names, marked, node_names
 from tutti.models.allreduce.bound import TREES, lp_bound
 from tutti.models.bounds import Bound, best_bound, lower_bounds
 from tutti.schedules.collective import KINDS, Collective, Kind, collective
@@ -37,8 +39,8 @@ from tutti.topologies.exact import NONE, BoolArray, Int64Array
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import GIGA, format_bandwidth
 
-_TELLING = ("degree", "cut", "lp", "partition", "mcf")
-"""Of equal bounds the last of these is shown."""
+TELLING = ("degree", "cut", "lp", "partition", "mcf")
+"""The kinds of bounds that can be drawn. Of equal bounds the last of these is shown."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,18 +60,14 @@ class Bottleneck:
 
     topology: Topology
     bound: Bound
-    lengths: tuple[int, ...]
+    lengths: Sequence[int]
     part: Int64Array
 
     @cached_property
     def felt(self) -> BoolArray:
         """The links that the certificate names, shape (links,)."""
         links = self.bound.certificate.get("links")
-        if links is None:
-            return np.array([length > 0 for length in self.lengths])
-        found = np.zeros(len(self.lengths), dtype=bool)
-        found[links] = True
-        return found
+        return np.array(self.lengths) > 0 if links is None else np.isin(np.arange(len(self.lengths)), links)
 
     @property
     def has_lengths(self) -> bool:
@@ -111,7 +109,7 @@ def bottleneck(topology: Topology, what: Collective) -> Bottleneck:
 
 def bounds(topology: Topology, what: Collective) -> list[Bound]:
     """Return the bandwidth bounds that can be drawn, and the allreduce LP's where it is quick."""
-    found = [bound for bound in lower_bounds(topology, what) if bound.kind in _READERS]
+    found = [bound for bound in lower_bounds(topology, what) if bound.kind in TELLING]
     partition = next((bound for bound in found if bound.kind == "partition"), None)
     trees = lp_bound(topology, what, partition)
     return [*found, *([trees] if trees else [])]
@@ -119,62 +117,27 @@ def bounds(topology: Topology, what: Collective) -> list[Bound]:
 
 def largest(found: Sequence[Bound]) -> Bound:
     """Return the largest bound, of equal ones the one that says most."""
-    return max(found, key=lambda bound: (bound.value, _TELLING.index(bound.kind)))
+    return max(found, key=lambda bound: (bound.value, TELLING.index(bound.kind)))
 
 
 def read(topology: Topology, bound: Bound) -> Bottleneck:
-    """Return what a bound's certificate says of links and nodes."""
-    lengths, part = _READERS[bound.kind](topology, bound.certificate)
-    return Bottleneck(topology, bound, tuple(lengths), part)
+    """Return what a bound's certificate says of links and nodes.
 
-
-Certificate = Mapping[str, Any]
-Read = tuple[Sequence[int], Int64Array]
-
-
-def _cut(topology: Topology, certificate: Certificate) -> Read:
-    part = _inside(topology, certificate)
-    leaving = (part[topology.source] == 0) & (part[topology.target] != 0)
-    return leaving.astype(int).tolist(), part
-
-
-def _degree(topology: Topology, certificate: Certificate) -> Read:
-    node = certificate["node"]
+    A cut is a partition with one part, and so is the rank of a degree bound. The dual of a flow may name the
+    cut that proves as much.
+    """
+    certificate = bound.certificate
+    cut = certificate if bound.kind == "cut" else certificate.get("cut")
+    inside = [[*cut["ranks"], *cut["switches"]]] if cut else []
+    parts = {"partition": certificate.get("parts"), "degree": [[certificate.get("node")]]}.get(
+        bound.kind, inside
+    )
     part = np.full(topology.num_nodes, NONE)
-    part[node] = 0
-    end = topology.source if certificate["direction"] == "out" else topology.target
-    return (end == node).astype(int).tolist(), part
-
-
-def _partition(topology: Topology, certificate: Certificate) -> Read:
-    part = np.full(topology.num_nodes, NONE)
-    for index, members in enumerate(certificate["parts"]):
+    for index, members in enumerate(parts):
         part[members] = index
-    end = topology.source if certificate["direction"] == "out" else topology.target
-    used = (part[topology.source] != part[topology.target]) & (part[end] != NONE)
-    return used.astype(int).tolist(), part
-
-
-def _mcf(topology: Topology, certificate: Certificate) -> Read:
-    """Return the lengths of a dual, and the part of the cut that proves as much, if there is one."""
-    nobody = np.full(topology.num_nodes, NONE)
-    cut = certificate.get("cut")
-    return certificate["lengths"], nobody if cut is None else _inside(topology, cut)
-
-
-def _inside(topology: Topology, nodes: Certificate) -> Int64Array:
-    part = np.full(topology.num_nodes, NONE)
-    part[[*nodes["ranks"], *nodes["switches"]]] = 0
-    return part
-
-
-_READERS: Mapping[str, Callable[[Topology, Certificate], Read]] = {
-    "cut": _cut,
-    "degree": _degree,
-    "partition": _partition,
-    "mcf": _mcf,
-    "lp": _mcf,
-}
+    end = topology.target if certificate.get("direction") == "in" else topology.source
+    between = (part[topology.source] != part[topology.target]) & (part[end] != NONE)
+    return Bottleneck(topology, bound, certificate.get("lengths") or between.astype(int).tolist(), part)
 
 
 class DrawnLimits(NamedTuple):
@@ -199,8 +162,7 @@ class DrawnLimits(NamedTuple):
 DRAWN = DrawnLimits(bound=512, gain=64, nodes=64, links=1000, many=40, thin=0.6, named=6)
 
 
-@dataclass(frozen=True)
-class Gain:
+class Gain(NamedTuple):
     """Least times in s/B of M.
 
     Parameters
@@ -219,24 +181,19 @@ class Gain:
     proof: str
 
     @property
-    def limits(self) -> tuple[float, float]:
-        """The algbw of both in GB/s."""
-        return (float(1 / (self.halves * GIGA)), float(1 / (self.whole * GIGA)))
-
-    @property
     def ratio(self) -> Fraction:
-        """How many times faster an allreduce is."""
+        """The time of the halves over that of an allreduce."""
         return self.halves / self.whole
 
     @property
-    def cells(self) -> tuple[str, ...]:
-        """The limits and the ratio, as a table has them."""
-        return (*(number(limit) for limit in self.limits), number(float(self.ratio)))
+    def numbers(self) -> tuple[float, float, float]:
+        """The algbw of both in GB/s, and the ratio."""
+        return (float(1 / (self.halves * GIGA)), float(1 / (self.whole * GIGA)), float(self.ratio))
 
     @property
-    def proven(self) -> str:
-        """How far the optimum is proven, in a few words."""
-        return {"optimal": "optimal", "trees": "optimal among tree schedules"}.get(self.proof, "a limit")
+    def cells(self) -> tuple[str, ...]:
+        """The numbers as a table has them, and how far the optimum is proven."""
+        return (*map(number, self.numbers), TEXTS["gain"]["proven"][self.proof])
 
 
 def gain(topology: Topology, what: Collective, found: Sequence[Bound]) -> Gain | None:
@@ -266,68 +223,66 @@ def gain(topology: Topology, what: Collective, found: Sequence[Bound]) -> Gain |
 
 def gain_chart(found: Gain, label: str) -> Figure:
     """Return the two bars, in algbw for large M."""
-    halves, whole = found.limits
-    told = [number(halves), f"{number(whole)} (×{number(float(found.ratio), 3)})"]
+    halves, whole, ratio = found.numbers
+    told = [number(halves), f"{number(whole)} (×{number(ratio, 3)})"]
     bars = {"what": ["reduce-scatter + allgather", "allreduce"], "algbw_gbps": [halves, whole], "told": told}
     return Figure("gain", f"allreduce past reduce-scatter + allgather, {label}", data=pd.DataFrame(bars))
 
 
 def gain_sentence(found: Gain) -> str:
     """Return what the bars say, and how far it is proven."""
-    proofs = {
-        "optimal": "The allreduce is the LP's optimum, and the partition bound proves that nothing is faster",
-        "trees": "The allreduce is the LP's optimum, the best of all tree schedules",
-        "bound": "The allreduce is a lower bound on time, which perhaps nothing meets",
-    }
+    said = f"{number(float(found.ratio), 4)} ({found.ratio}) times as fast."
     if found.ratio == 1:
-        return f"Nothing is gained: the halves are an optimal allreduce. {proofs[found.proof]}."
-    return f"{number(float(found.ratio), 4)} ({found.ratio}) times as fast. {proofs[found.proof]}."
+        said = "Nothing is gained: the halves are an optimal allreduce."
+    return f"{said} {TEXTS['gain']['proofs'][found.proof]}."
 
 
-PARTS = tuple(colour for colour in range(len(LIGHT)) if colour != 1)
+PARTS = tuple(colour for colour in range(len(LOOKS["light"])) if colour != 1)
 """Colours of parts, of the series' ones; that of the links is left out."""
 NAMED = {"mcf": "Multi-commodity flow", "lp": "Linear program"}
-"""Kinds of bounds, where their names are short for something."""
+"""The names of bounds whose kinds are abbreviations."""
 
 
 def chart(found: Bottleneck, label: str) -> Markup | Figure:
     """Return the picture of a bottleneck; `label` says of what, to those who can't see it.
 
-    Of a large network that is the lengths, longest first; of a cut or a partition the share that it is.
+    A large network has bars: the lengths, longest first, or of a cut or a partition its share of the whole.
     """
-    if found.topology.num_nodes > DRAWN.nodes or found.topology.num_links > DRAWN.links:
-        name, data = ("lengths", _lengths(found)) if found.has_lengths else ("parts", _bars(found))
-        return Figure(name, f"bottleneck, {label}", data=data)
-    return _drawing(found, label)
+    told = f"bottleneck, {label}"
+    if found.topology.num_nodes <= DRAWN.nodes and found.topology.num_links <= DRAWN.links:
+        return marked(found.topology, _links(found), _nodes(found), told)
+    if not found.has_lengths:
+        return Figure("parts", told, data=pd.DataFrame(_shares(found), columns=["what", "percent", "told"]))
+    lengths, counts = np.unique(found.lengths, return_counts=True)
+    percent, links = 100 * (lengths / found.longest)[::-1], np.append(0, counts[::-1].cumsum())
+    data = pd.DataFrame({"links": links, "percent": np.append(percent, percent[-1])})
+    return Figure("lengths", told, data=data)
 
 
-def _drawing(found: Bottleneck, label: str) -> Markup:
-    """Return the network: a link that the bound feels is the wider the longer it is."""
-    colours, wide = colours_of(found), DRAWN.thin if found.felt.sum() > DRAWN.many else 1.0
-
-    def link(number: int) -> Mark:
-        share = found.lengths[number] / found.longest
+def _links(found: Bottleneck) -> Iterator[Mark]:
+    """Yield the links; one that the bound feels is the wider the longer it is."""
+    wide = DRAWN.thin if found.felt.sum() > DRAWN.many else 1.0
+    for link, name in enumerate(link_names(found.topology)):
+        share = found.lengths[link] / found.longest
+        tip = f"{name}, {format_bandwidth(found.topology.bandwidth[link])}"
+        if found.has_lengths:
+            tip += f"\nlength {number(share, 3)} of the longest"
+        elif found.felt[link]:
+            tip += "\nbetween parts" if found.bound.kind == "partition" else "\nin the cut"
         width, opacity = wide * (1.1 + 1.3 * share), 0.4 + 0.6 * share
-        looks = {"stroke_width": f"{width:.2f}", "stroke_opacity": f"{opacity:.2f}"}
-        felt = {"class_": "link felt", **looks} if found.felt[number] else {}
-        return {"data_tip": _link_tip(found, number), **felt}
-
-    def node(number: int) -> Mark:
-        colour = "" if colours[number] is None else f" c{colours[number]}"
-        return {"class_": f"node{colour}", "data_tip": _node_tip(found, number)}
-
-    return marked(found.topology, link, node, f"bottleneck, {label}")
+        looks = {"stroke-width": f"{width:.2f}", "stroke-opacity": f"{opacity:.2f}"}
+        yield Mark(tip, "felt", more=looks) if found.felt[link] else Mark(tip)
 
 
-def _link_tip(found: Bottleneck, link: int) -> str:
-    topology = found.topology
-    name = topology.link_name(link).replace("->", " → ")
-    lines = [f"{name}, {format_bandwidth(topology.bandwidth[link])}"]
-    if found.has_lengths:
-        lines.append(f"length {number(found.lengths[link] / found.longest, 3)} of the longest")
-    elif found.felt[link]:
-        lines.append("between parts" if found.bound.kind == "partition" else "in the cut")
-    return "\n".join(lines)
+def _nodes(found: Bottleneck) -> Iterator[Mark]:
+    for node, (name, colour) in enumerate(zip(node_names(found.topology), colours_of(found), strict=True)):
+        index = int(found.part[node])
+        where = "outside the cut" if index == NONE else "inside the cut"
+        if found.bound.kind == "partition":
+            where = "in no part" if index == NONE else f"part {index + 1} of {len(found.sizes)}"
+        text = str(node) if node < found.topology.num_ranks else ""
+        tip = f"{name}, {where}" if len(found.sizes) else name
+        yield Mark(tip, "" if colour is None else f"c{colour}", text)
 
 
 def colours_of(found: Bottleneck) -> list[int | None]:
@@ -335,104 +290,58 @@ def colours_of(found: Bottleneck) -> list[int | None]:
 
     Parts that a link joins differ in colour where five colours suffice for a greedy choice.
     """
-    part, sizes = found.part, found.sizes
-    several = len(sizes) > 1
-    chosen: dict[int, int] = {}
-    ends = part[np.stack([found.topology.source, found.topology.target])]
-    for index in np.flatnonzero(sizes > (1 if several else 0)).tolist():
-        beside = {*ends[1][ends[0] == index].tolist(), *ends[0][ends[1] == index].tolist()}
-        taken = {chosen[other] for other in beside if other in chosen}
-        free = [colour for colour in PARTS if colour not in taken]
-        chosen[index] = (free or PARTS)[0 if free else index % len(PARTS)]
-    return [chosen.get(index) for index in part.tolist()]
+    shown = np.flatnonzero(found.sizes > (len(found.sizes) > 1)).tolist()
+    parts = nx.Graph(found.part[np.stack([found.topology.source, found.topology.target], axis=1)].tolist())
+    parts.add_nodes_from(shown)
+    chosen = nx.greedy_color(parts.subgraph(shown), strategy=lambda graph, _: sorted(graph))
+    return [PARTS[chosen[index] % len(PARTS)] if index in chosen else None for index in found.part.tolist()]
 
 
-def _node_tip(found: Bottleneck, node: int) -> str:
-    kind = "rank" if node < found.topology.num_ranks else "switch"
-    name = f"{kind} {found.topology.labels[node]}"
-    index = int(found.part[node])
-    if found.bound.kind == "partition":
-        return f"{name}, {'in no part' if index == NONE else f'part {index + 1} of {len(found.sizes)}'}"
-    if not len(found.sizes):
-        return name
-    return f"{name}, {'outside' if index == NONE else 'inside'} the cut"
-
-
-def _lengths(found: Bottleneck) -> pd.DataFrame:
-    """Return the corners of the lengths, longest first: from how many links on they are how long."""
-    lengths = sorted(found.lengths, reverse=True)
-    corners = [0, *(place for place, (a, b) in enumerate(pairwise(lengths), 1) if a != b)]
-    percent = [100 * float(lengths[corner] / found.longest) for corner in corners]
-    return pd.DataFrame({"links": [*corners, len(lengths)], "percent": [*percent, percent[-1]]})
-
-
-def _bars(found: Bottleneck) -> pd.DataFrame:
-    entries = [(what, float(100 * share), text) for what, share, text in _shares(found)]
-    return pd.DataFrame(entries, columns=["what", "percent", "told"])
-
-
-def _shares(found: Bottleneck) -> Iterator[tuple[str, Fraction, str]]:
-    """Yield what is counted, its share of the whole, and the numbers as text."""
+def _shares(found: Bottleneck) -> Iterator[tuple[str, float, str]]:
+    """Yield what is counted, its share of the whole in percent, and the numbers as text."""
     topology, kind = found.topology, found.bound.kind
     where = {"partition": "between parts", "cut": "out of the cut"}.get(kind, "at the rank")
-    ranks = found.part[: topology.num_ranks]
-    groups, what = (len(found.sizes), "parts, of ranks")
-    if kind != "partition":
-        groups, what = int((ranks != NONE).sum()), "ranks inside"
-    yield what, Fraction(groups, len(ranks)), f"{groups:,} of {len(ranks):,}"
-    links, total = int(found.felt.sum()), topology.num_links
-    yield f"links {where}", Fraction(links, total), f"{links:,} of {total:,}"
+    inside, ranks = int((found.part[: topology.num_ranks] != NONE).sum()), topology.num_ranks
+    what, count = ("parts, of ranks", len(found.sizes)) if kind == "partition" else ("ranks inside", inside)
+    yield what, 100 * count / ranks, f"{count:,} of {ranks:,}"
+    felt, links = int(found.felt.sum()), topology.num_links
+    yield f"links {where}", 100 * felt / links, f"{felt:,} of {links:,}"
     whole = Fraction(sum(topology.bandwidth.numerators.tolist()), topology.bandwidth.denominator)
-    yield f"bandwidth {where}", found.capacity / whole, format_bandwidth(found.capacity)
+    yield f"bandwidth {where}", float(100 * found.capacity / whole), format_bandwidth(found.capacity)
 
 
 def sentence(found: Bottleneck) -> str:
     """Return what the picture shows, in words and numbers."""
-    kind = found.bound.kind
+    kind, certificate = found.bound.kind, found.bound.certificate
     limit = number(float(1 / (found.bound.value * GIGA)))
-    whom = ", for tree schedules" if found.bound.certificate.get("scope") == TREES else ""
-    say = {"partition": _of_partition, "mcf": _of_flow, "lp": _of_trees}.get(kind, _of_cut)
-    return f"{NAMED.get(kind, kind.capitalize())} bound, algbw at most {limit} GB/s{whom}: {say(found)}."
-
-
-def _of_cut(found: Bottleneck) -> str:
-    certificate = found.bound.certificate
-    inward = certificate.get("direction") == "in"
-    nodes = names(found.topology.num_ranks, np.flatnonzero(found.part == 0).tolist())
-    way = "into" if inward else "out of"
-    return f"{certificate['share']} M must go {way} {nodes}, over {_links_felt(found)}"
-
-
-def _of_partition(found: Bottleneck) -> str:
-    certificate, sizes = found.bound.certificate, found.sizes.tolist()
-    ranks = [len([node for node in part if node < found.topology.num_ranks]) for part in certificate["parts"]]
-    if set(ranks) == {1}:
-        parts = f"{len(sizes)} parts, each rank by itself"
-    elif len(set(ranks)) == 1:
-        parts = f"{len(sizes)} parts of {ranks[0]} ranks"
-    else:
-        alone = ranks.count(1)
-        large = ", ".join(str(count) for count in sorted(ranks, reverse=True)[: DRAWN.named] if count > 1)
-        parts = f"{len(sizes)} parts, of {large} ranks" + (f" and {alone} of one" if alone else "")
-    return f"{parts}; {certificate['transfers']} M must go between them, over {_links_felt(found)}"
-
-
-def _links_felt(found: Bottleneck) -> str:
-    count = int(found.felt.sum())
-    together = "" if count == 1 else " together"
-    return f"{counted(count, 'link')} of {format_bandwidth(found.capacity)}{together}"
-
-
-def _of_flow(found: Bottleneck) -> str:
-    text = _felt(found)
-    if "cut" not in found.bound.certificate:
-        return text
+    whom = ", for tree schedules" if certificate.get("scope") == TREES else ""
     inside = names(found.topology.num_ranks, np.flatnonzero(found.part == 0).tolist())
-    return f"{text}; they prove as much as the links out of {inside} alone"
+    together = "" if found.felt.sum() == 1 else " together"
+    over = f"over {counted(int(found.felt.sum()), 'link')} of {format_bandwidth(found.capacity)}{together}"
+    if kind == "partition":
+        said = f"{_parts(found)}; {certificate['transfers']} M must go between them, {over}"
+    elif kind == "mcf":
+        said = _felt(found)
+        said += f"; they prove as much as the links out of {inside} alone" if "cut" in certificate else ""
+    elif kind == "lp":
+        said = f"{counted(len(certificate['cuts']), 'weighted cut')}; {_felt(found)}"
+    else:
+        way = "into" if certificate.get("direction") == "in" else "out of"
+        said = f"{certificate['share']} M must go {way} {inside}, {over}"
+    return f"{NAMED.get(kind, kind.capitalize())} bound, algbw at most {limit} GB/s{whom}: {said}."
 
 
-def _of_trees(found: Bottleneck) -> str:
-    return f"{counted(len(found.bound.certificate['cuts']), 'weighted cut')}; {_felt(found)}"
+def _parts(found: Bottleneck) -> str:
+    """Return how many parts there are, and of how many ranks."""
+    parts = found.part[: found.topology.num_ranks]
+    ranks = np.bincount(parts[parts != NONE], minlength=len(found.sizes)).tolist()
+    if set(ranks) == {1}:
+        return f"{len(ranks)} parts, each rank by itself"
+    if len(set(ranks)) == 1:
+        return f"{len(ranks)} parts of {ranks[0]} ranks"
+    alone = ranks.count(1)
+    large = ", ".join(str(count) for count in sorted(ranks, reverse=True)[: DRAWN.named] if count > 1)
+    return f"{len(ranks)} parts, of {large} ranks" + (f" and {alone} of one" if alone else "")
 
 
 def _felt(found: Bottleneck) -> str:
@@ -459,27 +368,19 @@ def names(num_ranks: int, nodes: Sequence[int]) -> str:
     for word, chosen in (("rank", ranks), ("switch", [node for node in nodes if node >= num_ranks])):
         if chosen:
             plural = word if len(chosen) == 1 else {"rank": "ranks", "switch": "switches"}[word]
-            runs = _runs(chosen)
+            runs = [
+                "–".join(dict.fromkeys([str(run[0][1]), str(run[-1][1])]))
+                for run in (list(of) for _, of in groupby(enumerate(chosen), lambda one: one[1] - one[0]))
+            ]
             more = f", ... ({len(chosen)} in all)" if len(runs) > DRAWN.named else ""
             words.append(f"{plural} {', '.join(runs[: DRAWN.named])}{more}")
     return " and ".join(words)
 
 
-def _runs(numbers: Iterable[int]) -> list[str]:
-    runs: list[list[int]] = []
-    for value in numbers:
-        if runs and runs[-1][-1] == value - 1:
-            runs[-1][1:] = [value]
-        else:
-            runs.append([value])
-    return ["–".join(map(str, run)) for run in runs]
-
-
 GAIN = "allreduce past reduce-scatter + allgather"
 
 
-@dataclass(frozen=True)
-class Bottlenecks:
+class Bottlenecks(NamedTuple):
     """The panels of a topology; and the gain of its allreduce, where there is one."""
 
     panels: tuple[Panel, ...] = ()
@@ -494,7 +395,7 @@ def bottlenecks(
     Parameters
     ----------
     topology
-        The network; None if it is gone since the run.
+        The network; None if its text names none any more.
     used
         For each collective of the topology, what was replayed: its files have the collective.
     number
@@ -502,20 +403,15 @@ def bottlenecks(
     """
     if topology is None or topology.num_nodes > DRAWN.bound:
         return Bottlenecks()
-    found = [_of(topology, text, usages, number(text)) for text, usages in used.items()]
-    panels = tuple(panel for each in found for panel in each.panels)
-    return Bottlenecks(panels, next((each.gain for each in found if each.gain), None))
-
-
-def _of(topology: Topology, text: str, used: Usages, which: int) -> Bottlenecks:
-    shown = [usage.collective for usage in used.shown]
-    what = shown[0] if shown else known_collective(text, topology.num_ranks)
-    if what is None:
-        return Bottlenecks()
-    try:
-        return drawn(topology, what, text, which)
-    except TuttiError:  # a network that has no bound in 64 bits has no picture either
-        return Bottlenecks()
+    panels: list[Panel] = []
+    gained: Gain | None = None
+    for text, usages in used.items():
+        shown = next((usage.collective for usage in usages.shown), None)
+        what = shown or known_collective(text, topology.num_ranks)
+        with suppress(TuttiError):  # a network that has no bound in 64 bits has no picture either
+            found = Bottlenecks() if what is None else drawn(topology, what, text, number(text))
+            panels, gained = [*panels, *found.panels], gained or found.gain
+    return Bottlenecks(tuple(panels), gained)
 
 
 def drawn(topology: Topology, what: Collective, text: str, which: int) -> Bottlenecks:

@@ -18,24 +18,16 @@ import altair as alt
 import pandas as pd
 
 from tutti.experiments.report.results import Results
-from tutti.experiments.report.series import DASHES, LIGHT, SYMBOLS, Series
-from tutti.experiments.show.svg import tag
+from tutti.experiments.report.series import LOOKS, Series
 
 ROWS = "rows"
 """The name of the run's rows, and of the rows of a figure that brings its own."""
 Spec = dict[str, Any]
 Drawn = alt.LayerChart | alt.FacetChart
 
-INK, MUTED, RULE, PAPER = "#1d2329", "#5b6570", "#e3e7ea", "#ffffff"
-SHADE_COLOURS = ("#7daddc", "#9bc0e6", "#b7d2ee", "#cfe1f4", "#e4eef9")
-"""Of gaps, the nearest to the bound first; as the style sheet has them."""
-LEVEL_COLOURS = (
-    *("#d9dde1", "#e4eef9", "#cfe1f4", "#b7d2ee", "#9bc0e6", "#7daddc"),
-    *("#5f97d0", "#4380bf", "#2d68a8", "#1b4f8b", "#0b346a"),
-)
-"""Of the share of time that a link is busy: idle, then by tenths."""
+MUTED: str = LOOKS["theme"]["rule"]["color"]
 SHADES = ("up to 0.1", "up to 1", "up to 10", "up to 100", "more")
-"""Of gaps in percent, by `SHADE_COLOURS`."""
+"""The gaps in percent that each shade stands for."""
 HEIGHT = 220
 ALGBW = "algbw"
 MEASURES = {ALGBW: "algbw (GB/s)", "busbw": "busbw (GB/s)", "speedup": "speed-up"}
@@ -67,12 +59,10 @@ class Figure:
     where: Mapping[str, Any] = field(default_factory=dict)
     data: pd.DataFrame | None = None
 
-    def __html__(self) -> str:
-        """Return the element in which the page draws it."""
-        rows = {"data_rows": json.dumps(columns(self.data))} if self.data is not None else {}
-        where = json.dumps(self.where)
-        said = {"data_chart": self.chart, "data_label": self.description, "data_where": where}
-        return tag("div", class_="view", **said, **rows)
+    @property
+    def columns(self) -> Spec | None:
+        """Its own rows as the page has them."""
+        return None if self.data is None else columns(self.data)
 
     def measured(self, measures: Mapping[str, str]) -> Iterator[Figure]:
         """Yield the chart in each measure, if it is of one; the page has one chart, in which one chooses."""
@@ -83,7 +73,7 @@ class Figure:
 
 def measures(results: Results) -> dict[str, str]:
     """Return what a chart against size can show, by the names of specs."""
-    busbw = {"busbw": "busbw"} if any(row.busbw_gbps for row in results.rows) else {}
+    busbw = {"busbw": "busbw"} if (results.rows.busbw_gbps > 0).any() else {}
     over = {"speedup": f"speed-up over {results.baseline}"} if results.base else {}
     return {ALGBW: ALGBW, **busbw, **over}
 
@@ -110,28 +100,8 @@ def _column(values: pd.Series[Any]) -> Any:
 
 def theme() -> Spec:
     """Return the configuration of a light figure; the page has its own, from the style sheet."""
-    text = {"labelColor": MUTED, "titleColor": MUTED, "titleFontWeight": "normal"}
-    return {
-        "background": PAPER,
-        "font": "sans-serif",
-        "lineBreak": "\n",
-        "view": {"stroke": None},
-        "mark": {"aria": False},
-        "axis": {**text, "gridColor": RULE, "domainColor": MUTED, "tickColor": MUTED},
-        "header": {"labelColor": INK, "labelFontWeight": "bold"},
-        "legend": {
-            "labelColor": INK,
-            "orient": "bottom",
-            "columns": 4,
-            "columnPadding": 20,
-            "labelLimit": 400,
-            "layout": {"bottom": {"direction": "vertical", "anchor": "start"}},
-        },
-        "range": {"category": list(LIGHT), "ordinal": list(SHADE_COLOURS), "heatmap": list(LEVEL_COLOURS)},
-        "rule": {"color": MUTED},
-        "text": {"color": INK},
-        "title": {"color": INK, "anchor": "start"},
-    }
+    ranges = {"category": LOOKS["light"], "ordinal": LOOKS["shades"], "heatmap": LOOKS["levels"]}
+    return {**LOOKS["theme"], "range": ranges}
 
 
 LABELS, SYMBOLS_OF, PANELS = (["$labels"], ["$symbols"], ["$panels"])
@@ -140,10 +110,10 @@ LEGEND = alt.Legend(title=None, values=alt.ExprRef("present"), symbolOpacity=1)
 """One legend of colours and markers, of the methods that are there."""
 COLOUR = alt.Color("method:N", scale=alt.Scale(domain=LABELS), legend=LEGEND)
 SHAPE = alt.Shape("method:N", scale=alt.Scale(domain=LABELS, range=SYMBOLS_OF), legend=LEGEND)
-PATTERNS = [list(dash) or [1, 0] for dash in DASHES]
+PATTERNS = [dash or [1, 0] for dash in LOOKS["dashes"]]
 DASH = alt.StrokeDash(
     "dash:O",  # by number, lest the legend of colours and markers show it too
-    scale=alt.Scale(domain=list(range(len(DASHES))), range=PATTERNS),
+    scale=alt.Scale(domain=list(range(len(PATTERNS))), range=PATTERNS),
     legend=None,
 )
 METHODS = alt.Y("method:N", title=None, sort=LABELS)
@@ -164,6 +134,8 @@ SPARSE: Any = {"labelOverlap": "greedy", "labelSeparation": 6}
 BESIDE: Any = {"left": 5, "top": 5, "bottom": 5, "right": 70}
 """Room right of bars for their numbers."""
 POINT: Any = {"filled": True, "size": 50, "opacity": 1}
+LOG = alt.Scale(type="log")
+AXES: Mapping[str, Any] = LOOKS["axes"]
 
 
 def run_charts(series: Sequence[Series], rows: pd.DataFrame) -> dict[str, Any]:
@@ -174,7 +146,7 @@ def run_charts(series: Sequence[Series], rows: pd.DataFrame) -> dict[str, Any]:
 
 def page_charts(specs: str, series: Sequence[Series], panels: Sequence[str] = ()) -> dict[str, Any]:
     """Return the theme and the specs of a page (`specs_of`), for its methods."""
-    symbols = [SYMBOLS[one.shape] for one in series]
+    symbols = [LOOKS["markers"][one.shape]["vega"] for one in series]
     labels = [one.label for one in series]
     for sign, values in ((LABELS, labels), (SYMBOLS_OF, symbols), (PANELS, list(panels))):
         specs = specs.replace(json.dumps(sign), json.dumps(values))
@@ -193,6 +165,7 @@ def specs_of(charts: Mapping[str, Drawn]) -> str:
 
 @cache
 def _specs() -> str:
+    same = named_rows().mark_rule(**LIMIT).encode(x=alt.datum(1))
     charts: dict[str, Drawn] = {
         "share": _share(),
         "heat": _heat(),
@@ -202,10 +175,10 @@ def _specs() -> str:
         "pareto": _pareto(),
         "effort": _effort(),
         "search": _search(),
-        "profile": steps(alt.X("value:Q", title="τ", scale=alt.Scale(type="log")), "cases (%)"),
-        "ecdf": steps(alt.X("value:Q", title="gap", scale=_GAPS, axis=_gap_axis()), "cases (%)"),
-        "seeds": _seeds(),
-        "seed times": _intervals("time", alt.Scale(type="log"), seconds_axis()),
+        "profile": steps(alt.X("value:Q", title="τ", scale=LOG), "cases (%)"),
+        "ecdf": steps(alt.X("value:Q", **AXES["gap"]), "cases (%)"),
+        "seeds": _intervals("gap", {"title": "times the gap of the first", "scale": LOG}, same),
+        "seed times": _intervals("time", AXES["seconds"]),
         "frontier": _frontier(),
         "course": _course(),
         "histogram": _histogram(),
@@ -217,18 +190,24 @@ def _specs() -> str:
     return specs_of(charts)
 
 
+def tips_of(*texts: str) -> list[alt.Tooltip]:
+    """Return what a mark says: each a column, or ``column|title`` or ``column|title|format``."""
+    names = ("shorthand", "title", "format")
+    return [alt.Tooltip(**dict(zip(names, text.split("|"), strict=False))) for text in texts]
+
+
 def named_rows() -> alt.Chart:
     """Return a chart over a figure's rows, to be given marks."""
     return alt.Chart(alt.NamedData(name=ROWS))
 
 
-def points(x: Any, y: Any, tips: Sequence[Any], base: alt.Chart | None = None, **look: Any) -> alt.Chart:
+def points(x: Any, y: Any, tips: list[alt.Tooltip], base: alt.Chart | None = None, **look: Any) -> alt.Chart:
     """Return a marker a row, in colour and shape of its method; `base` chooses the rows."""
     marks = (base or named_rows()).mark_point(**POINT | look)
-    return marks.encode(x, y, COLOUR, SHAPE, opacity=OPACITY, tooltip=list(tips))
+    return marks.encode(x, y, COLOUR, SHAPE, opacity=OPACITY, tooltip=tips)
 
 
-def stepped(x: Any, y: Any, *more: Any, tips: Sequence[Any] = (), **look: Any) -> alt.Chart:
+def stepped(x: Any, y: Any, *more: Any, tips: list[alt.Tooltip] | None = None, **look: Any) -> alt.Chart:
     """Return a line of steps a method, in its colour."""
     line = named_rows().mark_line(interpolate="step-after", strokeWidth=1.8, **look)
     told = {"tooltip": list(tips)} if tips else {}
@@ -244,24 +223,11 @@ def bounding(chart: alt.Chart) -> alt.Chart:
     return chart.transform_calculate(bound=f"'{BOUND}'").encode(dash)
 
 
-def _size_axis(title: str | None) -> alt.X:
-    label = "replace(format(datum.value, '~s'), 'k', 'K') + 'B'"
-    axis = alt.Axis(title=title, labelExpr=label, tickCount=5, grid=False, **SPARSE)
-    return alt.X("size_bytes:Q", scale=alt.Scale(type="log"), axis=axis)
-
-
-TIPS = (
-    alt.Tooltip("method:N"),
-    alt.Tooltip("collective:N"),
-    alt.Tooltip("topology:N"),
-    alt.Tooltip("size:N"),
-    alt.Tooltip("time_us:Q", title="time, us", format=",.5~r"),
-    alt.Tooltip("slowest_us:Q", title="of its slowest seed, us", format=",.5~r"),
-    alt.Tooltip("algbw_gbps:Q", title="algbw, GB/s", format=",.4~r"),
-    alt.Tooltip("busbw_gbps:Q", title="busbw, GB/s", format=",.4~r"),
-    alt.Tooltip("limit_gbps:Q", title="its limit, GB/s", format=",.4~r"),
-    alt.Tooltip("speedup:Q", title="speed-up", format=",.4~r"),
-    alt.Tooltip("gap_percent:Q", title="gap, %", format=",.3~r"),
+TIPS = tips_of(
+    *("method:N", "collective:N", "topology:N", "size:N", "time_us:Q|time, us|,.5~r"),
+    *("slowest_us:Q|of its slowest seed, us|,.5~r", "algbw_gbps:Q|algbw, GB/s|,.4~r"),
+    *("busbw_gbps:Q|busbw, GB/s|,.4~r", "limit_gbps:Q|its limit, GB/s|,.4~r"),
+    *("speedup:Q|speed-up|,.4~r", "gap_percent:Q|gap, %|,.3~r"),
 )
 
 
@@ -285,7 +251,7 @@ def _share() -> Drawn:
     header = alt.Header(labelAnchor="start", labelPadding=2)
     panel = alt.Facet("panel:N", title=None, sort=PANELS, header=header)
     base = alt.Chart().transform_filter("isValid(datum.share_percent)")
-    layers = _lines(base, _size_axis(None), y, best).properties(width=220, height=90)
+    layers = _lines(base, alt.X(**AXES["size"], title=None), y, best).properties(width=220, height=90)
     return layers.facet(panel, columns=4, spacing=12, data=alt.NamedData(name=ROWS))
 
 
@@ -299,7 +265,7 @@ def _measured(measure: str) -> tuple[alt.Chart, str]:
 
 def _by_size(measure: str, scale: Any) -> Drawn:
     """Return a measure against size, and the limit that the proven bound sets to it."""
-    (base, column), title, x = _measured(measure), MEASURES[measure], _size_axis("size M")
+    (base, column), title, x = _measured(measure), MEASURES[measure], alt.X(**AXES["size"], title="size M")
     axis = alt.Axis(tickCount=4, format=",~r")
     y = alt.Y(f"{column}:Q", title=title, scale=alt.Scale(type=scale), axis=axis)
     limit = base.transform_filter("isValid(datum.limit)").mark_line(color=MUTED)
@@ -311,7 +277,7 @@ def _bars(measure: str) -> Drawn:
     """Return a bar a method, for a collective that ran at one size."""
     (base, column), title = _measured(measure), MEASURES[measure]
     x = alt.X(f"{column}:Q", title=title)
-    bars = base.mark_bar().encode(x, METHODS, COLOUR, opacity=OPACITY, tooltip=list(TIPS))
+    bars = base.mark_bar().encode(x, METHODS, COLOUR, opacity=OPACITY, tooltip=TIPS)
     text = base.mark_text(align="left", dx=4).encode(x, METHODS, text=alt.Text(f"{column}:Q", format=",.4~r"))
     limit = bounding(base.mark_rule()).encode(x=alt.X("max(limit):Q", title=title))
     return alt.layer(bars, text, limit).properties(height=alt.Step(22), padding=BESIDE)
@@ -319,103 +285,64 @@ def _bars(measure: str) -> Drawn:
 
 def _pareto() -> Drawn:
     """Return T_B against T_L; methods at one point stand side by side."""
-    axis = alt.Axis(grid=False, tickMinStep=1, tickCount=6)
-    x = alt.X("tl_steps:Q", title="T_L (α)", scale=alt.Scale(zero=True), axis=axis)
+    axis, zero = alt.Axis(grid=False, tickMinStep=1, tickCount=6), alt.Scale(zero=True)
+    x = alt.X("tl_steps:Q", title="T_L (α)", scale=zero, axis=axis)
     y = alt.Y("tb_factor:Q", title="T_B (M/B)")
-    base = named_rows()
-    named = {"tl_steps:Q": "T_L, α", "tb:N": "T_B, M/B", "tb_optimal:N": "T_B is the least possible"}
-    tips = [alt.Tooltip("method:N"), *(alt.Tooltip(column, title=title) for column, title in named.items())]
-    marks = points(x, y, tips, base, xOffset=alt.ExprRef("datum.beside * 8"))
-    optimal = base.transform_filter("datum.tb_optimal === 'yes'")
+    tips = tips_of("method:N", "tl_steps:Q|T_L, α", "tb:N|T_B, M/B", "tb_optimal:N|T_B is the least possible")
+    optimal = named_rows().transform_filter("datum.tb_optimal === 'yes'")
     check = optimal.mark_text(text="✓", dy=-10).encode(x, y)
-    return alt.layer(_least_tb(base), _front(base, x, y), marks, check).properties(height=HEIGHT)
+    marks = points(x, y, tips, xOffset=alt.ExprRef("datum.beside * 8"))
+    return alt.layer(*_costs(x, y), marks, check).properties(height=HEIGHT)
 
 
-def _least_tb(base: alt.Chart) -> alt.Chart:
-    return bounding(base.mark_rule()).encode(y=alt.Y("max(least_tb):Q", title="T_B (M/B)"))
-
-
-def _front(base: alt.Chart, x: alt.X, y: alt.Y) -> alt.Chart:
-    """Return the Pareto frontier, as steps."""
-    shown = base.transform_filter("datum.frontier")
-    return shown.mark_line(interpolate="step-after", color=MUTED, strokeWidth=1).encode(x, y)
-
-
-def seconds_axis() -> alt.Axis:
-    """Return an axis of seconds, in fitting units."""
-    label = "datum.value < 1e-3 ? format(datum.value * 1e6, '~r') + ' us' : datum.value < 1 ? "
-    label += "format(datum.value * 1e3, '~r') + ' ms' : format(datum.value, '~r') + ' s'"
-    return alt.Axis(title="synthesis time", labelExpr=label, tickCount=4, grid=False, **SPARSE)
+def _costs(x: alt.X, y: alt.Y) -> list[alt.Chart]:
+    """Return the least T_B, and the Pareto frontier as steps."""
+    least = bounding(named_rows().mark_rule()).encode(y=alt.Y("max(least_tb):Q", title="T_B (M/B)"))
+    shown = named_rows().transform_filter("datum.frontier")
+    return [least, shown.mark_line(interpolate="step-after", color=MUTED, strokeWidth=1).encode(x, y)]
 
 
 def _effort() -> Drawn:
     """Return the gap at the largest size against the synthesis time, and the span of all sizes' gaps."""
-    x = alt.X("seconds:Q", scale=alt.Scale(type="log"), axis=seconds_axis())
-    y = alt.Y("gap_percent:Q", title="gap", scale=_GAPS, axis=_gap_axis())
+    x, y = alt.X("seconds:Q", **AXES["seconds"]), alt.Y("gap_percent:Q", **AXES["gap"])
     ends: Any = {"low": "min(gap_percent)", "high": "max(gap_percent)", "last": "max(size_bytes)"}
     base = named_rows().transform_filter("isValid(datum.gap_percent) && isValid(datum.seconds)")
     base = base.transform_joinaggregate(**ends, groupby=["method"])
     base = base.transform_filter("datum.size_bytes === datum.last")
     low, high = alt.Y("low:Q", title="gap"), alt.Y2("high:Q")
     span = base.mark_rule(strokeDash=[1, 0]).encode(x, low, high, COLOUR, opacity=OPACITY)
-    tips = [*TIPS, alt.Tooltip("seconds:Q", title="synthesis, s", format=".3~r")]
-    return alt.layer(_zero(), span, points(x, y, tips, base)).properties(height=HEIGHT)
-
-
-_GAPS = alt.Scale(type="symlog", constant=0.05, nice=False)
-
-
-def _gap_axis() -> alt.Axis:
-    """Return an axis of gaps, logarithmic but near 0."""
-    ticks = [0, 0.1, 1, 10, 100, 1000, 10_000, 100_000]
-    return alt.Axis(values=ticks, labelExpr="datum.label + '%'", format=",~r", **SPARSE)
-
-
-def _zero() -> alt.Chart:
-    """Return the bound, where gaps are drawn."""
-    return bounding(named_rows().mark_rule()).encode(y=alt.datum(0))
+    tips = [*TIPS, *tips_of("seconds:Q|synthesis, s|.3~r")]
+    zero = bounding(named_rows().mark_rule()).encode(y=alt.datum(0))
+    return alt.layer(zero, span, points(x, y, tips, base)).properties(height=HEIGHT)
 
 
 def _search() -> Drawn:
     """Return the gap of the best schedule so far over time, and the bound from when it was computed."""
-    x = alt.X("seconds:Q", scale=alt.Scale(type="log"), axis=seconds_axis())
-    y = alt.Y("gap_percent:Q", title="gap", scale=_GAPS, axis=_gap_axis())
-    tips = [alt.Tooltip("method:N"), alt.Tooltip("seconds:Q", title="after, s", format=".3~r")]
-    tips += [alt.Tooltip("time_us:Q", title="time, us", format=",.5~r")]
-    tips += [alt.Tooltip("bound_us:Q", title="lower bound, us", format=",.5~r")]
+    x, y = alt.X("seconds:Q", **AXES["seconds"]), alt.Y("gap_percent:Q", **AXES["gap"])
+    tips = tips_of("method:N", "seconds:Q|after, s|.3~r", "time_us:Q|time, us|,.5~r")
+    tips += tips_of("bound_us:Q|lower bound, us|,.5~r")
     proven = bounding(named_rows().mark_rule())
     proven = proven.encode(alt.X("max(bound_s):Q"), x2=alt.value("width"), y=alt.datum(0))
     layers = (stepped(x, y), points(x, y, tips, size=25), proven)
     return alt.layer(*layers).properties(height=HEIGHT)
 
 
-def steps(x: alt.X, title: str, *more: alt.Tooltip) -> Drawn:
+def steps(x: alt.X, title: str, *more: str) -> Drawn:
     """Return the share of the cases up to each value, a line a method, with markers at its ends."""
     y = alt.Y("percent:Q", title=title, scale=alt.Scale(domain=[0, 100]))
-    tips = [alt.Tooltip("method:N"), *(alt.Tooltip(f"{of}:Q", format=".4~r") for of in ("value", "percent"))]
-    tips += more
+    tips = tips_of("method:N", "value:Q|value|.4~r", "percent:Q|percent|.4~r", *more)
     ends = named_rows().transform_filter("datum.end")
     layers = (stepped(x, y, tips=tips, **STRIPES), points(x, y, tips, ends, xOffset=BESIDE_TWINS))
     return alt.layer(*layers).properties(height=HEIGHT)
 
 
-def _intervals(column: str, scale: alt.Scale, axis: alt.Axis, below: Sequence[alt.Chart] = ()) -> Drawn:
+def _intervals(column: str, axis: Any, *below: alt.Chart) -> Drawn:
     """Return a mean with its confidence interval a method."""
-    tips = [alt.Tooltip("method:N"), alt.Tooltip("told:N", title="gap"), alt.Tooltip("synthesis:N")]
-    low, mean = (alt.X(f"{column}_{end}:Q", scale=scale, axis=axis) for end in ("low", "mean"))
+    tips = tips_of("method:N", "told:N|gap", "synthesis:N")
+    low, mean = (alt.X(f"{column}_{end}:Q", **axis) for end in ("low", "mean"))
     span = named_rows().mark_rule(strokeDash=[1, 0], strokeWidth=1.5)
-    return alt.layer(
-        *below,
-        span.encode(low, METHODS, COLOUR, x2=f"{column}_high", opacity=OPACITY, tooltip=tips),
-        points(mean, METHODS, tips),
-    ).properties(height=alt.Step(24))
-
-
-def _seeds() -> Drawn:
-    """Return how many times the gap of the first each method's is, with its interval."""
-    axis = alt.Axis(title="times the gap of the first")
-    same = named_rows().mark_rule(**LIMIT).encode(x=alt.datum(1))
-    return _intervals("gap", alt.Scale(type="log"), axis, [same])
+    span = span.encode(low, METHODS, COLOUR, x2=f"{column}_high", opacity=OPACITY, tooltip=tips)
+    return alt.layer(*below, span, points(mean, METHODS, tips)).properties(height=alt.Step(24))
 
 
 def _frontier() -> Drawn:
@@ -423,12 +350,10 @@ def _frontier() -> Drawn:
     x = alt.X("tl_steps:Q", title="T_L (α)", axis=alt.Axis(grid=False, tickMinStep=1, format="d"))
     y = alt.Y("tb_factor:Q", title="T_B (M/B)", scale=alt.Scale(zero=False))
     moore = bounding(named_rows().mark_rule()).encode(x=alt.X("max(moore):Q", title="T_L (α)"))
-    tips = [alt.Tooltip("network:N"), *map(alt.Tooltip, ("method:N", "tl_steps:Q", "tb:N"))]
+    tips = tips_of("network:N", "method:N", "tl_steps:Q", "tb:N")
     names = named_rows().transform_filter("datum.frontier").mark_text(align="left", dx=8, dy=-6)
     names = names.encode(x, y, text="name:N")
-    base = named_rows()
-    layers = (moore, _least_tb(base), _front(base, x, y), points(x, y, tips), names)
-    return alt.layer(*layers).properties(height=280)
+    return alt.layer(moore, *_costs(x, y), points(x, y, tips), names).properties(height=280)
 
 
 def _heat() -> Drawn:
@@ -438,7 +363,7 @@ def _heat() -> Drawn:
     legend = alt.Legend(title="gap to the proven bound, %", orient="bottom", columns=len(texts))
     colour = alt.Color("near:O", scale=alt.Scale(domain=texts), sort=None, legend=legend)
     base = named_rows().transform_filter("isValid(datum.gap_percent)")
-    cells = base.mark_rect().encode(x, METHODS, colour, tooltip=list(TIPS))
+    cells = base.mark_rect().encode(x, METHODS, colour, tooltip=TIPS)
     text = base.mark_text().encode(x, METHODS, text="gap:N")
     return alt.layer(cells, text).properties(height=alt.Step(18))
 
@@ -447,14 +372,14 @@ def _course() -> Drawn:
     """Return the share of the links that is busy over time."""
     x = alt.X("time:Q", title="time, in units of the fastest", axis=alt.Axis(grid=False))
     y = alt.Y("busy:Q", title="links busy (%)", scale=alt.Scale(domain=[0, 100]))
-    tips = [alt.Tooltip("method:N"), alt.Tooltip("mean:Q", title="links busy on average, %", format=".3~r")]
+    tips = tips_of("method:N", "mean:Q|links busy on average, %|.3~r")
     return alt.layer(stepped(x, y, DASH, tips=tips)).properties(height=180)
 
 
 def _histogram() -> Drawn:
     """Return how many links are how busy."""
     x = alt.X("level:N", title="share of the time busy", sort=None, axis=alt.Axis(labelAngle=-45))
-    tips = [alt.Tooltip("level:N", title="busy"), alt.Tooltip("links:Q", format=",")]
+    tips = tips_of("level:N|busy", "links:Q|links|,")
     bars = named_rows().mark_bar().encode(x, alt.Y("percent:Q", title="links (%)"), tooltip=tips)
     return alt.layer(bars).properties(height=150)
 
@@ -464,9 +389,9 @@ def _matrix() -> Drawn:
     axis: Any = {"labelAngle": 0, "ticks": False, "domain": False, **SPARSE, "labelSeparation": 10}
     x = alt.X("destination:O", axis=alt.Axis(orient="top", **axis))
     y = alt.Y("source:O", axis=alt.Axis(**axis))
-    levels = alt.Scale(domain=list(range(len(LEVEL_COLOURS))), range="heatmap")
+    levels = alt.Scale(domain=list(range(len(LOOKS["levels"]))), range="heatmap")
     colour = alt.Color("level:O", scale=levels, legend=None)
-    tips = ["from:N", "to:N", alt.Tooltip("busy:Q", title="busy, %", format=".4~r")]
+    tips = tips_of("from:N", "to:N", "busy:Q|busy, %|.4~r")
     cells = named_rows().mark_rect().encode(x, y, colour, tooltip=tips)
     frame = alt.ViewBackground(stroke=MUTED, strokeWidth=0.5)
     return alt.layer(cells, view=frame).properties(height=200)
@@ -476,7 +401,7 @@ def _parts() -> Drawn:
     """Return bars of parts in the outline of their wholes."""
     y = alt.Y("what:N", title=None, sort=None, axis=alt.Axis(labelLimit=260))
     x = alt.X("percent:Q", title="%", scale=alt.Scale(domain=[0, 100]))
-    tips = [alt.Tooltip("what:N"), alt.Tooltip("told:N", title="that is")]
+    tips = tips_of("what:N", "told:N|that is")
     whole = named_rows().mark_bar(fill=None, stroke=MUTED, strokeWidth=1)
     whole = whole.encode(y, x=alt.datum(100), tooltip=tips)
     part = named_rows().mark_bar().encode(x, y, tooltip=tips)

@@ -20,24 +20,25 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
-from tutti.experiments.report.charts import SHADES
-from tutti.experiments.report.results import TIE, Case, Results, Row, best_time, is_best, is_optimal
+import pandas as pd
+
+from tutti.experiments.report.results import ABSENT, TIE, Case, Results, Row
 from tutti.experiments.report.series import Series
 from tutti.experiments.report.standings import (
     GAP_RULES,
+    STATUSES,
     LeastTB,
-    SeriesStanding,
     common_cases,
     ranking,
     shifted_mean,
 )
 from tutti.experiments.report.tables import (
+    TEXTS,
     Cell,
     PageTable,
     Said,
@@ -56,28 +57,16 @@ from tutti.topologies.graphs.shortest_paths import alpha_distances
 from tutti.topologies.topology import Topology
 
 SHORT = {"unsupported": "n/a", "infeasible": "none", "timeout": "timeout", "failed": "failed"}
-"""What a cell says instead of a gap; its note says why."""
+"""The text of a cell without a gap; its note says why there is none."""
 SIGNS = {"unsupported": "·", "timeout": "t", "infeasible": "–", "failed": "!"}
 """The same in a map, which has no notes."""
 NEAR = (0.001, 0.01, 0.1, 1.0, math.inf)
-"""Up to which gap a cell has each of `SHADES`: the nearer the stronger."""
+"""Largest gap of each of `SHADES`: the nearer the stronger."""
 
 
-def is_wrong(row: Row) -> bool:
-    """Whether a row claims the impossible: to be faster than its lower bound."""
-    return row.ok and row.gap is not None and row.gap < 0 and not is_optimal(row)
-
-
-def near(gap: float) -> tuple[int, str]:
-    """Return the shade of a gap, and up to how many percent it stands for."""
-    place = next(place for place, limit in enumerate(NEAR) if gap <= limit)
-    return len(NEAR) - place, SHADES[place]
-
-
-def _shade(gap: float | None) -> str:
-    if gap is None:
-        return ""
-    return f"u{near(gap)[0]}{' optimal' * (abs(gap) <= TIE)}"
+def _shade(gap: float) -> str:
+    """Return the style classes of a gap; none where it is not known."""
+    return "" if math.isnan(gap) else f"u{len(NEAR) - bisect_left(NEAR, gap)}{' optimal' * (abs(gap) <= TIE)}"
 
 
 def _network(results: Results, name: str) -> tuple[str, Cell]:
@@ -93,57 +82,54 @@ def _where(results: Results, case: Case) -> tuple[str, list[Said]]:
     return looks, [cell, Cell(case[1]), Cell(size(case[2]))]
 
 
-def describe(label: str, row: Row) -> str:
+def describe(results: Results, row: Row) -> str:
     """Return what a tooltip says of a row, a fact a line."""
-    head = f"{label}: {row.collective}, {size(row.size_bytes)}"
+    head = f"{results.series[row.number].label}: {row.collective}, {size(row.size_bytes)}"
     if not row.ok:
-        return f"{head}\n{row.status}: {row.message}" if row.message else f"{head}\n{row.status}"
-    lines = [head, *filter(None, [row.algorithm]), f"time {microseconds(row.time_us)}"]
-    if row.sequential_us is not None:
-        alone = " + ".join(microseconds(float(time)) for time in row.alone_us.split("; "))
-        lines.append(f"one after the other {microseconds(row.sequential_us)} = {alone}")
-    if row.algbw_gbps is not None:
-        busbw = "" if row.busbw_gbps is None else f", busbw {number(row.busbw_gbps)} GB/s"
-        lines.append(f"algbw {number(row.algbw_gbps)} GB/s{busbw}")
-    if row.global_bytes is not None:
-        lines.append(f"between hosts {megabytes(row.global_bytes)}")
-    if row.gap is not None:
-        proof = f" over the {row.bound_kind or 'lower'} bound {microseconds(row.bound_us)}"
-        lines.append(f"gap {number(100 * row.gap, 6)}%{proof}{', optimal' if is_optimal(row) else ''}")
-    if row.tl_steps is not None:
-        lines.append(f"T_L {number(row.tl_steps)} α" + (f", T_B {row.tb_text} M/B" if row.tb_text else ""))
-    if row.synth_s is not None:
-        lines.append(f"synthesis {seconds(row.synth_s)}")
-    if row.seed:
-        lines.append(f"seed {row.seed}")
-    if row.verified is False:
-        lines.append("not verified")
-    lines += filter(None, (row.message, row.note))
-    return "\n".join(lines)
+        return f"{head}\n{_reason(row)}"
+    alone = " + ".join(microseconds(float(time)) for time in filter(None, row.alone_us.split("; ")))
+    busbw = "" if math.isnan(row.busbw_gbps) else f", busbw {number(row.busbw_gbps)} GB/s"
+    proof = (
+        f"over the {row.bound_kind or 'lower'} bound {microseconds(row.bound_us)}{', optimal' * row.optimal}"
+    )
+    said = {
+        "algorithm": row.algorithm,
+        "time_us": f"time {microseconds(row.time_us)}",
+        "sequential_us": f"one after the other {microseconds(row.sequential_us)} = {alone}",
+        "algbw_gbps": f"algbw {number(row.algbw_gbps)} GB/s{busbw}",
+        "global_bytes": f"between hosts {megabytes(row.global_bytes)}",
+        "gap": f"gap {number(100 * row.gap, 6)}% {proof}",
+        "tl_steps": f"T_L {number(row.tl_steps)} α" + (f", T_B {row.tb_exact} M/B" if row.tb_exact else ""),
+        "synth_s": f"synthesis {seconds(row.synth_s)}",
+        "seed": f"seed {row.seed:.0f}",
+        "verified": "not verified" * (row.verified is False),
+        "message": row.message,
+        "note": row.note,
+    }
+    known = (text for name, text in said.items() if text and pd.notna(getattr(row, name)))
+    return "\n".join([head, *known])
+
+
+def _reason(row: Row) -> str:
+    return f"{row.status}: {row.message}" if row.message else row.status
 
 
 def _cell(
     results: Results,
-    row: Row | None,
+    row: Row,
     said: Callable[[Row], tuple[str, str]],
     notes: dict[str, int] | None = None,
 ) -> Cell:
     """Return what is said of a row, and in small letters; or why it has no time, in a note."""
-    if row is None:
+    if row is ABSENT:
         return Cell()
-    tip = describe(results.series[results.number[row.method, row.options]].label, row)
+    reason = "not verified: don't rely on this number" if row.ok else _reason(row)
+    noted = notes is not None and (not row.ok or row.verified is False)
+    note = notes.setdefault(reason, len(notes) + 1) if noted else None
+    tip = describe(results, row)
     if not row.ok:
-        reason = f"{row.status}: {row.message}" if row.message else row.status
-        note = None if notes is None else notes.setdefault(reason, len(notes) + 1)
         return Cell(SHORT.get(row.status, row.status), "none", tip, note)
-    holds = {
-        "best": is_best(row, results.best.get(row.case)),
-        "optimal": is_optimal(row),
-        "wrong": is_wrong(row),
-    }
-    note = None
-    if row.verified is False and notes is not None:
-        note = notes.setdefault("not verified: don't rely on this number", len(notes) + 1)
+    holds = {"best": row.won, "optimal": row.optimal, "wrong": row.gap < -TIE}
     text, more = said(row)
     return Cell(text, " ".join(name for name, there in holds.items() if there), tip, note, more)
 
@@ -152,35 +138,33 @@ def _time(row: Row) -> str:
     return microseconds(row.time_us, GAP_RULES.digits)
 
 
-def _lower(results: Results, case: Case) -> Cell:
-    """Return the lower bound of a case, with what proves it."""
-    row = results.bounds.get(case)
-    return Cell() if row is None else Cell(microseconds(row.bound_us, GAP_RULES.digits), more=row.bound_kind)
+def _lower(row: Row) -> Cell:
+    """Return the lower bound of a row's case, with what proves it."""
+    return Cell(microseconds(row.lower_us, GAP_RULES.digits), more=row.lower_kind)
 
 
-def _gap(results: Results, row: Row) -> tuple[str, str]:
-    gap = results.gap(row)
-    return (_time(row), "") if gap is None else (percent(gap), _time(row))
+CELLS: Mapping[str, tuple[str, Callable[[Row], Cell], Callable[[Row], tuple[str, str]]]] = {
+    "gaps": (
+        "LB#",
+        _lower,
+        lambda row: (_time(row), "") if math.isnan(row.open) else (percent(row.open), _time(row)),
+    ),
+    "bandwidth": (
+        "limit#",
+        lambda row: Cell(_number(row.size_bytes / row.lower_us / 1e3, "")),
+        lambda row: (f"{_number(row.algbw_gbps)} / {_number(row.busbw_gbps)}", ""),
+    ),
+    "speedup": (
+        "best#",
+        lambda row: Cell(microseconds(row.best_us, GAP_RULES.digits)),
+        lambda row: (times(row.speedup), ""),
+    ),
+}
+"""For each table by case the head of the column beside the size, one of its cells, and a timed row's."""
 
 
-def _limit(results: Results, case: Case) -> Cell:
-    row = results.bounds.get(case)
-    return Cell(number(case[2] / row.bound_us / 1e3) if row and row.bound_us else "")
-
-
-def _rates(_: Results, row: Row) -> tuple[str, str]:
-    rates = (row.algbw_gbps, row.busbw_gbps)
-    return " / ".join("–" if rate is None else number(rate) for rate in rates), ""
-
-
-Of = tuple[str, Callable[[Results, Case], Cell], Callable[[Results, Row], tuple[str, str]]]
-CELLS: Mapping[str, Of] = {
-    "gaps": ("LB#", _lower, _gap),
-    "bandwidth": ("limit#", _limit, _rates),
-    "speedup": ("best#", lambda results, case: Cell(microseconds(results.best.get(case), GAP_RULES.digits)),
-                lambda results, row: (times(results.speedup(row)), "")),
-}  # fmt: skip
-"""What a table by case says: the column beside the size, and a cell of a row that has a time."""
+def _number(value: float, missing: str = "–") -> str:
+    return missing if math.isnan(value) else number(value)
 
 
 def case_table(results: Results, topology: str, kind: str = "gaps") -> PageTable:
@@ -192,18 +176,15 @@ def case_table(results: Results, topology: str, kind: str = "gaps") -> PageTable
         One of `CELLS`.
     """
     head, reference, said = CELLS[kind]
-    present = {results.number[row.method, row.options] for row in results.rows if row.topology == topology}
+    present = set(results.rows.number[results.rows.topology == topology])
     series = [one for one in results.series if one.number in present]
     notes: dict[str, int] = {}
     rows = []
     for collective in results.collectives:
-        for bytes_, cells in results.of(topology, collective).items():
-            case = (topology, collective, bytes_)
-            found = [
-                _cell(results, cells.get(s.number), lambda row: said(results, row), notes) for s in series
-            ]
-            looks, (_, *named) = _where(results, case)
-            rows.append((looks, [*named, reference(results, case), *found]))
+        for bytes_, cells in results.panel(topology, collective).items():
+            looks, (_, *named) = _where(results, (topology, collective, bytes_))
+            found = [_cell(results, cells.get(one.number, ABSENT), said, notes) for one in series]
+            rows.append((looks, [*named, reference(next(iter(cells.values()))), *found]))
     told = {"network": results.short[topology], "baseline": results.baseline}
     heads = ["collective", "size#", head, *method_heads(series)]
     return _exactly(PageTable.of(kind, rows, heads, name=f"{kind}-{topology}", notes=notes, **told))
@@ -219,94 +200,69 @@ def _exactly(table: PageTable) -> PageTable:
 
 def gap_parts(results: Results) -> PageTable | None:
     """Return what is left open in each case, and what each schedule loses; None without a bound."""
+
+    def lost_of(row: Row) -> tuple[str, str]:
+        return percent(row.time_us / row.best_us - 1), _time(row)
+
     rows = []
-    for case in results.best:
-        if case in results.bounds:
+    for case, cells in results.cases.items():
+        best = next((row for row in cells.values() if row.won), None)
+        if best is not None and pd.notna(best.lower_us):
             looks, named = _where(results, case)
-            rows.append((looks, [*named, *_parts(results, case, results.best[case])]))
+            lower, least = seconds(best.lower_s), microseconds(best.best_us, GAP_RULES.digits)
+            whose, left = results.series[best.number].label, percent(best.best_us / best.lower_us - 1)
+            lost = [_cell(results, cells.get(one.number, ABSENT), lost_of) for one in results.series]
+            rows.append((looks, [*named, _lower(best), lower, least, whose, left, *lost]))
     return PageTable.of("parts", rows, method_heads(results.series)) if rows else None
-
-
-def _parts(results: Results, case: Case, best: float) -> list[Said]:
-    cells, bound = results.cases[case], results.bounds[case].bound_us or best
-    whose = next(key for key, row in cells.items() if is_best(row, best))
-
-    def lost(row: Row) -> tuple[str, str]:
-        return percent((row.time_us or best) / best - 1), _time(row)
-
-    return [
-        _lower(results, case),
-        seconds(results.bound_s.get(case)),
-        microseconds(best, GAP_RULES.digits),
-        results.series[whose].label,
-        percent(best / bound - 1),
-        *(_cell(results, cells.get(one.number), lost) for one in results.series),
-    ]
 
 
 def over_exact(results: Results) -> PageTable | None:
     """Return the ratio of every other method's time to that of each exact one, by case and on average."""
-    exact = [one for one in results.series if _is_exact(one)]
     others = [one for one in results.series if not _is_exact(one)]
     means: list[tuple[str, list[Said]]] = []
     rows: list[tuple[str, list[Said]]] = []
-    for one in exact:
-        found = {
-            case: (cells[one.number], [_ratio(cells.get(o.number), cells[one.number]) for o in others])
-            for case, cells in results.cases.items()
-            if one.number in cells and cells[one.number].ok
-        }
-        found = {case: line for case, line in found.items() if any(line[1])}
-        for case, (base, ratios) in found.items():
-            looks, named = _where(results, case)
-            left = percent(base.solver_gap) if (base.solver_gap or 0.0) > TIE else ""
-            cells = results.cases[case]
-            line = [
-                Cell(f"{ratio:.3f}", more=_time(cells[other.number])) if ratio else Cell()
-                for other, ratio in zip(others, ratios, strict=True)
-            ]
-            rows.append(
-                (f"{looks} s{one.number}", [*named, *_exact_cells(one, base), _time(base), left, *line])
-            )
+    for one in filter(_is_exact, results.series):
+        found = []
+        for case, cells in results.cases.items():
+            base, rivals = cells.get(one.number, ABSENT), [cells.get(of.number, ABSENT) for of in others]
+            ratios = [row.time_us / base.time_us for row in rivals]
+            if not all(map(math.isnan, ratios)):
+                looks, named = _where(results, case)
+                what = [Cell(one.label, series=one), Cell(base.exact_for or "?", more=base.program)]
+                left = percent(base.solver_gap) if base.solver_gap > TIE else ""
+                line = [_ratio([ratio], _time(row)) for ratio, row in zip(ratios, rivals, strict=True)]
+                rows.append((f"{looks} s{one.number}", [*named, *what, _time(base), left, *line]))
+                found.append((ratios, what))
         if found:
-            known = [
-                [r for r in of if r] for of in zip(*(ratios for _, ratios in found.values()), strict=True)
-            ]
-            first = next(base for base, _ in found.values())
-            said = ["all", "", counted(len(found), "case"), *_exact_cells(one, first), "", ""]
-            means.append((f"s{one.number} mean", [*said, *map(_over, known)]))
+            ratios, (what, *_) = zip(*found, strict=True)
+            line = [_ratio(of) for of in zip(*ratios, strict=True)]
+            means.append(
+                (f"s{one.number} mean", ["all", "", counted(len(found), "case"), *what, "", "", *line])
+            )
     return PageTable.of("exact", [*means, *rows], method_heads(others)) if rows else None
-
-
-def _ratio(row: Row | None, base: Row) -> float | None:
-    return row.time_us / base.time_us if row is not None and row.ok and row.time_us and base.time_us else None
 
 
 def _is_exact(one: Series) -> bool:
     return one.kind.split(" ")[0] == "exact"
 
 
-def _exact_cells(one: Series, row: Row) -> list[Said]:
-    return [Cell(one.label, series=one), Cell(row.exact_for or "?", more=row.program)]
-
-
-def _over(ratios: list[float]) -> Cell:
-    """Return a geometric mean, and of how many cases."""
-    return Cell(f"{statistics.geometric_mean(ratios):.3f}", more=f"({len(ratios)})") if ratios else Cell()
+def _ratio(ratios: Sequence[float], more: str = "") -> Cell:
+    """Return the geometric mean of those that are known, and of how many cases it is, or `more`."""
+    known = [ratio for ratio in ratios if not math.isnan(ratio)]
+    return (
+        Cell(f"{statistics.geometric_mean(known):.3f}", more=more or f"({len(known)})") if known else Cell()
+    )
 
 
 def exact_sentence(results: Results) -> str:
     """Return how near the best heuristic comes to the best exact method; empty where none does."""
-    ratios = []
-    for cells in results.cases.values():
-        sides: tuple[list[Row], list[Row]] = ([], [])
-        for key, row in cells.items():
-            sides[_is_exact(results.series[key])].append(row)
-        other, exact = map(best_time, sides)
-        ratios += [other / exact] if exact and other else []
-    if not ratios:
+    frame = results.frame
+    exact = frame.number.isin([one.number for one in results.series if _is_exact(one)])
+    best = frame.groupby(["case", exact]).time_us.min().unstack().reindex(columns=[False, True])
+    ratios = (best[False] / best[True]).dropna()
+    if ratios.empty:
         return ""
-    mean, least, most = statistics.geometric_mean(ratios), min(ratios), max(ratios)
+    mean, least, most = statistics.geometric_mean(ratios), ratios.min(), ratios.max()
     return (
         f"The best other method takes {mean:.3f} times the best exact model's time "
         f"(geometric mean of {counted(len(ratios), 'case')}; {least:.3f} to {most:.3f})."
@@ -315,203 +271,150 @@ def exact_sentence(results: Results) -> str:
 
 def summary(results: Results, bytes_: float | None = None) -> PageTable:
     """Return the gap of every method on every network, over all sizes or at one: one table for a paper."""
-    cases = [case for case in results.best if bytes_ in (None, case[2])]
-    asked = Counter(case[0] for case in cases)
-    gaps: dict[tuple[int, str], list[float]] = {}
-    for case in cases:
-        for key, row in results.cases[case].items():
-            if (gap := results.gap(row)) is not None:
-                gaps.setdefault((key, case[0]), []).append(gap)
-    means = {place: shifted_mean(own) or 0.0 for place, own in gaps.items()}
-    least = {name: min((mean for (_, n), mean in means.items() if n == name), default=0.0) for name in asked}
-
-    def cell(key: int, name: str) -> Cell:
-        if (key, name) not in means:
-            return Cell()
-        mean, count = means[key, name], len(gaps[key, name])
-        best = "best" if mean <= least[name] + TIE else ""
-        return Cell(percent(mean), best, more=f"({count})" if count < asked[name] else "")
-
-    rows = [
-        (f"s{one.number}", [Cell(one.label, series=one), *(cell(one.number, name) for name in asked)])
-        for one in results.series
-        if any((one.number, name) in means for name in asked)
-    ]
+    frame = results.frame[results.frame.best_us.notna()]
+    frame = frame if bytes_ is None else frame[frame.size_bytes == bytes_]
+    asked = frame.groupby("topology", sort=False).case.nunique()
+    gaps = frame.dropna(subset="open").groupby(["number", "topology"]).open
+    found = pd.DataFrame({"gap": gaps.agg(shifted_mean), "cases": gaps.size()})
+    found["best"] = found.gap <= found.groupby("topology").gap.transform("min") + TIE
+    rows = []
+    for key, own in found.groupby("number"):
+        means = own.droplevel("number").reindex(asked.index).assign(asked=asked)
+        cells = [
+            Cell(percent(mean.gap), "best" * (mean.best is True), more=few * bool(mean.cases < mean.asked))
+            for mean in means.itertuples()
+            for few in [f"({mean.cases:.0f})"]
+        ]
+        one = results.series[key]
+        rows.append((f"s{key}", [Cell(one.label, series=one), *cells]))
     heads: list[Said] = []
-    for name in asked:
+    for name, count in asked.items():
         place, named = _network(results, name)
-        told = f"{named.text}, {counted(asked[name], 'case')}"
-        heads.append(Cell(told, f"n {place}", name, link=place))
+        heads.append(Cell(f"{named.text}, {counted(count, 'case')}", f"n {place}", name, link=place))
     at = "all sizes" if bytes_ is None else size(bytes_)
     return PageTable.of("summary", rows, heads, name=f"summary-{at.replace(' ', '-')}", sizes=at)
 
 
-STATUSES = {
-    "unsupported": "not defined",
-    "infeasible": "no schedule",
-    "timeout": "time limit",
-    "failed": "failed",
-}
-
-
 def method_table(results: Results, least: LeastTB | None = None) -> PageTable:
     """Return the methods by rank, and how each does over the run."""
-    found = ranking(results, least)
-    rows = [(f"s{s.series.number}", _standing(place, s)) for place, s in enumerate(found, 1)]
-    count = len(common_cases(results)[1])
-    told: dict[str, Any] = {"run": results.name, "common": count, "speedup": ""}
-    if results.base:
-        told["speedup"] = f" Speed-up: the geometric mean of the time of {results.baseline} over its own."
+    rows = [
+        (f"s{one.Index}", _standing(place, one))
+        for place, one in enumerate(ranking(results, least).itertuples(), 1)
+    ]
+    over = f" Speed-up: the geometric mean of the time of {results.baseline} over its own."
+    told = {"run": results.name, "common": len(common_cases(results)[1])}
+    told["speedup"] = over if results.base else ""
     table = _exactly(PageTable.of("ranking", rows, name="methods", **told))
     return table if results.base else table.without("speed-up")
 
 
-def _standing(place: int, s: SeriesStanding) -> list[Said]:
-    lost = ", ".join(f"{words} {s.counts[status]}" for status, words in STATUSES.items() if s.counts[status])
-    where = f"{s.worst[0][0]}, {s.worst[0][1]}, {size(s.worst[0][2])}" if s.worst else ""
+def _standing(place: int, one: Row) -> list[Said]:
+    lost = ", ".join(
+        f"{words} {getattr(one, name):.0f}" for name, words in STATUSES.items() if getattr(one, name)
+    )
     return [
-        "" if s.common is None else str(place),
-        Cell(s.series.label, series=s.series, link=f"term-{s.series.method}"),
-        s.series.kind,
-        percent(s.common),
-        Cell(f"{len(s.gaps)} of {s.tried}", more=lost),
-        str(len(s.won)),
-        str(s.optimal),
-        "–" if s.tb_optimal is None else str(s.tb_optimal),
-        percent(s.median),
-        percent(s.worst[1]) if s.worst else "",
-        Cell(where, "where"),
-        times(s.slower),
-        times(s.speedup),
-        seconds(sum(s.syntheses)) if s.syntheses else "",
+        "" if math.isnan(one.common) else str(place),
+        Cell(one.series.label, series=one.series, link=f"term-{one.series.method}"),
+        one.series.kind,
+        percent(one.common),
+        Cell(f"{one.timed:.0f} of {one.tried:.0f}", more=lost),
+        f"{one.won:.0f}",
+        f"{one.optimal:.0f}",
+        "–" if math.isnan(one.tb_optimal) else f"{one.tb_optimal:.0f}",
+        percent(one.median),
+        percent(one.worst),
+        Cell(one.where, "where"),
+        times(one.slower),
+        times(one.speedup),
+        seconds(one.synthesis),
     ]
 
 
 def solved_programs(results: Results) -> PageTable | None:
     """Return the programs that solvers were given: of several sizes or seeds the longest solve."""
-    longest: dict[tuple[str, str, int], Row] = {}
-    for row in results.rows:
-        key = row.topology, row.collective, results.number[row.method, row.options]
-        known = longest.get(key)
-        if (row.program or row.variables) and (known is None or (row.solve_s or 0) > (known.solve_s or 0)):
-            longest[key] = row
-    rows = [
-        (
-            f"{_where(results, row.case)[0]} s{key}",
-            [*_where(results, row.case)[1][:2], *_solved(results.series[key], row)],
-        )
-        for (_, _, key), row in longest.items()
-    ]
+    solved = results.rows[(results.rows.program != "") | (results.rows.variables > 0)].fillna(
+        {"solve_s": 0.0}
+    )
+    longest = solved.groupby(["topology", "collective", "number"], sort=False).solve_s.idxmax()
+    rows = []
+    for row in results.rows.loc[longest].itertuples():
+        looks, (network, what, _) = _where(results, (row.topology, row.collective, row.size_bytes))
+        one = results.series[row.number]
+        counts = ("" if math.isnan(count) else f"{count:,.0f}" for count in (row.variables, row.constraints))
+        built = seconds(row.build_s) if row.variables > 0 else ""  # without a model it is making the schedule
+        cells = [network, what, Cell(one.label, series=one), row.program, row.solver, *counts, built]
+        rows.append((f"{looks} s{row.number}", [*cells, seconds(row.solve_s), percent(row.solver_gap)]))
     return PageTable.of("programs", rows) if rows else None
-
-
-def _solved(series: Series, row: Row) -> list[Said]:
-    return [
-        Cell(series.label, series=series),
-        row.program,
-        row.solver,
-        *("" if count is None else f"{count:,.0f}" for count in (row.variables, row.constraints)),
-        seconds(row.build_s if row.variables else None),  # of no model: making the schedule
-        seconds(row.solve_s),
-        percent(row.solver_gap),
-    ]
 
 
 def predictions(results: Results) -> PageTable | None:
     """Return T_L and T_B of expansions as predicted and as they are, marked where they disagree."""
-    lines: dict[tuple[str, ...], tuple[str, list[Said]]] = {}
-    for row in results.rows:
-        if row.prediction and row.predicted_tl is not None and row.tl_steps is not None and row.tb_text:
-            looks, (network, what, _) = _where(results, row.case)
-            tb, most = Fraction(row.tb_text), Fraction(row.predicted_tb)
-            holds = (
-                row.tl_steps == row.predicted_tl,
-                tb == most or (row.prediction == "at most" and tb < most),
-            )
-            said = (number(row.predicted_tl), row.predicted_tb, row.prediction)
-            found = zip((number(row.tl_steps), row.tb_text), holds, strict=True)
-            marked = [Cell(text, "" if right else "wrong") for text, right in found]
-            lines[*row.case[:2], *said, *(cell.text for cell in marked)] = (
-                looks,
-                [network, what, *said, *marked],
-            )
-    return PageTable.of("predictions", lines.values()) if lines else None
+    made = results.rows[(results.rows.prediction != "") & (results.rows.tb_exact != "")]
+    made = made.dropna(subset=["predicted_tl", "tl_steps"])
+    said = ["predicted_tl", "predicted_tb", "prediction", "tl_steps", "tb_exact"]
+    rows = []
+    for row in made.drop_duplicates(["topology", "collective", *said]).itertuples():
+        looks, (network, what, _) = _where(results, (row.topology, row.collective, row.size_bytes))
+        tb, most = Fraction(row.tb_exact), Fraction(row.predicted_tb)
+        holds = (row.tl_steps == row.predicted_tl, tb == most or (row.prediction == "at most" and tb < most))
+        marked = [
+            Cell(text, "" if right else "wrong")
+            for text, right in zip((number(row.tl_steps), row.tb_exact), holds, strict=True)
+        ]
+        predicted = (number(row.predicted_tl), row.predicted_tb, row.prediction)
+        rows.append((looks, [network, what, *predicted, *marked]))
+    return PageTable.of("predictions", rows) if rows else None
 
 
 def nearest(results: Results, collective: str, sizes: Iterable[float] | None = None) -> PageTable:
     """Return the least gap and whose it is, a line a topology and a column a size."""
-    every = sorted({row.size_bytes for row in results.rows if row.collective == collective})
-    chosen = every if sizes is None else list(sizes)
+    every = results.rows.size_bytes[results.rows.collective == collective]
+    chosen = sorted(set(every)) if sizes is None else list(sizes)
     rows = []
     for name in results.topologies:
-        cases = results.of(name, collective)
+        cases = results.panel(name, collective)
         looks, cell = _network(results, name)
-        rows.append((looks, [cell, *(_least(results, cases.get(bytes_, {})) for bytes_ in chosen)]))
+        rows.append((looks, [cell, *(_least(results, cases.get(bytes_)) for bytes_ in chosen)]))
     heads = [f"{size(bytes_)}#" for bytes_ in chosen]
     return PageTable.of("nearest", rows, heads, name=f"nearest-{collective}", collective=collective)
 
 
-def _least(results: Results, cells: Mapping[int, Row]) -> Cell:
+def _least(results: Results, cells: Mapping[int, Row] | None) -> Cell:
     """Return the gap of the first of the fastest of a case, its name and what it chose."""
-    best = best_time(cells.values())
-    found = next(((key, row) for key, row in cells.items() if is_best(row, best)), None)
-    if found is None:
+    best = next((row for row in (cells or {}).values() if row.won), None)
+    if best is None:
         return Cell("–" if cells else "", "none")
-    series, gap = results.series[found[0]], results.gap(found[1])
-    chosen = f" ({found[1].algorithm})" if found[1].algorithm else ""
-    tip = describe(series.label, found[1])
-    return Cell(percent(gap) or "?", _shade(gap), tip, more=f"{series.label}{chosen}")
+    more = results.series[best.number].label + (f" ({best.algorithm})" if best.algorithm else "")
+    return Cell(percent(best.open) or "?", _shade(best.open), describe(results, best), more=more)
 
 
 def gap_map(results: Results, collective: str, bytes_: float) -> PageTable:
     """Return the gaps of every method that has a time on every topology."""
-    cases = [results.of(topology, collective).get(bytes_, {}) for topology in results.topologies]
+    cases = [results.panel(topology, collective).get(bytes_, {}) for topology in results.topologies]
+    asked = {key for cells in cases for key in cells}
     timed = {key for cells in cases for key, row in cells.items() if row.ok}
-    lost = [one.label for one in results.series if one.number in set().union(*cases) - timed]
-    rows = [
-        (
-            f"s{one.number}",
-            [Cell(one.label, "name", series=one), *(_spot(results, one, cells) for cells in cases)],
-        )
-        for one in results.series
-        if one.number in timed
-    ]
+    rows, lost = [], ", ".join(results.series[key].label for key in sorted(asked - timed))
+    for one in (results.series[key] for key in sorted(timed)):
+        spots = (_spot(results, cells.get(one.number, ABSENT)) for cells in cases)
+        rows.append((f"s{one.number}", [Cell(one.label, "name", series=one), *spots]))
     names = [_network(results, name) for name in results.topologies]
     heads = [Cell(cell.text, f"n {place}", cell.tip, link=place) for place, cell in names]
-    absent = f" No schedule anywhere: {', '.join(lost)}." if lost else ""
-    told = {"collective": collective, "size": size(bytes_), "absent": absent}
+    told = {"collective": collective, "size": size(bytes_)}
+    told["absent"] = f" No schedule anywhere: {lost}." if lost else ""
     return PageTable.of("map", rows, heads, name=f"map-{collective}-{size(bytes_)}", **told)
 
 
-def _spot(results: Results, series: Series, cells: Mapping[int, Row]) -> Cell:
-    row = cells.get(series.number)
-    if row is None or not row.ok:
-        sign = "" if row is None else SIGNS.get(row.status, row.status)
-        return Cell(sign, "none" if row else "", describe(series.label, row) if row else "")
-    gap = results.gap(row)
-    best = " best" if is_best(row, results.best.get(row.case)) else ""
-    brief = f"{100 * gap / 1000:.0f}k" if gap is not None and gap >= 99.995 else percent(gap) or "?"
-    return Cell(brief, _shade(gap) + best, describe(series.label, row))
+def _spot(results: Results, row: Row) -> Cell:
+    if row is ABSENT:
+        return Cell()
+    if not row.ok:
+        return Cell(SIGNS.get(row.status, row.status), "none", describe(results, row))
+    brief = f"{row.open / 10:.0f}k" if row.open >= 99.995 else percent(row.open) or "?"
+    return Cell(brief, _shade(row.open) + " best" * row.won, describe(results, row))
 
 
 OVERLAPPED = "tacos"
 """The table of ideals is for runs in which it occurs."""
-PUBLISHED = {
-    "dragonfly:4x5": "> 90",
-    "switch2d:8x4": "> 90",
-    "rfs:2x4x2": "100",
-    "rfs:2x4x4": "72",
-    "rfs:2x4x8": "68",
-    "rfs:2x4x16": "68",
-    "torus:5x5x5": "95.9",
-    "mesh:5x5x5": "98.1",
-    "torus:8x8": "92.15",
-    "mesh:10x10": "82.6",
-    "dgx1": "93.26",
-}
-"""The paper's efficiencies in percent: sections VI-B.1 (DragonFly, 2D switch), VI-B.3 (3D torus and "3D
-hypercube", a grid), VI-B.4 (2D torus, 2D mesh, of sizes that it does not give there), VI-B.5 (DGX-1), and the
-column Ideal of Table V (3D-RFS), which has 68 % where VI-B.1 claims more than 90 % for 2x4x8."""
 
 
 def ideal_time(topology: Topology, bytes_: Fraction) -> Fraction:
@@ -534,34 +437,27 @@ def ideal_time(topology: Topology, bytes_: Fraction) -> Fraction:
 
 def ideal_table(results: Results) -> PageTable | None:
     """Return the efficiencies of all allreduces at their largest size; None where TACOS has none."""
-    lines = list(_ideals(results))
-    present = sorted({key for *_, cells in lines for key in cells})
-    if not any(results.series[key].method == OVERLAPPED for key in present):
+    networks = {name: network for name, network in results.networks.items() if network is not None}
+    timed = results.frame[results.frame.ok & (results.frame.collective == Kind.ALLREDUCE)]
+    timed = timed[timed.topology.isin(list(networks))]
+    last = timed[timed.size_bytes == timed.groupby("topology").size_bytes.transform("max")]
+    series = [results.series[key] for key in sorted(last.number.unique())]
+    if not any(one.method == OVERLAPPED for one in series):
         return None
-    rows = [(looks, [*named, *(cells.get(key, Cell()) for key in present)]) for looks, named, cells in lines]
-    return PageTable.of("ideal", rows, method_heads(results.series[key] for key in present))
-
-
-def _ideals(results: Results) -> Iterator[tuple[str, list[Said], dict[int, Cell]]]:
-    for name in results.topologies:
-        cases = results.of(name, Kind.ALLREDUCE)
-        timed = [b for b, rows in cases.items() if best_time(rows.values()) is not None]
-        network = results.networks[name]
-        if not timed or network is None:
-            continue
-        bytes_ = max(timed)
-        ideal = 1e6 * float(ideal_time(network, Fraction(bytes_)))
-        row = results.bounds.get((name, Kind.ALLREDUCE.value, bytes_))
-        bound = None if row is None else row.bound_us
-        looks, cell = _network(results, name)
-        published = PUBLISHED.get(name.partition("?")[0], "")
+    rows = []
+    for name, own in last.groupby("topology", sort=False):
+        lower, bytes_ = own.lower_us.iloc[0], own.size_bytes.iloc[0]
+        ideal = 1e6 * float(ideal_time(networks[name], Fraction(bytes_)))
+        published = TEXTS["ideal"]["published"].get(name.partition("?")[0], "")
         cells = {
-            key: Cell(_share(ideal, row.time_us), more=_share(bound, row.time_us))
-            for key, row in cases[bytes_].items()
-            if row.ok
+            row.number: Cell(_share(ideal, row.time_us), more=_share(lower, row.time_us))
+            for row in own.itertuples()
         }
-        yield looks, [cell, size(bytes_), microseconds(ideal), published, _share(ideal, bound)], cells
+        looks, cell = _network(results, name)
+        said = [cell, size(bytes_), microseconds(ideal), published, _share(ideal, lower)]
+        rows.append((looks, [*said, *(cells.get(one.number, Cell()) for one in series)]))
+    return PageTable.of("ideal", rows, method_heads(series))
 
 
-def _share(part: float | None, whole: float | None) -> str:
-    return f"{100 * part / whole:.1f}" if part and whole else ""
+def _share(part: float, whole: float) -> str:
+    return "" if math.isnan(part / whole) else f"{100 * part / whole:.1f}"

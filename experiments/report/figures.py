@@ -169,12 +169,10 @@ def write_tables(results: Results, folder: Path) -> list[Path]:
         If a file can't be written.
     """
     found: dict[str, PageTable | None] = {"methods": method_table(results).without("T_B optimal", "where")}
-    sizes = sorted({case[2] for case in results.best})
+    sizes = sorted(set(results.frame.size_bytes[results.frame.ok]))
     found |= {"summary": summary(results)} if sizes else {}
     found |= {f"summary_{size(bytes_)}": summary(results, bytes_) for bytes_ in sizes if len(sizes) > 1}
-    spread = seeds(results)
-    found |= {"exact": over_exact(results), "parts": gap_parts(results)}
-    found |= {"seeds": seed_table(spread) if spread else None}
+    found |= {"exact": over_exact(results), "parts": gap_parts(results), "seeds": seed_table(seeds(results))}
     kinds = [kind for kind in CELLS if kind != "speedup" or results.base]
     for number, topology in enumerate(results.topologies):
         name = re.sub(r"[^A-Za-z0-9.-]+", "_", results.short[topology])

@@ -25,17 +25,16 @@ fills it in; all else of the page stays::
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from tutti.experiments.printable import complaint, say
 from tutti.experiments.report.comparisons import (
     CELLS,
-    STATUSES,
     case_table,
     gap_map,
     gap_parts,
@@ -43,10 +42,9 @@ from tutti.experiments.report.comparisons import (
     over_exact,
     summary,
 )
-from tutti.experiments.report.results import OK, Results, Row, read_results
-from tutti.experiments.report.standings import ranking, shifted_mean
+from tutti.experiments.report.results import ABSENT, OK, Results, Row, read_results
+from tutti.experiments.report.standings import STATUSES, ranking
 from tutti.experiments.report.tables import (
-    Cell,
     PageTable,
     lines_of,
     markdown,
@@ -87,91 +85,66 @@ def counts(results: Results) -> str:
 def least(results: Results, *sizes: str) -> str:
     """Return the least gaps of every collective at some sizes, in percent."""
     head, columns = ["network"], []
-    for bytes_ in map(_size, sizes):
+    for text in sizes:
         for collective in results.collectives:
-            _check_size(results, collective, bytes_)
+            bytes_ = _size_of(results, collective, text)
             head.append(f"{collective} {size(bytes_)}")
             columns.append([cells[1].said("%s") for _, cells in nearest(results, collective, [bytes_]).rows])
     names = map(_code, results.short.values())
     return lines_of(head, zip(names, *columns, strict=True))
 
 
-def gaps(results: Results, collective: str) -> str:
-    """Return the least gaps of one collective at every size, in percent."""
-    return _coded(nearest(results, _known(collective, results.collectives, "collective")))
-
-
-def of_map(results: Results, collective: str, bytes_: str) -> str:
-    """Return the gap of every method on every topology, in percent."""
-    _check_size(results, _known(collective, results.collectives, "collective"), _size(bytes_))
-    return _coded(gap_map(results, collective, _size(bytes_)))
-
-
 def methods(results: Results) -> str:
     """Return every method with its mean gap, the outcomes of its cases and the median of its syntheses."""
-    head = ["method", "gap, %", "smallest size", "largest size", "slower than the best"]
-    head += [f"speed-up over {results.baseline}"] * bool(results.base)
+    speedup = [f"speed-up over {results.baseline}"] * bool(results.base)
+    head = ["method", "gap, %", "smallest size", "largest size", "slower than the best", *speedup]
     head += ["best in", "has a time", *STATUSES.values(), "synthesis, median"]
     lines = [
         [
             _code(one.series.label),
-            *(percent(gap) for gap in (one.mean, *(shifted_mean(end.values()) for end in one.ends))),
-            times(one.slower),
-            *([times(one.speedup)] * bool(results.base)),
-            str(len(one.won)),
-            *(str(one.counts.get(status) or "") for status in (OK, *STATUSES)),
+            *map(percent, (one.mean, one.smallest, one.largest)),
+            *map(times, (one.slower, one.speedup)[: 1 + len(speedup)]),
+            f"{one.won:.0f}",
+            *(f"{count:.0f}" if (count := getattr(one, status)) else "" for status in (OK, *STATUSES)),
             seconds(one.seconds),
         ]
-        for one in ranking(results)
+        for one in ranking(results).itertuples()
     ]
     return lines_of(head, lines)
 
 
-def by_case(kind: str, results: Results, topology: str) -> str:
-    """Return what every method reaches on one topology; the best are bold."""
-    return _coded(case_table(results, _known(topology, results.topologies, "topology"), kind))
-
-
-def of_summary(results: Results, bytes_: str | None = None) -> str:
-    """Return the gap of every method on every network, over all sizes or at one."""
-    return _coded(summary(results, None if bytes_ is None else _size(bytes_)))
-
-
-def of_run(make: Callable[[Results], PageTable | None], results: Results) -> str:
-    """Return a table of the whole run; empty where it has none."""
-    table = make(results)
-    return "" if table is None else _coded(table)
-
-
 def traffic(results: Results, collective: str, bytes_: str) -> str:
     """Return the time of every method that has one, and what leaves hosts, on every topology."""
-    _known(collective, results.collectives, "collective")
-    found = [results.of(topology, collective).get(_size(bytes_), {}) for topology in results.topologies]
+    case = (_known(collective, results.collectives), float(parse_size(bytes_)))
+    found = [results.cases.get((topology, *case), {}) for topology in results.topologies]
     lines = (
-        [_code(series.label), *(_traffic(rows.get(series.number)) for rows in found)]
+        [_code(series.label), *(_traffic(rows.get(series.number, ABSENT)) for rows in found)]
         for series in results.series
     )
     head = ["method", *map(_code, results.short.values())]
     return lines_of(head, (line for line in lines if any(line[1:])))
 
 
-def _traffic(row: Row | None) -> str:
-    if row is None or not row.ok:
+def _traffic(row: Row) -> str:
+    if not row.ok:
         return ""
-    sent = "" if row.global_bytes is None else f", {megabytes(row.global_bytes)}"
+    sent = "" if math.isnan(row.global_bytes) else f", {megabytes(row.global_bytes)}"
     return f"{microseconds(row.time_us)}{sent}"
 
 
-TABLES: dict[str, Callable[..., str]] = {
+def _by_case(kind: str, results: Results, name: str) -> PageTable:
+    return case_table(results, _known(name, results.topologies, "topology"), kind)
+
+
+TABLES: dict[str, Callable[..., PageTable | str | None]] = {
     "rows": counts,
     "least": least,
-    "gaps": gaps,
-    "map": of_map,
-    **{kind: partial(by_case, kind) for kind in CELLS if kind != "gaps"},
-    "cases": partial(by_case, "gaps"),
-    "summary": of_summary,
-    "exact": partial(of_run, over_exact),
-    "parts": partial(of_run, gap_parts),
+    "gaps": lambda results, collective: nearest(results, _known(collective, results.collectives)),
+    "map": lambda results, what, text: gap_map(results, what, _size_of(results, what, text)),
+    **{"cases" if kind == "gaps" else kind: partial(_by_case, kind) for kind in CELLS},
+    "summary": lambda results, bytes_=None: summary(results, bytes_ and float(parse_size(bytes_))),
+    "exact": over_exact,
+    "parts": gap_parts,
     "traffic": traffic,
     "methods": methods,
 }
@@ -182,40 +155,30 @@ def _block(words: Sequence[str], results: Results) -> str:
     if name not in TABLES:
         raise InputError(f"results: unknown table '{name}'{suggestion(name, TABLES)}")
     try:
-        return TABLES[name](results, *arguments)
+        made = TABLES[name](results, *arguments)
     except TypeError as error:
         raise InputError(f"results: {' '.join(words)}: wrong number of words") from error
+    return markdown(made) if isinstance(made, PageTable) else made or ""
 
 
-def _known(name: str, names: Sequence[str], what: str) -> str:
+def _known(name: str, names: Sequence[str], what: str = "collective") -> str:
     if name not in names:
         raise InputError(f"results: the run has no {what} '{name}'{suggestion(name, names)}")
     return name
 
 
-def _size(text: str) -> float:
-    return float(parse_size(text))
-
-
-def _check_size(results: Results, collective: str, wanted: float) -> None:
-    sizes = sorted({row.size_bytes for row in results.rows if row.collective == collective})
+def _size_of(results: Results, collective: str, text: str) -> float:
+    """Return a size that a collective was run at."""
+    own, wanted = results.rows.collective == _known(collective, results.collectives), float(parse_size(text))
+    sizes = sorted(set(results.rows.size_bytes[own]))
     if wanted not in sizes:
         said = ", ".join(map(size, sizes))
         raise InputError(f"results: {collective} was not run at {size(wanted)}; its sizes are {said}")
+    return wanted
 
 
 def _code(text: str) -> str:
     return f"`{text}`"
-
-
-def _coded(table: PageTable) -> str:
-    """Return a table in Markdown, networks and methods as code."""
-    rows = [(looks, [_named(cell) for cell in cells]) for looks, cells in table.rows]
-    return markdown(replace(table, heads=[_named(head) for head in table.heads], rows=rows))
-
-
-def _named(cell: Cell) -> Cell:
-    return replace(cell, text=_code(cell.text)) if cell.series or cell.link else cell
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +19,6 @@ from tutti.experiments.report.comparisons import (
     gap_map,
     gap_parts,
     ideal_table,
-    is_wrong,
     method_table,
     nearest,
     over_exact,
@@ -35,11 +33,11 @@ from tutti.experiments.report.panels import (
     pareto_panel,
     profile_panels,
     run_rows,
-    search_panels,
+    search_panel,
 )
-from tutti.experiments.report.results import Results, Row, read_results
-from tutti.experiments.report.seeds import seed_figures, seed_table, seeds
-from tutti.experiments.report.series import DARK, LIGHT, Series
+from tutti.experiments.report.results import TIE, Results, Row, read_results
+from tutti.experiments.report.seeds import seed_panels, seed_table, seeds
+from tutti.experiments.report.series import LOOKS
 from tutti.experiments.report.standings import GAP_RULES, sentences
 from tutti.experiments.report.switch_over import switch_table
 from tutti.experiments.report.tables import (
@@ -59,17 +57,17 @@ from tutti.experiments.report.utilisation import (
     LEVELS,
     Usages,
     broadcast_panels,
-    course_panels,
+    course_panel,
     least_tb,
     level_name,
-    traffic_panels,
+    traffic_panel,
     usage_panels,
     usages,
 )
 from tutti.experiments.runner.manifest import NOT_RUN
 from tutti.experiments.runner.study import REPORT
-from tutti.experiments.show.page import source as network_source
-from tutti.experiments.show.svg import as_it_is, tag, templates
+from tutti.experiments.show.drawing import TEMPLATES as NETWORK_TEMPLATES
+from tutti.experiments.show.drawing import templates
 from tutti.topologies.files import written
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import format_bandwidth, format_time
@@ -97,23 +95,11 @@ THEMES = ("theme", "theme", [("", "as the system"), ("light", "light"), ("dark",
 """What any page lets one choose: a name, its label, and the values with their texts."""
 
 
-def render(name: str, /, **shown: Any) -> str:
-    """Return a page by its template, with the style and the scripts of all pages."""
-    style = source("report.css") + palette()
-    levels = [level_name(level) for level in range(LEVELS + 1)]
-    own = {"style": style, "scripts": scripts(), "swatch": swatch, "levels": levels}
-    return templates(TEMPLATES).get_template(name).render({**NOTHING, **own, **shown})
-
-
-def source(name: str) -> Markup:
-    """Return a file as it is, such as a style or a script."""
-    return as_it_is(TEMPLATES / name)
-
-
-def scripts() -> list[Markup]:
-    """Return what a page runs: its own script, the library of charts, what draws them, and of networks."""
-    own = [source(name) for name in ("report.js", "vega.min.js", "charts.js")]
-    return [*own, network_source("network.js")]
+def render(**shown: Any) -> str:
+    """Return a page, with the style and the scripts of all pages."""
+    own = {"looks": LOOKS, "levels": [level_name(level) for level in range(LEVELS + 1)]}
+    pages = templates(TEMPLATES, NETWORK_TEMPLATES)
+    return pages.get_template("page.html").render({**NOTHING, **own, **shown})
 
 
 def write_report(directory: Path, *others: Path, page: Path | None = None) -> Path:
@@ -145,19 +131,17 @@ def write_page(shown: Mapping[str, Any], page: Path) -> Path:
     InputError
         If it can't be written.
     """
-    return written(page, render("page.html", **shown).encode(), "report")
+    return written(page, render(**shown).encode(), "report")
 
 
 def contents(results: Results) -> dict[str, Any]:
     """Return all that the page of a run says, by the names that its template has for it."""
-    used = {(t, c): usages(results, t, c) for t in results.topologies for c in results.collectives}
-    least = {case: least_tb(found) for case, found in used.items()}
+    used = {name: _used(results, name) for name in results.topologies}
+    least = {(name, what): least_tb(found) for name, own in used.items() for what, found in own.items()}
     rows, shown = run_rows(results, least), shown_topologies(results)
-    drawn = [_bottlenecks(results, name, used) for name in shown]
-    topologies = [
-        _section(results, name, used, found, rows, folded=place > 0)
-        for place, (name, found) in enumerate(zip(shown, drawn, strict=True))
-    ]
+    networks = {name: _network(results, name, used[name]) for name in shown}
+    drawn = {name: bottlenecks(networks[name], used[name], results.collectives.index) for name in shown}
+    topologies = [_section(results, name, used[name], networks[name], drawn[name], rows) for name in shown]
     left = "Left out: the rows of more topologies than fit here are in results.csv."
     topologies += [
         Section(name, lead=[left], id=f"t{place}")
@@ -175,11 +159,23 @@ def contents(results: Results) -> dict[str, Any]:
         "alarm": alarm(results),
         "picture": picture_of(results),
         "lead": lead(results, len(shown)),
-        "series": results.series if results.rows else (),
-        "tips": [_tip(one, told) for one in results.series],
-        "picks": list(_picks(results)),
-        "key": TEXTS["page"]["key"] + TEXTS["page"]["shaded"] * bool(results.tries),
-        "sections": [_summary(results, least, shown, drawn), *_glance(results), *topologies, words],
+        "series": results.series,
+        "tips": [
+            "\n".join(filter(None, (f"{one.method} {one.options}".strip(), ": ".join(filter(None, kind)))))
+            for one in results.series
+            for kind in [(one.kind, told.get(one.method))]
+        ],
+        "picks": [
+            *(
+                (name, name, [("", "all"), *((str(place), text) for place, text in enumerate(texts))])
+                for name, texts in (("topology", results.topologies), ("collective", results.collectives))
+            ),
+            ("measure", "against size", list(measures(results).items())),
+            ("axis", "its axis", [("log", "logarithmic"), ("linear", "linear")]),
+            THEMES,
+        ],
+        "key": TEXTS["page"]["key"] + TEXTS["page"]["shaded"] * (len(results.tries) > 0),
+        "sections": [_summary(results, least, drawn), *_glance(results), *topologies, words],
         "manifest": list(manifest_lines(results.manifest)),
         "charts": run_charts(results.series, rows),
         "rows": rows,
@@ -187,25 +183,23 @@ def contents(results: Results) -> dict[str, Any]:
     }
 
 
+def _used(results: Results, name: str) -> dict[str, Usages]:
+    """Return what was replayed of each collective of a topology."""
+    ran = set(results.rows.collective[results.rows.topology == name])
+    return {what: usages(results, name, what) for what in results.collectives if what in ran}
+
+
+def _network(results: Results, name: str, used: Mapping[str, Usages]) -> Topology | None:
+    """Return a network, as the files of its schedules have it or else by its name."""
+    networks = (usage.topology for found in used.values() for usage in found.shown)
+    return next(networks, results.networks[name])
+
+
 def alarm(results: Results) -> str:
     """Return what is said where rows are faster than their bounds; empty where none is."""
-    wrong = sum(map(is_wrong, results.rows))
+    wrong = int((results.rows.ok & (results.rows.gap < -TIE)).sum())
     said = "claims" if wrong == 1 else "claim"
     return TEXTS["page"]["wrong"].format(counted(wrong, "row"), said) if wrong else ""
-
-
-def _tip(one: Series, told: Mapping[str, str]) -> str:
-    kind = ": ".join(filter(None, [one.kind, told.get(one.method, "")]))
-    return "\n".join(filter(None, [f"{one.method} {one.options}".strip(), kind]))
-
-
-def _picks(results: Results) -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
-    """Yield what one can choose: a name, its label, and the values with their texts."""
-    for name, texts in (("topology", results.topologies), ("collective", results.collectives)):
-        yield name, name, [("", "all"), *((str(place), text) for place, text in enumerate(texts))]
-    yield "measure", "against size", list(measures(results).items())
-    yield "axis", "its axis", [("log", "logarithmic"), ("linear", "linear")]
-    yield THEMES
 
 
 def lead(results: Results, sections: int) -> str:
@@ -222,45 +216,33 @@ def lead(results: Results, sections: int) -> str:
     return text + (texts["left"].format(left, LIMITS.rows) if left else "")
 
 
-def _panels_of(figures: Sequence[Figure]) -> list[Panel]:
-    return [Panel("", "", figure) for figure in figures]
-
-
-def _summary(
-    results: Results, least: Mapping[Any, Any], shown: Sequence[str], drawn: Sequence[Bottlenecks]
-) -> Section:
+def _summary(results: Results, least: Mapping[Any, Any], drawn: Mapping[str, Bottlenecks]) -> Section:
     """Return the section on the methods, over all topologies."""
-    if not results.rows:
+    if results.rows.empty:
         return Section("Methods", lead=["This run has no rows."], id="summary")
     spread = seeds(results)
-    few = results.best and len({case[2] for case in results.best}) > 1
-    largest = summary(results, max(case[2] for case in results.best)) if few else None
-    gains = {name: found.gain for name, found in zip(shown, drawn, strict=True) if found.gain}
+    sizes = results.frame.size_bytes[results.frame.ok]
+    largest = summary(results, sizes.max()) if sizes.nunique() > 1 else None
+    gains = [
+        (f"t{results.topologies.index(name)}", [results.short[name], *found.gain.cells])
+        for name, found in drawn.items()
+        if found.gain
+    ]
     blocks = [
         *block("ranking", method_table(results, least)),
         *block("exact", over_exact(results)),
         *block("profiles", *profile_panels(results), looks="two"),
-        *block("summary", summary(results) if results.best else None, largest),
+        *block("summary", None if sizes.empty else summary(results), largest),
         *block("parts", gap_parts(results)),
-        *block(
-            "seeds", seed_table(spread) if spread else None, *_panels_of(seed_figures(spread)), looks="two"
-        ),
+        *block("seeds", seed_table(spread), *seed_panels(spread), looks="two"),
         *block("switch", switch_table(results), folded=True),
         *block("ideal", ideal_table(results), folded=True),
         *block("programs", solved_programs(results), folded=True),
         *block("predictions", predictions(results), folded=True),
         *block("frontiers", *frontier_panels(results), looks="two", folded=True),
-        *block("gain", _gains(results, gains), folded=True),
+        *block("gain", PageTable.of("gain", gains) if gains else None, folded=True),
     ]
     return Section("Methods", blocks, id="summary")
-
-
-def _gains(results: Results, gains: Mapping[str, Any]) -> PageTable | None:
-    rows = [
-        (f"t{results.topologies.index(name)}", [results.short[name], *gain.cells, gain.proven])
-        for name, gain in gains.items()
-    ]
-    return PageTable.of("gain", rows) if rows else None
 
 
 def _glance(results: Results) -> list[Section]:
@@ -269,10 +251,10 @@ def _glance(results: Results) -> list[Section]:
         return []
     blocks: list[PageBlock] = []
     for collective in results.collectives:
-        sizes = sorted({row.size_bytes for row in results.rows if row.collective == collective})
+        sizes = results.rows.size_bytes[results.rows.collective == collective]
         blocks += block("nearest", nearest(results, collective), collective=collective)
-        for bytes_ in dict.fromkeys([sizes[-1], sizes[0]]):
-            folded, told = bytes_ < sizes[-1], {"collective": collective, "size": size(bytes_)}
+        for bytes_ in dict.fromkeys([sizes.max(), sizes.min()]):
+            folded, told = bytes_ < sizes.max(), {"collective": collective, "size": size(bytes_)}
             blocks += block("map", gap_map(results, collective, bytes_), folded=folded, **told)
     return [Section("At a glance", blocks, id="glance")]
 
@@ -297,31 +279,24 @@ def picture_of(results: Results) -> Panel | None:
     A panel a network and collective; of many the gaps of the first collective at its largest size. None where
     there is no gap to show.
     """
-    timed = {(row.topology, row.collective) for row in results.rows if row.ok and row.gap is not None}
-    if not timed:
+    timed = results.rows[results.rows.ok & results.rows.gap.notna()]
+    if timed.empty:
         return None
-    if len(results.topologies) < GAP_RULES.fewest_networks and len(timed) <= LIMITS.panels:
-        told = "algbw as a part of its limit, against size: at 100 % no schedule can be faster"
-        return Panel(
-            told,
-            "",
-            Figure("share", "algbw as a part of its limit, against size, a panel a network and collective"),
-        )
-    collective = next(name for name in results.collectives if any(case[1] == name for case in timed))
-    bytes_ = max(row.size_bytes for row in results.rows if row.collective == collective)
+    panels = len(timed.drop_duplicates(["topology", "collective"]))
+    if len(results.topologies) < GAP_RULES.fewest_networks and panels <= LIMITS.panels:
+        told = "algbw as a part of its limit, against size"
+        figure = Figure("share", f"{told}, a panel a network and collective")
+        return Panel(f"{told}: at 100 % no schedule can be faster", "", figure)
+    collective = next(name for name in results.collectives if name in set(timed.collective))
+    bytes_ = results.rows.size_bytes[results.rows.collective == collective].max()
     told = f"gap to the proven bound of each method on each network, {collective} of {size(bytes_)}"
     return Panel(told, "", Figure("heat", told, {"collective": collective, "size_bytes": bytes_}))
 
 
 def shown_topologies(results: Results) -> list[str]:
     """Return the topologies that have a section: the first, and those that all fit."""
-    rows = Counter(row.topology for row in results.rows)
-    ends = accumulate(rows[topology] for topology in results.topologies)
-    return [
-        topology
-        for place, (topology, end) in enumerate(zip(results.topologies, ends, strict=True))
-        if place == 0 or end <= LIMITS.rows
-    ]
+    ends = results.rows.topology.value_counts(sort=False).cumsum()
+    return [name for place, (name, end) in enumerate(ends.items()) if place == 0 or end <= LIMITS.rows]
 
 
 def summaries(results: Results) -> dict[str, str]:
@@ -330,96 +305,49 @@ def summaries(results: Results) -> dict[str, str]:
     return {name: METHODS[name].summary for name in names if name in METHODS}
 
 
-def palette() -> Markup:
-    """Return the colours of series, shades and dark pages as style rules; print is always light."""
-    light = ";".join(f"--c{i}:{colour}" for i, colour in enumerate(LIGHT))
-    dark = source("dark.css") + ";".join(f"--c{i}:{colour}" for i, colour in enumerate(DARK))
-    classes = "".join(f".c{i}{{--c:var(--c{i})}}" for i in range(len(LIGHT)))
-    classes += "".join(f".u{i}{{fill:var(--u{i});background:var(--u{i})}}" for i in range(LEVELS + 1))
-    rules = (
-        f":root{{{light}}}"
-        f"@media screen{{:root[data-theme=dark]{{{dark}}}"
-        f"@media (prefers-color-scheme:dark){{:root:not([data-theme=light]){{{dark}}}}}}}{classes}"
-    )
-    return Markup(rules)
-
-
-def swatch(series: Series) -> Markup:
-    """Return a piece of a series' line with its marker, for legends."""
-    dash = " ".join(f"{length:g}" for length in series.dash) or None
-    line = tag("path", class_="line", d="M1 7H29", stroke_dasharray=dash)
-    mark = tag("path", class_="mark", d=series.marker, transform="translate(15 7)")
-    return tag("svg", line, mark, class_=f"swatch c{series.colour}", viewBox="0 0 30 14", aria_hidden="true")
-
-
-def _bottlenecks(results: Results, name: str, used: Mapping[tuple[str, str], Usages]) -> Bottlenecks:
-    return bottlenecks(_topology(results, name, used), _own(results, name, used), results.collectives.index)
-
-
-def _own(results: Results, name: str, used: Mapping[tuple[str, str], Usages]) -> dict[str, Usages]:
-    """Return what was replayed of each collective of a topology."""
-    ran = {row.collective for row in results.rows if row.topology == name}
-    return {collective: used[name, collective] for collective in results.collectives if collective in ran}
-
-
-def _topology(results: Results, name: str, used: Mapping[tuple[str, str], Usages]) -> Topology | None:
-    """Return a network, as the files of its schedules have it or else by its name."""
-    networks = (usage.topology for found in _own(results, name, used).values() for usage in found.shown)
-    return next(networks, results.networks[name])
-
-
 def _section(
     results: Results,
     name: str,
-    everything: Mapping[tuple[str, str], Usages],
+    used: Mapping[str, Usages],
+    network: Topology | None,
     drawn: Bottlenecks,
     rows: pd.DataFrame,
-    *,
-    folded: bool,
 ) -> Section:
     """Return everything that the page says of one topology."""
-    used = _own(results, name, everything)
-    facts = network_facts(
-        _topology(results, name, everything), next(r for r in results.rows if r.topology == name)
-    )
+    own = results.rows[results.rows.topology == name]
     each = [(results, name, collective) for collective in used]
+    replayed = [(*one, found) for one, found in zip(each, used.values(), strict=True)]
     more = "Choose the measure under Filter and legend. " if len(measures(results)) > 1 else ""
-    drawn_rows = rows[rows["topology"] == name] if len(rows) else rows
+    lines = {"frontier": "", "least": ""}
+    if len(rows):  # what the whole and the dashed line of the charts of T_L against T_B are, if drawn
+        timed = rows[rows.topology == name]
+        if timed.groupby("collective").frontier.sum().max() > 1:
+            lines["frontier"] = TEXTS["pareto"]["joined"]
+        if timed.least_tb.notna().any():
+            lines["least"] = TEXTS["pareto"]["dashed"]
     blocks = [
         *block("algbw", *(algbw_panel(*one) for one in each), measures=more),
-        *block("pareto", *(pareto_panel(*one) for one in each), **_lines(drawn_rows)),
+        *block("pareto", *(pareto_panel(*one) for one in each), **lines),
         *block("effort", *(effort_panel(*one) for one in each)),
-        *block("search", *search_panels(results, name, list(used))),
+        *block("search", *(search_panel(*one) for one in each)),
         *block("gaps", case_table(results, name)),
         *block("bottlenecks", *drawn.panels),
-        *block("traffic", *traffic_panels(results, name, list(used))),
+        *block("traffic", *(traffic_panel(*one) for one in each)),
         *block("broadcast", *broadcast_panels(results, name), folded=True),
-        *block("course", *course_panels(results, name, list(used.items()))),
-        *block("links", *usage_panels(results, name, used), looks="maps", folded=True),
+        *block("course", *(course_panel(*one) for one in replayed)),
+        *block("links", *chain(*(usage_panels(*one) for one in replayed)), looks="maps", folded=True),
     ]
     place = results.topologies.index(name)
-    bounds = list(_bound_facts(results, name, list(used)))
+    facts, bounds = network_facts(network, next(own.itertuples())), list(_bound_facts(own, list(used)))
     said = [f"{', '.join(facts)}.", *([f"{'; '.join(bounds)}."] if bounds else [])]
-    return Section(name, blocks, said, id=f"t{place}", looks=f"topology t{place}", folded=folded)
-
-
-def _lines(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return what the whole and the dashed line of the charts of T_L against T_B are, if drawn."""
-    joined = rows.groupby("collective")["frontier"].sum().max() > 1 if len(rows) else False
-    least = bool(len(rows)) and rows["least_tb"].notna().any()
-    return {
-        "frontier": " The line joins those that no other equals or betters in both." if joined else "",
-        "least": " Dashed: the bandwidth bound, the least T_B there can be; ✓: T_B equals it, exactly."
-        if least
-        else "",
-    }
+    return Section(name, blocks, said, id=f"t{place}", looks=f"topology t{place}", folded=place > 0)
 
 
 def network_facts(topology: Topology | None, row: Row) -> list[str]:
     """Return what a topology is, from the network itself or else from a row of the results."""
     if topology is None:
         counts = (("node", row.nodes), ("switch", row.switches), ("link", row.links))
-        return [counted(int(value), word) for word, value in counts if value is not None]
+        return [counted(int(value), word) for word, value in counts if pd.notna(value)]
     degree, out = topology.degree, topology.out_degrees[: topology.num_ranks].tolist()
     degrees, same = _range(out, str), min(out) == max(out)
     ranks = "a rank" if same else "the ranks"
@@ -437,12 +365,12 @@ def _range(values: Any, text: Callable[[Any], str]) -> str:
     return text(low) if low == high else f"{text(low)} to {text(high)}"
 
 
-def _bound_facts(results: Results, topology: str, collectives: list[str]) -> Iterator[str]:
+def _bound_facts(rows: pd.DataFrame, collectives: list[str]) -> Iterator[str]:
     """Yield, for each collective, the algbw that is proven to be out of reach at the largest size."""
     for collective in collectives:
-        rows = [row for cells in results.of(topology, collective).values() for row in cells.values()]
-        last = max((row for row in rows if row.bound_us), key=lambda row: row.size_bytes, default=None)
-        if last is not None and last.bound_us:
+        bounded = rows[(rows.collective == collective) & (rows.bound_us > 0)]
+        if len(bounded):
+            last = bounded.loc[bounded.size_bytes.idxmax()]
             algbw = number(last.size_bytes / last.bound_us / 1e3)
             yield f"{collective} of {size(last.size_bytes)}: at most {algbw} GB/s ({last.bound_kind} bound)"
 
@@ -456,13 +384,11 @@ def manifest_lines(manifest: Mapping[str, Any], prefix: str = "") -> Iterator[tu
     [('machine.cores', '2'), ('seeds', '0, 1')]
     """
     for key, value in manifest.items():
-        name = f"{prefix}{key}"
+        if isinstance(value, list) and any(isinstance(entry, Mapping) for entry in value):
+            value = {str(place): entry for place, entry in enumerate(value, 1)}
         if isinstance(value, Mapping):
-            yield from manifest_lines(value, f"{name}.")
-        elif isinstance(value, list) and any(isinstance(entry, Mapping) for entry in value):
-            for place, entry in enumerate(value, 1):
-                yield from manifest_lines({str(place): entry}, f"{name}.")
+            yield from manifest_lines(value, f"{prefix}{key}.")
         elif isinstance(value, list):
-            yield name, ", ".join(map(str, value))
+            yield f"{prefix}{key}", ", ".join(map(str, value))
         else:
-            yield name, "" if value is None else str(value)
+            yield f"{prefix}{key}", "" if value is None else str(value)

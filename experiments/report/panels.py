@@ -7,23 +7,27 @@ against T_B of all networks that share N and degree, `profile_panels` what all c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from tutti.expansions.finder import bandwidth_factor
-from tutti.experiments.report.charts import Figure
-from tutti.experiments.report.comparisons import near
-from tutti.experiments.report.results import Results, Row, is_tb_optimal
-from tutti.experiments.report.series import Series
+from tutti.experiments.report.charts import SHADES, Figure
+from tutti.experiments.report.comparisons import NEAR
+from tutti.experiments.report.results import CASE, Results, is_tb_optimal
+from tutti.experiments.report.series import Series, drawn_as
 from tutti.experiments.report.standings import GAP_RULES, LeastTB
 from tutti.experiments.report.tables import Panel, percent, size
 from tutti.schedules.collective import Kind
 from tutti.schedules.cost import moore_optimal_steps
 from tutti.schedules.schedule import Clock
 
-Point = tuple[float, float]
+PAIR = CASE[:2]
+POINT = ["tl_steps", "tb_factor"]
 """T_L in α and T_B in M/B."""
 
 
@@ -50,125 +54,86 @@ def run_rows(results: Results, least: LeastTB) -> pd.DataFrame:
         `beside`: how far it stands beside its point, in widths of a marker. The markers of a point take at
         most 3 widths, so many of them overlap.
     """
-    points = {
-        (topology, collective): _points(results, topology, collective)
-        for topology in results.topologies
-        for collective in results.collectives
-    }
-    twins = {pair: _twins(_times(results, *pair)) for pair in points}
-    rows = (
-        _record(results, number, row)
-        | twins[row.case[:2]][number]
-        | _place(row, number, points[row.case[:2]], least[row.case[:2]])
-        for cells in results.cases.values()
-        for number, row in cells.items()
-        if row.ok
-    )
-    return pd.DataFrame(rows)
-
-
-def _twins(curves: Mapping[int, Mapping[float, float]]) -> dict[int, dict[str, int]]:
-    """Return for each method how many have its curve, and its place among them."""
-    groups: list[list[int]] = []
-    for number, own in curves.items():
-        same = next((group for group in groups if _coincide(curves[group[0]], own)), None)
-        groups.append([number]) if same is None else same.append(number)
-    return {
-        number: {"twin": place, "twins": len(group)} for group in groups for place, number in enumerate(group)
-    }
-
-
-def _times(results: Results, topology: str, collective: str) -> dict[int, dict[float, float]]:
-    """Return the time of each method by size."""
-    curves: dict[int, dict[float, float]] = {}
-    for bytes_, cells in results.of(topology, collective).items():
-        for number, row in cells.items():
-            if row.ok:
-                curves.setdefault(number, {})[bytes_] = row.time_us or 0.0
-    return curves
-
-
-def _coincide(one: Mapping[float, float], other: Mapping[float, float]) -> bool:
-    return one.keys() == other.keys() and all(
-        abs(other[k] - one[k]) <= GAP_RULES.coincide * one[k] for k in one
+    frame = results.frame[results.frame.ok]
+    if frame.empty:
+        return pd.DataFrame()
+    network = frame.topology.map(results.short)
+    slowest = results.tries.groupby(["case", "number"]).time_us.max()
+    bounds = [least[pair] for pair in frame[PAIR].itertuples(index=False, name=None)]
+    optimal = [is_tb_optimal(row, bound) for row, bound in zip(frame.itertuples(), bounds, strict=True)]
+    looks = [_looks(own) for _, own in frame.groupby(PAIR)]
+    near = [None if math.isnan(gap) else SHADES[bisect_left(NEAR, gap)] for gap in frame.open]
+    return frame[["topology"]].assign(
+        network=network,
+        collective=frame.collective,
+        panel=network + "\n" + frame.collective,
+        size=frame.size_bytes.map(size),
+        size_bytes=frame.size_bytes,
+        **drawn_as(results.series, frame.number),
+        time_us=frame.time_us,
+        slowest_us=slowest.reindex(pd.MultiIndex.from_frame(frame[["case", "number"]])).to_numpy(),
+        algbw_gbps=frame.algbw_gbps.where(frame.algbw_gbps > 0),
+        busbw_gbps=frame.busbw_gbps,
+        speedup=frame.speedup,
+        limit_gbps=frame.size_bytes / frame.lower_us / 1e3,
+        share_percent=(100 / (1 + frame.open)).where(frame.open > -1),
+        gap_percent=(100 * frame.open).clip(0),
+        gap=frame.open.map(percent),
+        near=near,
+        seconds=frame.synth_s.clip(1e-4),
+        **frame[POINT],
+        tb=frame.tb_exact.where(frame.tb_exact != ""),
+        tb_optimal=np.where(optimal, "yes", "no"),
+        least_tb=pd.Series(bounds, frame.index).astype(float),
+        **pd.concat(looks),
     )
 
 
-def _record(results: Results, number: int, row: Row) -> dict[str, Any]:
-    gap, proof = results.gap(row), results.bounds.get(row.case)
-    bound = 0.0 if proof is None else proof.bound_us or 0.0
-    tries = results.tries.get((row.case, number))
-    network = results.short[row.topology]
-    return {
-        "topology": row.topology,
-        "network": network,
-        "collective": row.collective,
-        "panel": f"{network}\n{row.collective}",
-        "size": size(row.size_bytes),
-        "size_bytes": row.size_bytes,
-        **results.series[number].columns,
-        "time_us": row.time_us,
-        "slowest_us": max(time for _, time in tries) if tries else None,
-        "algbw_gbps": row.algbw_gbps or None,
-        "busbw_gbps": row.busbw_gbps,
-        "speedup": results.speedup(row),
-        "limit_gbps": row.size_bytes / bound / 1e3 if bound else None,
-        "share_percent": 100 / (1 + gap) if gap is not None and gap > -1 else None,
-        "gap_percent": None if gap is None else max(0.0, 100 * gap),
-        "gap": percent(gap),
-        "near": None if gap is None else near(gap)[1],
-        "seconds": None if row.synth_s is None else max(row.synth_s, 1e-4),
-    }
+def _looks(own: pd.DataFrame) -> pd.DataFrame:
+    """Return how the rows of a network and collective stand beside each other in its charts."""
+    curves = own.pivot(index="size_bytes", columns="number", values="time_us")
+    points = own.dropna(subset=POINT).sort_values("size_bytes", kind="stable")
+    points = points.drop_duplicates([*POINT, "number"])
+    same = points.groupby(POINT)
+    place, more = same.cumcount(), same.number.transform("size") - 1
+    beside = (place - more / 2) * more.clip(upper=3) / more.clip(lower=1)
+    return (
+        _twins(curves)
+        .loc[own.number]
+        .set_index(own.index)
+        .assign(
+            step_point=own.index.isin(points.index),
+            frontier=own.index.isin(points.index[on_frontier(points)]),
+            beside=beside.reindex(own.index, fill_value=0.0),
+        )
+    )
 
 
-def _place(row: Row, number: int, points: Mapping[Point, Mapping[int, Row]], least: Any) -> dict[str, Any]:
-    """Return what the chart of T_L against T_B has of a row."""
-    point = _point(row)
-    here = list(points.get(point, ())) if point else []
-    first = point is not None and points[point].get(number) is row
-    spread = min(len(here) - 1.0, 3.0) / max(1, len(here) - 1)
-    return {
-        "tl_steps": row.tl_steps,
-        "tb_factor": row.tb_factor,
-        "tb": row.tb_text or None,
-        "tb_optimal": "yes" if is_tb_optimal(row, least) else "no",
-        "least_tb": None if least is None else float(least),
-        "step_point": first,
-        "frontier": first and point in set(frontier(points)) and here[0] == number,
-        "beside": spread * (here.index(number) - (len(here) - 1) / 2) if first else 0.0,
-    }
+def _twins(curves: pd.DataFrame) -> pd.DataFrame:
+    """Return for each column how many `twins` coincide with it, itself included, and its place among them."""
+    first: dict[object, object] = {}
+    for name, own in curves.items():
+        known = (other for other in dict.fromkeys(first.values()) if _coincide(own, curves[other]))
+        first[name] = next(known, name)
+    groups = pd.Series(first).groupby(pd.Series(first))
+    return pd.DataFrame({"twin": groups.cumcount(), "twins": groups.transform("size")})
 
 
-def _point(row: Row) -> Point | None:
-    if row.tl_steps is None or row.tb_factor is None:
-        return None
-    return (row.tl_steps, row.tb_factor)
+def _coincide(one: pd.Series[float], other: pd.Series[float]) -> bool:
+    return np.allclose(one, other, rtol=GAP_RULES.coincide, atol=0, equal_nan=True)
 
 
-def _points(results: Results, topology: str, collective: str) -> dict[Point, dict[int, Row]]:
-    """Return the methods of each pair of T_L and T_B, with their first rows."""
-    points: dict[Point, dict[int, Row]] = {}
-    for cells in results.of(topology, collective).values():
-        for number, row in cells.items():
-            point = _point(row)
-            if row.ok and point is not None:
-                points.setdefault(point, {}).setdefault(number, row)
-    return points
-
-
-def frontier(points: Any) -> Iterator[Point]:
-    """Yield the points that no other equals or betters in both coordinates, by T_L.
+def on_frontier(points: pd.DataFrame) -> pd.Series[bool]:
+    """Return whether no other point equals or betters each in both coordinates; of equal ones the first is.
 
     Examples
     --------
-    >>> list(frontier([(4, 1.0), (2, 3.0), (5, 2.0), (4, 2.0)]))
-    [(2, 3.0), (4, 1.0)]
+    >>> points = pd.DataFrame([(4, 1.0), (2, 3.0), (5, 2.0), (4, 2.0)], columns=POINT)
+    >>> points[on_frontier(points)].tl_steps.tolist()
+    [4, 2]
     """
-    least = float("inf")
-    for point in sorted(points):
-        if point[1] < least:
-            least = point[1]
-            yield point
+    ordered = points.sort_values(POINT, kind="stable").tb_factor
+    return (ordered < ordered.cummin().shift(fill_value=math.inf))[points.index]
 
 
 def _figure(name: str, told: str, topology: str, collective: str, **where: object) -> Figure:
@@ -177,113 +142,91 @@ def _figure(name: str, told: str, topology: str, collective: str, **where: objec
     return Figure(name, f"{told}, {topology}, {collective}", case | where)
 
 
-def panel_of(results: Results, collective: str, chart: Figure | None, note: str = "") -> Panel:
-    """Return a collective's panel."""
-    return Panel(collective, f"k{results.collectives.index(collective)}", chart, note)
-
-
-def _timed(results: Results, topology: str, collective: str) -> list[Row]:
-    return [row for cells in results.of(topology, collective).values() for row in cells.values() if row.ok]
+def panel_of(results: Results, collective: str, chart: Any, note: str = "", title: str = "") -> Panel:
+    """Return a collective's panel, under its name or another title."""
+    return Panel(title or collective, f"k{results.collectives.index(collective)}", chart, note)
 
 
 def algbw_panel(results: Results, topology: str, collective: str) -> Panel:
     """Return algbw, or another measure, against size: a line a series and the limit; bars for one size."""
-    if not any(row.algbw_gbps for row in _timed(results, topology, collective)):
+    if not (results.timed(topology, collective).algbw_gbps > 0).any():
         return panel_of(results, collective, None, "No method has a time.")
-    one_size = len(results.of(topology, collective)) == 1
+    one_size = len(results.panel(topology, collective)) == 1
     name, told = ("bars algbw", "algbw") if one_size else ("algbw", "algbw against size")
     return panel_of(results, collective, _figure(name, told, topology, collective))
 
 
 def pareto_panel(results: Results, topology: str, collective: str) -> Panel:
     """Return T_B against T_L of the step schedules, with the frontier and the least T_B there can be."""
-    rows = _timed(results, topology, collective)
-    points = {(r.tl_steps, r.tb_factor) for r in rows if r.tl_steps is not None and r.tb_factor is not None}
-    without = _left_out(results, rows)
-    if not points:
+    timed = results.timed(topology, collective)
+    without = _left_out(results, timed)
+    if timed.dropna(subset=POINT).empty:
         return panel_of(results, collective, None, f"No step schedule with a T_B. {without}".strip())
     figure = _figure("pareto", "T_B against T_L", topology, collective, step_point=1)
     return panel_of(results, collective, figure, without)
 
 
-def _left_out(results: Results, rows: Sequence[Row]) -> str:
+def _left_out(results: Results, timed: pd.DataFrame) -> str:
     """Return a sentence on the series that have a time but no T_L or T_B, and why; empty without any."""
-    reasons: dict[str, dict[str, None]] = {}
-    for row in rows:
-        if row.clock and (row.tl_steps is None or row.tb_factor is None):
-            stepped = row.clock == Clock.STEP and row.tb_factor is not None
-            reason = "steps overlap" if stepped else f"{row.clock} clock: no steps"
-            reason = reason if row.tl_steps is None else "no T_B: links differ"
-            label = results.series[results.number[row.method, row.options]].label
-            reasons.setdefault(reason, {})[label] = None
-    texts = [f"{', '.join(labels)} ({reason})" for reason, labels in reasons.items()]
+    left = timed[(timed.clock != "") & timed[POINT].isna().any(axis=1)]
+    overlap = (left.clock == Clock.STEP) & left.tb_factor.notna()
+    reasons = (left.clock + " clock: no steps").mask(overlap, "steps overlap")
+    reasons = reasons.where(left.tl_steps.isna(), "no T_B: links differ")
+    texts = [
+        f"{', '.join(results.series[number].label for number in numbers.unique())} ({reason})"
+        for reason, numbers in left.number.groupby(reasons, sort=False)
+    ]
     return f"Left out: {'; '.join(texts)}." if texts else ""
 
 
 def effort_panel(results: Results, topology: str, collective: str) -> Panel:
     """Return the gap against the synthesis time: a point a series, a line over its sizes."""
-    rows = _timed(results, topology, collective)
-    if not any(row.synth_s is not None and row.gap is not None for row in rows):
+    if results.timed(topology, collective)[["synth_s", "gap"]].isna().any(axis=1).all():
         return panel_of(results, collective, None, "No method has both a synthesis time and a gap.")
     figure = _figure("effort", "gap against synthesis time", topology, collective)
     return panel_of(results, collective, figure)
 
 
-def search_panels(results: Results, topology: str, collectives: Sequence[str]) -> list[Panel]:
+def search_panel(results: Results, topology: str, collective: str) -> Panel | None:
     """Return the gap of the best schedule so far against synthesis time, of methods that tried several seeds.
 
-    A panel a collective, at its largest size; none where no method did.
+    It is that at the largest size; None where no method did.
     """
-    panels = []
-    for collective in collectives:
-        found = [
-            case for case, _ in results.tries if case[:2] == (topology, collective) and case in results.bounds
-        ]
-        if found:
-            case = max(found, key=lambda one: one[2])
-            data = pd.DataFrame(_course(results, case))
-            told = f"gap over time, {topology}, {collective} of {size(case[2])}"
-            panels.append(panel_of(results, collective, Figure("search", told, data=data)))
-    return panels
-
-
-def _course(results: Results, case: tuple[str, str, float]) -> Iterator[dict[str, Any]]:
-    """Yield each seed of a case: when it was done, and the least gap by then."""
-    bound = results.bounds[case]
-    for (of, number), tries in results.tries.items():
-        spent, least = 0.0, float("inf")
-        for seconds, time in tries if of == case else ():
-            spent, least = spent + seconds, min(least, time)
-            yield {
-                **results.series[number].columns,
-                "seconds": max(spent, 1e-4),
-                "time_us": least,
-                "gap_percent": max(0.0, 100 * (least / (bound.bound_us or least) - 1)),
-                "bound_us": bound.bound_us,
-                "bound_s": max(results.bound_s.get(case, 0.0), 1e-4),
-            }
+    bounds = results.frame[["case", "number", "lower_us", "lower_s"]]
+    tries = results.tries[(results.tries.topology == topology) & (results.tries.collective == collective)]
+    own = tries.merge(bounds, on=["case", "number"]).dropna(subset="lower_us")
+    if own.empty:
+        return None
+    own = own[own.size_bytes == own.size_bytes.max()]
+    seeds = own.groupby("number")
+    least = seeds.time_us.cummin()
+    data = pd.DataFrame(drawn_as(results.series, own.number), own.index).assign(
+        seconds=seeds.seconds.cumsum().clip(1e-4),
+        time_us=least,
+        gap_percent=(100 * (least / own.lower_us - 1)).clip(0),
+        bound_us=own.lower_us,
+        bound_s=own.lower_s.fillna(0.0).clip(1e-4),
+    )
+    told = f"gap over time, {topology}, {collective} of {size(own.size_bytes.max())}"
+    return panel_of(results, collective, Figure("search", told, data=data))
 
 
 def profile_panels(results: Results) -> list[Panel]:
     """Return the performance profile of all methods, and how many cases have which gap."""
-    count = len(results.best)
-    ratios, gaps = dict[int, list[float]](), dict[int, list[float]]()
-    for case, cells in results.cases.items():
-        for number, row in cells.items():
-            if row.ok and row.time_us:
-                ratios.setdefault(number, []).append(row.time_us / results.best[case])
-            if (gap := results.gap(row)) is not None:
-                gaps.setdefault(number, []).append(max(0.0, 100 * gap))
+    frame, panels = results.frame, []
+    count = frame[frame.ok].case.nunique()
     told = {"profile": "performance profile", "ecdf": "share of the cases by their gap"}
-    return [
-        Panel(text, "", Figure(name, f"{text}, {count:,} cases", data=shares(found, count)))
-        for (name, text), values in zip(told.items(), (ratios, gaps), strict=True)
-        if (found := {results.series[number]: own for number, own in sorted(values.items())})
-    ]
+    values = {"profile": frame.time_us / frame.best_us, "ecdf": (100 * frame.open).clip(0)}
+    for name, text in told.items():
+        found = {results.series[number]: own for number, own in values[name].dropna().groupby(frame.number)}
+        if found:
+            figure = Figure(name, f"{text}, {count:,} cases", data=shares(found, count))
+            panels.append(Panel(text, "", figure))
+    return panels
 
 
 def shares(
-    found: Mapping[Series, Sequence[float]], count: int, ends: tuple[float, float] | None = None
+    found: Mapping[Series, Iterable[float]], count: int, ends: tuple[float, float] | None = None
 ) -> pd.DataFrame:
     """Return in what share of all cases each method has at most a value, for each of its values.
 
@@ -296,16 +239,18 @@ def shares(
     ends
         From where to where the curves go; None: each from its first value to the largest of all.
     """
-    twins = _twins({one.number: dict(enumerate(sorted(values))) for one, values in found.items()})
-    most = ends[1] if ends else max(map(max, found.values()))
-    rows = []
-    for one, values in found.items():
+    curves = pd.DataFrame(
+        {one.number: pd.Series(sorted(values), dtype=float) for one, values in found.items()}
+    )
+    most, twins, rows = ends[1] if ends else curves.max().max(), _twins(curves), []
+    for one in found:
+        values = curves[one.number].dropna()
         places = {ends[0]: 0} if ends else {}
-        places |= {value: place for place, value in enumerate(sorted(values), 1)} | {most: len(values)}
+        places |= {value: place for place, value in enumerate(values, 1)} | {most: len(values)}
         rows += [
             {"value": value, "percent": 100 * place / count, "end": value in (min(places), most)}
             | one.columns
-            | twins[one.number]
+            | twins.loc[one.number].to_dict()
             for value, place in places.items()
         ]
     return pd.DataFrame(rows)
@@ -317,49 +262,36 @@ SHOWN = (Kind.ALLGATHER.value, Kind.REDUCE_SCATTER.value)
 
 def frontier_panels(results: Results) -> list[Panel]:
     """Return a chart for every N, degree and collective in which at least two networks have a T_B."""
-    degrees = {name: network and network.degree for name, network in results.networks.items()}
-    found: dict[tuple[int, int, str], dict[tuple[str, int], Row]] = {}
-    for (topology, collective, _), cells in results.cases.items():
-        degree = degrees[topology]
-        for key, row in cells.items() if degree is not None and collective in SHOWN else ():
-            if row.ok and _point(row) is not None and row.nodes is not None:
-                of_group = (int(row.nodes), degree or 0, collective)
-                found.setdefault(of_group, {}).setdefault((topology, key), row)
-    panels = []
-    for group, rows in sorted(found.items(), key=lambda entry: entry[0][:2]):
-        if len({topology for topology, _ in rows}) > 1:
-            title = f"{group[2]}, {group[0]:,} nodes of degree {group[1]}"
-            figure = Figure(
-                "frontier", f"T_B against T_L, {title}", data=_frontier_rows(results, group, rows)
-            )
-            panels.append(Panel(title, f"k{results.collectives.index(group[2])}", figure))
+    degrees = {name: network.degree for name, network in results.networks.items() if network}
+    frame, panels = results.frame.assign(degree=results.frame.topology.map(degrees)), []
+    frame = frame[frame.ok & frame.collective.isin(SHOWN)].dropna(subset=[*POINT, "nodes", "degree"])
+    groups = frame.drop_duplicates([*PAIR, "number", "nodes"]).groupby(
+        ["nodes", "degree", "collective"], sort=False
+    )
+    for (nodes, degree, collective), own in sorted(groups, key=lambda group: group[0][:2]):
+        if own.topology.nunique() > 1:
+            title = f"{collective}, {nodes:,.0f} nodes of degree {degree:.0f}"
+            moore, least = moore_optimal_steps(int(nodes), int(degree)), bandwidth_factor(int(nodes))
+            data = _frontier_rows(results, own).assign(moore=moore, least_tb=float(least))
+            figure = Figure("frontier", f"T_B against T_L, {title}", data=data)
+            panels.append(panel_of(results, collective, figure, title=title))
     return panels
 
 
-def _frontier_rows(
-    results: Results, group: tuple[int, int, str], rows: Mapping[tuple[str, int], Row]
-) -> pd.DataFrame:
+def _frontier_rows(results: Results, own: pd.DataFrame) -> pd.DataFrame:
     """Return a row a network and method; the first of several at one point speaks for all."""
-    frame = pd.DataFrame(
+    network = own.topology.str.partition("?")[0]
+    names = network.groupby([own.tl_steps, own.tb_factor])
+    more = names.transform("nunique") - 1
+    name = names.transform("first") + (" + " + more.map(str) + " more").where(more > 0, "")
+    return pd.DataFrame(
         {
-            "network": topology.partition("?")[0],
-            "method": results.series[key].label,
-            "series": key,
-            "tl_steps": row.tl_steps,
-            "tb_factor": row.tb_factor,
-            "tb": row.tb_text,
+            "network": network,
+            "method": own.number.map(lambda number: results.series[number].label),
+            "series": own.number,
+            **own[POINT],
+            "tb": own.tb_exact,
+            "name": name,
+            "frontier": on_frontier(own),
         }
-        for (topology, key), row in rows.items()
     )
-    points = frame[["tl_steps", "tb_factor"]].apply(tuple, axis=1)
-    names = frame.network.groupby(points).unique()
-    return frame.assign(
-        name=points.map({point: own[0] + _more(len(own) - 1) for point, own in names.items()}),
-        frontier=points.isin(set(frontier(points))) & ~points.duplicated(),
-        moore=moore_optimal_steps(*group[:2]),
-        least_tb=float(bandwidth_factor(group[0])),
-    )
-
-
-def _more(count: int) -> str:
-    return f" + {count} more" if count else ""

@@ -5,18 +5,28 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 
 from tutti.experiments.old_names import current_label
 from tutti.experiments.report.series import Series, make_series, short_names
-from tutti.experiments.runner.results import CSV, PARQUET, current_row, read_csv, read_frame, schedule_path
+from tutti.experiments.runner.results import (
+    COLUMNS,
+    CSV,
+    PARQUET,
+    current_row,
+    read_csv,
+    read_frame,
+    schedule_path,
+)
 from tutti.topologies.errors import InputError, TuttiError, suggestion
 from tutti.topologies.files import read_text
 from tutti.topologies.text import parse_topology
@@ -24,167 +34,93 @@ from tutti.topologies.topology import Topology
 
 OK = "ok"
 TIE = 1e-9
-"""Relative: simulated times that differ by less are the same time."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One row of the results; None where the run's column is empty or missing.
-
-    Parameters
-    ----------
-    gap
-        Time over bound, minus one.
-    algbw_gbps
-        M / time in 1e9 bytes/s.
-    tb_factor
-        T_B in units of M/B; `tb_text` has it exactly (``"15/16"``) where the file does.
-    predicted_tl, predicted_tb, prediction
-        T_L, and T_B as exact text, that theorems predict of an expansion; whether T_B is ``equal`` to that
-        or ``at most`` that.
-    schedule
-        The content hash that names its file, or None.
-    slices
-        In how many its time was simulated, of a flow schedule.
-    rank_egress, rank_ingress, link_traffic
-        In units of M: what the busiest rank sends and receives, and what all links carry.
-        ``..._unicast``: the same where no switch multicasts or aggregates.
-
-    The other fields are the columns of those names.
-    """
-
-    topology: str
-    collective: str
-    size_bytes: float
-    method: str
-    kind: str = ""
-    options: str = ""
-    seed: str = ""
-    status: str = OK
-    exact_for: str = ""
-    message: str = ""
-    note: str = ""
-    algorithm: str = ""
-    program: str = ""
-    solver: str = ""
-    nodes: float | None = None
-    switches: float | None = None
-    links: float | None = None
-    synth_s: float | None = None
-    peak_rss_mb: float | None = None
-    build_s: float | None = None
-    solve_s: float | None = None
-    variables: float | None = None
-    constraints: float | None = None
-    solver_gap: float | None = None
-    time_us: float | None = None
-    algbw_gbps: float | None = None
-    busbw_gbps: float | None = None
-    global_bytes: float | None = None
-    clock: str = ""
-    tl_steps: float | None = None
-    tb_factor: float | None = None
-    tb_text: str = ""
-    predicted_tl: float | None = None
-    predicted_tb: str = ""
-    prediction: str = ""
-    bound_us: float | None = None
-    bound_kind: str = ""
-    bound_s: float | None = None
-    gap: float | None = None
-    seeds: float | None = None
-    course: str = ""
-    sequential_us: float | None = None
-    alone_us: str = ""
-    verified: bool | None = None
-    schedule: str | None = None
-    slices: float | None = None
-    rank_egress: float | None = None
-    rank_egress_unicast: float | None = None
-    rank_ingress: float | None = None
-    rank_ingress_unicast: float | None = None
-    link_traffic: float | None = None
-    link_traffic_unicast: float | None = None
-
-    @property
-    def told_kind(self) -> str:
-        """Its kind, with the sense in which an exact method is optimal."""
-        return f"{self.kind} for {self.exact_for}" if self.exact_for else self.kind
-
-    @property
-    def tries(self) -> list[tuple[float, float]]:
-        """Of each seed, in order, the seconds of its synthesis and its time in microseconds."""
-        words = (entry.split() for entry in self.course.split("; ") if entry)
-        return [(float(spent), float(time)) for spent, time in words]
-
-    @property
-    def ok(self) -> bool:
-        """Whether it has a time."""
-        return self.status == OK and self.time_us is not None
-
-    @property
-    def case(self) -> Case:
-        """What was to be done, whoever did it."""
-        return (self.topology, self.collective, self.size_bytes)
-
-
+"""Largest relative difference of simulated times that count as the same time."""
+CASE = ["topology", "collective", "size_bytes"]
 Case = tuple[str, str, float]
+Row = Any
+"""A row of a frame as a named tuple. Missing numbers are NaN, missing texts are empty."""
+
+ABSENT = SimpleNamespace(ok=False, won=False, status="", time_us=math.nan)
+"""Stands for the row of a method that was not asked for a case."""
 
 
-@dataclass(frozen=True)
+def frame_of(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, Any]) -> pd.DataFrame:
+    """Return rows as a frame of these columns: missing numbers are NaN, missing texts are empty."""
+    frame = pd.DataFrame(list(rows), columns=list(columns), dtype=object)
+    for name, kind in columns.items():
+        if kind == pa.string():
+            frame[name] = frame[name].fillna("").astype(str)
+        elif kind != pa.bool_():
+            numbers = pd.to_numeric(frame[name], errors="coerce").astype(float)
+            frame[name] = numbers.where(numbers.abs() < math.inf)
+    return frame
+
+
+@dataclass(frozen=True, eq=False)
 class Results:
     """A finished run.
 
     Parameters
     ----------
     directory
-        Where it lies.
+        The folder of the run.
     rows
-        In the order of the file.
+        All rows in the order of the file, with the columns of `runner.results.COLUMNS`. `number` is the
+        number of the row's series and `case` that of its case. A row has a `time_us` only if it is `ok`.
     manifest
         The content of ``manifest.json``; empty where there is none.
     others
-        Where further runs lie that are joined to it.
+        The folders of further runs that are joined to it.
     baseline
         The method that others are compared with, if there is one.
     """
 
     directory: Path
-    rows: tuple[Row, ...]
-    manifest: Mapping[str, Any]
+    rows: pd.DataFrame
+    manifest: Mapping[str, Any] = field(default_factory=dict)
     others: tuple[Path, ...] = ()
     baseline: str | None = None
 
+    @classmethod
+    def of(cls, directory: Path, rows: Iterable[Mapping[str, Any]], *more: Any, **further: Any) -> Results:
+        """Return the run with these rows, of any version and with any types; other columns are left out."""
+        frame = frame_of(map(current_row, rows), COLUMNS)
+        frame = frame.dropna(subset="size_bytes").reset_index(drop=True)
+        frame["status"] = frame.status.where(frame.status != "", OK)
+        frame["time_us"] = frame.time_us.where(frame.status == OK)
+        frame["ok"] = frame.time_us.notna()
+        factors = frame.tb_factor.map(str).where(frame.tb_factor.notna(), "")
+        frame["tb_exact"] = frame.tb_exact.where(frame.tb_exact != "", factors)
+        frame["number"] = frame.groupby(["method", "options"], sort=False).ngroup()
+        frame["case"] = frame.groupby(CASE, sort=False).ngroup()
+        return cls(directory, frame, *more, **further)
+
     @property
     def name(self) -> str:
-        """What the run calls itself, or else its directory."""
-        return str(self.manifest.get("name") or self.directory.resolve().name)
+        """The name in the manifest, or else that of the directory."""
+        return _name(self.directory, self.manifest)
 
     def kept(self, row: Row) -> Path | None:
         """Return the file of a row's schedule, None where it was not kept."""
         folders = (directory / "schedules" for directory in (self.directory, *self.others))
-        paths = (schedule_path(folder, row.schedule) for folder in folders if row.schedule is not None)
+        paths = (schedule_path(folder, row.schedule) for folder in folders if row.schedule)
         return next((path for path in paths if path is not None), None)
 
     @cached_property
     def series(self) -> tuple[Series, ...]:
         """The methods, each with each set of options that it ran with, in order of appearance."""
-        kinds = {(row.method, row.options): row.told_kind for row in self.rows}
-        return make_series(kinds)
-
-    @cached_property
-    def number(self) -> Mapping[tuple[str, str], int]:
-        """The number of the series of a (method, options)."""
-        return {(series.method, series.options): series.number for series in self.series}
+        rows = self.rows
+        kinds = rows.kind + (" for " + rows.exact_for).where(rows.exact_for != "", "")
+        return make_series(dict(zip(zip(rows.method, rows.options, strict=True), kinds, strict=True)))
 
     @cached_property
     def topologies(self) -> list[str]:
         """Names, in order of appearance."""
-        return list(dict.fromkeys(row.topology for row in self.rows))
+        return list(self.rows.topology.unique())
 
     @cached_property
     def networks(self) -> Mapping[str, Topology | None]:
-        """Each topology by its text; None where that is none any more, such as a file that has gone."""
+        """Each topology by its text; None where the text names none, such as a file that was removed."""
         return {name: _network(name) for name in self.topologies}
 
     @cached_property
@@ -195,65 +131,12 @@ class Results:
     @cached_property
     def collectives(self) -> list[str]:
         """Names, in order of appearance."""
-        return list(dict.fromkeys(row.collective for row in self.rows))
+        return list(self.rows.collective.unique())
 
     @cached_property
     def states(self) -> Mapping[str, int]:
-        """How many rows have each status, most first."""
-        return dict(Counter(row.status for row in self.rows).most_common())
-
-    @cached_property
-    def cases(self) -> Mapping[Case, Mapping[int, Row]]:
-        """For each case, in order, the row of each series: its best seed, or one that says why not."""
-        table: dict[Case, dict[int, Row]] = {}
-        for row in self.rows:
-            cells = table.setdefault(row.case, {})
-            number = self.number[row.method, row.options]
-            if number not in cells or _time(row) < _time(cells[number]):
-                cells[number] = row
-        return table
-
-    @cached_property
-    def tries(self) -> Mapping[tuple[Case, int], list[tuple[float, float]]]:
-        """Seconds and microseconds of each seed, of each case and series that has several."""
-        found: dict[tuple[Case, int], list[tuple[float, float]]] = {}
-        for row in self.rows:
-            if row.ok and row.time_us is not None:
-                tries = row.tries or [(row.synth_s or 0.0, row.time_us)]
-                found.setdefault((row.case, self.number[row.method, row.options]), []).extend(tries)
-        return {key: tries for key, tries in found.items() if len(tries) > 1}
-
-    @cached_property
-    def bounds(self) -> Mapping[Case, Row]:
-        """The row with the largest bound of each case, whoever proved it: it holds for all of the case."""
-        found: dict[Case, Row] = {}
-        for row in self.rows:
-            known = found.get(row.case)
-            if row.ok and row.bound_us and (known is None or row.bound_us > (known.bound_us or 0.0)):
-                found[row.case] = row
-        return found
-
-    @cached_property
-    def bound_s(self) -> Mapping[Case, float]:
-        """The seconds that the bound of each case took, where they are known."""
-        found: dict[Case, float] = {}
-        for row in self.rows:
-            if row.bound_s is not None:
-                found[row.case] = max(row.bound_s, found.get(row.case, 0.0))
-        return found
-
-    @cached_property
-    def best(self) -> Mapping[Case, float]:
-        """The best known time of each case in microseconds: the upper bound that the run found."""
-        found = {case: best_time(cells.values()) for case, cells in self.cases.items()}
-        return {case: time for case, time in found.items() if time}
-
-    def gap(self, row: Row) -> float | None:
-        """Return a row's gap, (UB - LB)/LB, to the largest bound of its case."""
-        bound = self.bounds[row.case].bound_us if row.case in self.bounds else None
-        if not row.ok or row.gap is None or not row.time_us or row.bound_us == bound or not bound:
-            return row.gap if row.ok else None
-        return row.time_us / bound - 1
+        """The number of rows of each status, most first."""
+        return dict(Counter(self.rows.status).most_common())
 
     @cached_property
     def base(self) -> frozenset[int]:
@@ -264,13 +147,68 @@ class Results:
             if self.baseline in (one.method, one.label, f"{one.method} {one.options}".strip())
         )
 
-    def speedup(self, row: Row) -> float | None:
-        """Return the baseline's least time of the same case over that of a row."""
-        cells = self.cases[row.case]
-        least = best_time(cells[number] for number in self.base & cells.keys())
-        return least / row.time_us if least and row.time_us else None
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """A row for each case and series, case by case: its best seed, or one that says why it has no time.
 
-    def of(self, topology: str, collective: str) -> dict[float, Mapping[int, Row]]:
+        Further columns are `lower_us`, `lower_kind` and `lower_s`, the largest bound of the case by any
+        method, and the seconds that bounds took; `best_us`, the least time of the case, and whether it is
+        `won` (ties count for all); `open`, the gap to the largest bound; whether the time is proven
+        `optimal`; and `speedup`, the least time of the baseline over its own.
+        """
+        rows = self.rows
+        slow = rows.time_us.fillna(math.inf)
+        frame = rows.loc[slow.groupby([rows.case, rows.number], sort=False).idxmin()]
+        frame = frame.sort_values("case", kind="stable", ignore_index=True)
+        bounds = rows[rows.ok & (rows.bound_us > 0)].groupby("case").bound_us
+        proven = rows.loc[bounds.idxmax()].set_index("case")
+        frame["lower_us"] = frame.case.map(proven.bound_us)
+        frame["lower_kind"] = frame.case.map(proven.bound_kind).astype(object).fillna("")
+        frame["lower_s"] = frame.case.map(rows.groupby("case").bound_s.max())
+        frame["best_us"] = frame.groupby("case").time_us.transform("min")
+        frame["won"] = frame.time_us <= frame.best_us * (1 + TIE)
+        frame["gap"] = frame.gap.where(frame.ok)
+        own = frame.gap.isna() | (frame.bound_us == frame.lower_us) | frame.lower_us.isna()
+        frame["open"] = frame.gap.where(own, frame.time_us / frame.lower_us - 1)
+        frame["optimal"] = frame.gap.abs() <= TIE
+        compared = frame.time_us.where(frame.number.isin(self.base))
+        frame["speedup"] = compared.groupby(frame.case).transform("min") / frame.time_us
+        return frame
+
+    @cached_property
+    def cases(self) -> Mapping[Case, Mapping[int, Row]]:
+        """For each case, in order, the row of each series."""
+        table: dict[Case, dict[int, Row]] = {}
+        for row in self.frame.itertuples():
+            table.setdefault((row.topology, row.collective, row.size_bytes), {})[row.number] = row
+        return table
+
+    @cached_property
+    def tries(self) -> pd.DataFrame:
+        """A row for each seed of each case and series that has several.
+
+        Beside the columns of a case, `case` and `number` they have the `seed`, counted from 0, its `seconds`
+        and its `time_us`.
+        """
+        rows = self.rows[self.rows.ok]
+        courses = [
+            [entry.split() for entry in row.course.split("; ") if entry] or [(row.synth_s, row.time_us)]
+            for row in rows.itertuples()
+        ]
+        found = rows[[*CASE, "case", "number"]].assign(course=courses).explode("course", ignore_index=True)
+        found["seconds"] = found.course.str[0].astype(float).fillna(0.0)
+        found["time_us"] = found.course.str[1].astype(float)
+        groups = found.groupby(["case", "number"])
+        found["seed"] = groups.cumcount()
+        return found[groups.seed.transform("size") > 1]
+
+    def timed(self, topology: str, collective: str) -> pd.DataFrame:
+        """Return the rows of `frame` of one panel that have a time, sizes increasing."""
+        frame = self.frame
+        own = frame[frame.ok & (frame.topology == topology) & (frame.collective == collective)]
+        return own.sort_values("size_bytes", kind="stable")
+
+    def panel(self, topology: str, collective: str) -> dict[float, Mapping[int, Row]]:
         """Return the cases of one panel: size to rows by series, sizes increasing."""
         chosen = {case[2]: cells for case, cells in self.cases.items() if case[:2] == (topology, collective)}
         return dict(sorted(chosen.items()))
@@ -283,30 +221,9 @@ def _network(text: str) -> Topology | None:
         return None
 
 
-def best_time(rows: Iterable[Row]) -> float | None:
-    """Return the shortest time in microseconds, None where no row has one."""
-    return min((row.time_us for row in rows if row.ok and row.time_us is not None), default=None)
-
-
-def is_best(row: Row, best: float | None) -> bool:
-    """Whether a row has the best time, ties included."""
-    return row.ok and row.time_us is not None and best is not None and row.time_us <= best * (1 + TIE)
-
-
-def winners(cells: Mapping[int, Row]) -> list[int]:
-    """Return the series with the best time of a case, ties included."""
-    best = best_time(cells.values())
-    return [key for key, row in cells.items() if is_best(row, best)]
-
-
-def is_optimal(row: Row) -> bool:
-    """Whether a row's time is proven to be the least possible: it equals its lower bound."""
-    return row.ok and row.gap is not None and abs(row.gap) <= TIE
-
-
 def is_tb_optimal(row: Row, least: Fraction | None) -> bool:
     """Whether a row's T_B is proven to be the least possible, by exact comparison."""
-    return row.ok and row.tb_factor is not None and least is not None and Fraction(row.tb_text) == least
+    return bool(row.ok and row.tb_exact) and Fraction(row.tb_exact) == least
 
 
 def read_results(directory: Path, *others: Path, baseline: str | None = None) -> Results:
@@ -324,51 +241,39 @@ def read_results(directory: Path, *others: Path, baseline: str | None = None) ->
     InputError
         If one holds no readable results, or no row is of the baseline.
     """
-    places = {each.resolve(): each for each in (directory, *others)}
-    runs = [_run(each) for each in places.values()]
-    named = baseline or next((run.baseline for run in runs if run.baseline), None)
-    named = named and current_label(named)
-    results = replace(_joined(runs), baseline=named)
+    first, *more = places = list({each.resolve(): each for each in (directory, *others)}.values())
+    rows = [row for place in places for row in _rows(place)]
+    runs = {place: _manifest(place / "manifest.json") for place in places}
+    settings = [run["settings"] for run in runs.values() if isinstance(run.get("settings"), Mapping)]
+    named = baseline or next(filter(None, (of.get("baseline") for of in settings)), None)
+    manifest = runs[first]
+    if more:
+        name = " and ".join(dict.fromkeys(_name(place, run) for place, run in runs.items()))
+        manifest = {"name": name} | {str(place): run for place, run in runs.items()}
+    results = Results.of(first, rows, manifest, tuple(more), named and current_label(str(named)))
     if baseline is not None and not results.base:
         labels = [name for one in results.series for name in (one.method, one.label)]
         raise InputError(f"{directory}: no rows of method '{baseline}'{suggestion(baseline, labels)}")
     return results
 
 
-def _run(directory: Path) -> Results:
-    manifest = _manifest(directory / "manifest.json")
-    settings = manifest.get("settings")
-    baseline = settings.get("baseline") if isinstance(settings, Mapping) else None
-    rows = tuple(_rows(_frame(directory)))
-    return Results(directory, rows, manifest, baseline=None if baseline is None else str(baseline))
+def _name(directory: Path, manifest: Mapping[str, Any]) -> str:
+    return str(manifest.get("name") or directory.resolve().name)
 
 
-def _joined(runs: Sequence[Results]) -> Results:
-    first, *others = runs
-    if not others:
-        return first
-    name = " and ".join(dict.fromkeys(run.name for run in runs))
-    manifest = {"name": name} | {str(run.directory): run.manifest for run in runs}
-    rows = tuple(row for run in runs for row in run.rows)
-    return Results(first.directory, rows, manifest, tuple(run.directory for run in others))
-
-
-def _time(row: Row) -> float:
-    return row.time_us if row.ok and row.time_us is not None else math.inf
-
-
-def _frame(directory: Path) -> pd.DataFrame:
-    csv = directory / CSV
+def _rows(directory: Path) -> list[dict[str, Any]]:
+    """Return the rows of a run that say what they are about, None where a cell is empty."""
+    readers = {PARQUET: lambda: read_frame(directory), CSV: lambda: read_csv(directory / CSV)}
+    read = next((read for name, read in readers.items() if (directory / name).exists()), None)
+    if read is None:
+        raise InputError(f"{directory}: no {PARQUET} or {CSV}; give the directory of a finished run")
     try:
-        if (directory / PARQUET).exists():
-            return read_frame(directory)
-        if csv.exists():
-            return read_csv(csv)
+        frame = read().astype(object)
     except pd.errors.EmptyDataError:
-        return pd.DataFrame()
+        return []
     except (InputError, ValueError) as error:
         raise InputError(f"{directory}: can't read the results: {_one_line(error)}") from error
-    raise InputError(f"{directory}: no {PARQUET} or {CSV}; give the directory of a finished run")
+    return frame.where(frame.notna(), None).to_dict("records") if {*CASE, "method"} <= set(frame) else []
 
 
 def _manifest(path: Path) -> Mapping[str, Any]:
@@ -383,50 +288,3 @@ def _manifest(path: Path) -> Mapping[str, Any]:
 
 def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())
-
-
-_NUMBERS = {field.name for field in fields(Row) if field.type == "float | None"} - {"tb_factor"}
-_TEXTS = {field.name for field in fields(Row) if field.type == "str"} - {"status", "tb_text"}
-
-
-def _rows(frame: pd.DataFrame) -> Iterator[Row]:
-    """Yield the rows that say what they are about; further columns are left alone."""
-    if not {"topology", "collective", "size_bytes", "method"} <= set(frame.columns):
-        return
-    for record in frame.to_dict("records"):
-        values = {str(name): None if _empty(value) else value for name, value in record.items()}
-        size = _number(values.get("size_bytes"))
-        if size is not None:
-            yield _row(current_row(values), size)
-
-
-def _row(values: Mapping[str, Any], size: float) -> Row:
-    texts: dict[str, Any] = {name: str(values[name]) for name in _TEXTS if values.get(name) is not None}
-    if isinstance(values.get("seed"), float) and values["seed"].is_integer():
-        texts["seed"] = str(int(values["seed"]))  # an integer column with gaps is read as floats
-    numbers: dict[str, Any] = {name: _number(values.get(name)) for name in _NUMBERS}
-    verified, schedule = values.get("verified"), values.get("schedule")
-    tb = values.get("tb_factor") if values.get("tb_exact") is None else values["tb_exact"]
-    return Row(
-        **(texts | {name: texts.get(name, "") for name in ("topology", "collective", "method")}),
-        **numbers,
-        size_bytes=size,
-        status=str(values.get("status") or OK),
-        tb_factor=_number(tb),
-        tb_text="" if tb is None else str(tb),
-        verified=None if verified is None else str(verified).lower() in ("true", "1", "1.0"),
-        schedule=None if schedule is None else str(schedule),
-    )
-
-
-def _empty(value: Any) -> bool:
-    return value is None or value == "" or (not isinstance(value, (list, dict, str)) and bool(pd.isna(value)))
-
-
-def _number(value: Any) -> float | None:
-    """Return a finite float of a number or of exact text such as ``15/16``."""
-    try:
-        number = float(Fraction(value)) if isinstance(value, str) else float(value)
-    except (TypeError, ValueError, ZeroDivisionError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None

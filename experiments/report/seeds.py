@@ -13,205 +13,142 @@ differences of y, which is one of a ratio. Synthesis times are compared by their
 
 from __future__ import annotations
 
-import math
-import statistics
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import sem
 from scipy.stats import t as student
 
 from tutti.experiments.report.charts import Figure
-from tutti.experiments.report.results import TIE, Case, Results
-from tutti.experiments.report.series import Series
+from tutti.experiments.report.results import TIE, Results, Row
 from tutti.experiments.report.standings import GAP_RULES
-from tutti.experiments.report.tables import Cell, PageTable, percent, seconds
+from tutti.experiments.report.tables import Cell, PageTable, Panel, percent, seconds
+from tutti.topologies.exact import FloatArray
 
 LEVEL = 0.95
 """Confidence of the intervals."""
 
-Values = Mapping[Case, Sequence[float]]
-"""A value for each case and seed."""
 
-
-@dataclass(frozen=True)
-class ConfidenceInterval:
-    """A mean with its confidence interval, of logarithms."""
-
-    mean: float
-    half: float
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> ConfidenceInterval:
-        """Return it for independent values, at least two.
-
-        Examples
-        --------
-        >>> interval = ConfidenceInterval.of([1.0, 2.0, 3.0])
-        >>> round(interval.mean, 6), round(interval.half, 3)
-        (2.0, 2.484)
-        """
-        count = len(values)
-        spread = float(np.std(values, ddof=1)) / math.sqrt(count)
-        return cls(float(np.mean(values)), float(student.ppf((1 + LEVEL) / 2, count - 1)) * spread)
-
-    @property
-    def ends(self) -> tuple[float, float, float]:
-        """The ends of the interval, and between them the mean."""
-        return (self.mean - self.half, self.mean, self.mean + self.half)
-
-    @property
-    def powers(self) -> tuple[float, float, float]:
-        """The same of what they are the logarithms of."""
-        low, mean, high = map(math.exp, self.ends)
-        return (low, mean, high)
-
-
-@dataclass(frozen=True)
-class SeedStanding:
-    """One series over its seeds.
+def interval(values: Sequence[float]) -> FloatArray:
+    """Return the low end of a mean's confidence interval, the mean, and the high end.
 
     Parameters
     ----------
-    count, cases
-        Seeds, and the cases that have all of them.
-    gap
-        Log of a seed's gap with the shift.
-    best, worst
-        The gap of the best and of the worst seed of each case: shifted geometric means.
-    spread
-        The worst seed's time over the best one's, minus one: the median of the cases, and the largest.
-    synthesis
-        Log of the seconds of one seed.
-    spent
-        Seconds of all seeds of all cases.
-    apart
-        Log of its gap over the first series', both with the shift, on `common` cases; None for the first.
+    values
+        Independent values, at least two.
+
+    Examples
+    --------
+    >>> interval([1.0, 2.0, 3.0]).round(3).tolist()
+    [-0.484, 2.0, 4.484]
     """
-
-    series: Series
-    count: int
-    cases: int
-    gap: ConfidenceInterval
-    best: float
-    worst: float
-    spread: tuple[float, float]
-    synthesis: ConfidenceInterval
-    spent: float
-    common: int = 0
-    apart: ConfidenceInterval | None = None
-
-    @property
-    def verdict(self) -> str:
-        """Whether the difference to the first series is more than chance."""
-        if self.apart is None:
-            return "compared with"
-        low, _, high = self.apart.ends
-        return "larger" if low > TIE else "smaller" if high < -TIE else "no different"
+    half = student.ppf((1 + LEVEL) / 2, len(values) - 1) * sem(values)
+    return np.mean(values) + half * np.array([-1, 0, 1])
 
 
-def seeds(results: Results) -> list[SeedStanding]:
-    """Return the standing of each series with enough seeds (`GapRules`), compared with the first of them."""
-    found: dict[int, dict[Case, list[tuple[float, float]]]] = {}
-    for (case, number), tries in results.tries.items():
-        if len(tries) >= GAP_RULES.fewest_seeds and case in results.bounds:
-            found.setdefault(number, {})[case] = tries
-    gaps: dict[int, Values] = {}
-    standings = []
-    for number, cases in sorted(found.items()):
-        count = max(map(len, cases.values()))
-        whole = {case: tries for case, tries in cases.items() if len(tries) == count}
-        gaps[number] = {case: _gaps(results, case, tries) for case, tries in whole.items()}
-        standings.append(_standing(results.series[number], whole, gaps[number]))
-    return [_compared(one, gaps[one.series.number], next(iter(gaps.values()))) for one in standings]
+def seeds(results: Results) -> list[Row]:
+    """Return a row for each series with enough seeds (`GapRules`), compared with the first of them.
+
+    Returns
+    -------
+    list of named tuples
+        The `series`, its `count` of seeds, and the `cases` that have all of them. `gap` and `synthesis` are
+        confidence intervals (`interval`) of the gap of a seed, with the shift, and of its seconds; `spent` is
+        the seconds of all. `best` and `worst` are the shifted geometric means of the best and of the worst
+        seed of each case, `spread` and `largest` the median and the largest of the worst seed's time over the
+        best one's, minus one. `apart` is the interval of its gap over that of the first series, both with the
+        shift, on their `common` cases, and `verdict` says whether it differs by more than chance.
+    """
+    bounds = results.frame[["case", "number", "lower_us"]]
+    tries = results.tries.merge(bounds, on=["case", "number"]).dropna(subset="lower_us")
+    count = tries.groupby(["case", "number"]).seed.transform("size")
+    tries = tries[
+        count == count.where(count >= GAP_RULES.fewest_seeds).groupby(tries.number).transform("max")
+    ]
+    gaps = np.log((tries.time_us / tries.lower_us - 1).clip(0) + GAP_RULES.shift)
+    rows: list[dict[str, Any]] = []
+    first = pd.DataFrame()
+    for number, own in tries.assign(gap=gaps, log_s=np.log(tries.seconds.clip(1e-6))).groupby("number"):
+        values = own.pivot(index="case", columns="seed", values="gap")
+        apart = (values - first).dropna(how="any") if values.columns.equals(first.columns) else pd.DataFrame()
+        first = first if len(rows) else values
+        times = own.groupby("case").time_us
+        spread = times.max() / times.min() - 1
+        rows.append(
+            {
+                "series": results.series[number],
+                "count": values.shape[1],
+                "cases": len(values),
+                "gap": np.exp(interval(values.mean())),
+                "best": np.exp(values.min(axis=1).mean()) - GAP_RULES.shift,
+                "worst": np.exp(values.max(axis=1).mean()) - GAP_RULES.shift,
+                "spread": spread.median(),
+                "largest": spread.max(),
+                "spent": own.seconds.sum(),
+                "synthesis": np.exp(interval(own.groupby("seed").log_s.mean())),
+                "common": len(apart),
+                "apart": np.exp(interval(apart.mean())) if len(apart) else None,
+            }
+        )
+    return list(pd.DataFrame(rows).itertuples())
 
 
-def _gaps(results: Results, case: Case, tries: Sequence[tuple[float, float]]) -> list[float]:
-    bound = results.bounds[case].bound_us or math.inf
-    return [math.log(max(time / bound - 1, 0.0) + GAP_RULES.shift) for _, time in tries]
+def _verdict(apart: FloatArray | None) -> str:
+    """Return whether the difference to the first series is more than chance."""
+    if apart is None:
+        return "compared with"
+    low, _, high = np.log(apart)
+    return "larger" if low > TIE else "smaller" if high < -TIE else "no different"
 
 
-def _over_cases(values: Iterable[Sequence[float]]) -> list[float]:
-    """Return the mean over the cases, one for each seed."""
-    return [statistics.fmean(of_seed) for of_seed in zip(*values, strict=True)]
-
-
-def _standing(
-    series: Series, tries: Mapping[Case, Sequence[tuple[float, float]]], gaps: Values
-) -> SeedStanding:
-    """Return the standing; for its logarithm a synthesis takes at least a microsecond."""
-    times = [[time for _, time in of] for of in tries.values()]
-    spreads = [max(of) / min(of) - 1 for of in times]
-    logs = [[math.log(max(spent, 1e-6)) for spent, _ in of] for of in tries.values()]
-    best, worst = (
-        math.exp(statistics.fmean(map(end, gaps.values()))) - GAP_RULES.shift for end in (min, max)
-    )
-    return SeedStanding(
-        series,
-        len(times[0]),
-        len(times),
-        ConfidenceInterval.of(_over_cases(gaps.values())),
-        best,
-        worst,
-        (statistics.median(spreads), max(spreads)),
-        ConfidenceInterval.of(_over_cases(logs)),
-        sum(spent for of in tries.values() for spent, _ in of),
-    )
-
-
-def _compared(standing: SeedStanding, own: Values, first: Values) -> SeedStanding:
-    """Return the standing with its difference to the first series."""
-    common = [case for case in first if case in own and len(own[case]) == len(first[case])]
-    if own is first or not common:
-        return standing
-    pairs = zip(_over_cases(own[c] for c in common), _over_cases(first[c] for c in common), strict=True)
-    return replace(standing, common=len(common), apart=ConfidenceInterval.of([a - b for a, b in pairs]))
-
-
-def seed_table(standings: Sequence[SeedStanding]) -> PageTable:
-    """Return the spread of each seeded method."""
+def seed_table(standings: Sequence[Row]) -> PageTable | None:
+    """Return the spread of each seeded method; None where there is none."""
     rows = [(f"s{one.series.number}", _cells(one)) for one in standings]
-    return PageTable.of("seeds", rows)
+    return PageTable.of("seeds", rows) if rows else None
 
 
-def _cells(one: SeedStanding) -> list[Cell | str]:
-    low, mean, high = (percent(power - GAP_RULES.shift) for power in one.gap.powers)
-    once = [seconds(power) for power in one.synthesis.powers]
-    apart = "" if one.apart is None else "{1:.3f} ({0:.3f} to {2:.3f})".format(*one.apart.powers)
+def _cells(one: Row) -> list[Cell | str]:
+    low, mean, high = (percent(end - GAP_RULES.shift) for end in one.gap)
+    once = [seconds(end) for end in one.synthesis]
+    apart = "" if one.apart is None else "{1:.3f} ({0:.3f} to {2:.3f})".format(*one.apart)
     return [
         Cell(one.series.label, series=one.series),
         str(one.count),
         str(one.cases),
         f"{mean} ({low} to {high})",
-        *map(percent, (one.best, one.worst, *one.spread)),
+        *map(percent, (one.best, one.worst, one.spread, one.largest)),
         seconds(one.spent),
         f"{once[1]} ({once[0]} to {once[2]})",
         apart,
         str(one.common or ""),
-        one.verdict,
+        _verdict(one.apart),
     ]
 
 
-def seed_figures(standings: Sequence[SeedStanding]) -> list[Figure]:
+def seed_panels(standings: Sequence[Row]) -> list[Panel]:
     """Return how the gap of each series compares with the first's, and the synthesis times."""
     if len(standings) < 2:
         return []
     rows = pd.DataFrame(map(_record, standings))
-    first = standings[0].series.label
+    told = {
+        "seeds": f"gap of each method over that of {standings[0].series.label}",
+        "seed times": "synthesis time of each method",
+    }
     return [
-        Figure("seeds", f"gap of each method over that of {first}, with confidence intervals", data=rows),
-        Figure("seed times", "synthesis time of each method, with confidence intervals", data=rows),
+        Panel("", "", Figure(name, f"{text}, with confidence intervals", data=rows))
+        for name, text in told.items()
     ]
 
 
-def _record(standing: SeedStanding) -> dict[str, object]:
-    apart = standing.apart or ConfidenceInterval(0.0, 0.0)
+def _record(one: Row) -> dict[str, object]:
     ends = ("low", "mean", "high")
+    apart = np.ones(3) if one.apart is None else one.apart
     return {
-        **standing.series.columns,
-        **{f"gap_{end}": power for end, power in zip(ends, apart.powers, strict=True)},
-        **{f"time_{end}": power for end, power in zip(ends, standing.synthesis.powers, strict=True)},
-        "told": f"{percent(standing.gap.powers[1] - GAP_RULES.shift)} %, {standing.cases} cases",
-        "synthesis": seconds(standing.synthesis.powers[1]),
+        **one.series.columns,
+        **{f"gap_{end}": power for end, power in zip(ends, apart, strict=True)},
+        **{f"time_{end}": power for end, power in zip(ends, one.synthesis, strict=True)},
+        "told": f"{percent(one.gap[1] - GAP_RULES.shift)} %, {one.cases} cases",
+        "synthesis": seconds(one.synthesis[1]),
     }

@@ -15,20 +15,20 @@ and the crossings are computed; elsewhere the change is only known to lie betwee
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import NamedTuple
 
-from tutti.experiments.report.results import TIE, Results, Row, best_time, winners
+from tutti.experiments.report.results import TIE, Results, Row
 from tutti.experiments.report.series import Series
 from tutti.experiments.report.tables import Cell, PageTable, Said, percent, size
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import MICRO, format_size
 
 Cells = Mapping[float, Mapping[int, Row]]
-"""The rows of a topology and collective: size to series to row, sizes increasing."""
+"""The rows of a topology and collective that have a time: size to series to row, sizes increasing."""
 
 
 class TimeLine(NamedTuple):
@@ -42,33 +42,13 @@ class TimeLine(NamedTuple):
         """Return the time at M = `size` bytes."""
         return self.start + self.slope * size
 
-
-@dataclass(frozen=True)
-class Change:
-    """Where another method becomes the fastest: at `low` = `high`, or somewhere between.
-
-    Parameters
-    ----------
-    low, high
-        M in bytes.
-    exact
-        Whether both lines are.
-    """
-
-    low: Fraction
-    high: Fraction
-    exact: bool = False
-
-    @property
-    def text(self) -> str:
-        """The size, about it, or the two sizes between which it lies."""
-        if self.low < self.high:
-            return f"{format_size(self.low)} to {format_size(self.high)}"
-        return f"{'' if self.exact else '≈ '}{rounded(self.low)}"
+    def meets(self, row: Row) -> bool:
+        """Return whether a row's time is on the line; both are rounded to floats."""
+        time = self.at(Fraction(row.size_bytes))
+        return abs(Fraction(row.time_us) - time) <= Fraction(TIE) * abs(time)
 
 
-@dataclass(frozen=True)
-class Stretch:
+class Stretch(NamedTuple):
     """Sizes at which one method is the fastest.
 
     Parameters
@@ -77,17 +57,29 @@ class Stretch:
         The method.
     also
         Others that are as fast at all of these sizes.
-    since
-        Where it becomes so; None at the smallest size run.
+    low, high
+        It becomes the fastest at M = `low` = `high` bytes, or somewhere between; None at the smallest size.
+    exact
+        Whether the lines that cross there are exact.
     """
 
     series: Series
     also: tuple[Series, ...] = ()
-    since: Change | None = None
+    low: Fraction | None = None
+    high: Fraction | None = None
+    exact: bool = False
+
+    @property
+    def since(self) -> str:
+        """The size, about it, or the two sizes between which it lies; empty at the smallest size."""
+        if self.low is None or self.high is None:
+            return ""
+        if self.low < self.high:
+            return f"{format_size(self.low)} to {format_size(self.high)}"
+        return f"{'' if self.exact else '≈ '}{rounded(self.low)}"
 
 
-@dataclass(frozen=True)
-class SwitchOver:
+class SwitchOver(NamedTuple):
     """One topology and collective.
 
     Parameters
@@ -111,22 +103,28 @@ class SwitchOver:
     loss: str
 
 
-def switch_overs(results: Results) -> list[SwitchOver]:
-    """Return a line for each topology and collective of several sizes and methods."""
-    found = []
-    for topology in results.topologies:
-        network = results.networks[topology]
+def switch_overs(results: Results) -> Iterator[SwitchOver]:
+    """Yield a line for each topology and collective of several sizes and methods."""
+    for topology, network in results.networks.items():
         alike = network is not None and network.homogeneous and network.node_bandwidth is not None
         for collective in results.collectives:
-            cells = {
-                bytes_: timed
-                for bytes_, rows in results.of(topology, collective).items()
-                if (timed := {key: row for key, row in rows.items() if row.ok})
-            }
-            methods = {key for rows in cells.values() for key in rows}
-            if len(cells) > 1 and len(methods) > 1:
-                found.append(_switch_over(results, (topology, collective), cells, network if alike else None))
-    return found
+            timed = results.timed(topology, collective)
+            if timed.size_bytes.nunique() > 1 and timed.number.nunique() > 1:
+                cells: dict[float, dict[int, Row]] = {}
+                for row in timed.itertuples():
+                    cells.setdefault(row.size_bytes, {})[row.number] = row
+                losses = timed.assign(loss=timed.time_us / timed.best_us - 1)
+                losses = (
+                    losses.pivot(index="size_bytes", columns="number", values="loss").dropna(axis=1).max()
+                )
+                yield SwitchOver(
+                    topology,
+                    collective,
+                    (size(min(cells)), size(max(cells))),
+                    tuple(_stretches(results.series, cells, network if alike else None)),
+                    None if losses.empty else results.series[losses.idxmin()],
+                    percent(losses.min()),
+                )
 
 
 def switch_table(results: Results) -> PageTable | None:
@@ -144,58 +142,29 @@ def switch_table(results: Results) -> PageTable | None:
 def _story(one: SwitchOver) -> Iterator[str]:
     yield one.sizes[0]
     for part in one.stretches:
-        change = f"│ {part.since.text} │ " if part.since else ""
+        change = f"│ {part.since} │ " if part.since else ""
         yield change + part.series.label + (f" (+ {len(part.also)})" if part.also else "")
     yield one.sizes[1]
 
 
-def _switch_over(
-    results: Results, name: tuple[str, str], cells: Cells, network: Topology | None
-) -> SwitchOver:
-    sizes = list(cells)
-    alone, loss = _alone(cells)
-    return SwitchOver(
-        *name,
-        (size(sizes[0]), size(sizes[-1])),
-        tuple(_stretches(results.series, cells, network)),
-        None if alone is None else results.series[alone],
-        percent(loss),
-    )
-
-
-def _alone(cells: Cells) -> tuple[int | None, float | None]:
-    """Return the series of least worst loss, and the loss; (None, None) if none has all sizes."""
-    best = {bytes_: best_time(rows.values()) or 0.0 for bytes_, rows in cells.items()}
-    losses = {
-        key: max((rows[key].time_us or 0.0) / best[bytes_] - 1 for bytes_, rows in cells.items())
-        for key in next(iter(cells.values()))
-        if all(key in rows for rows in cells.values()) and all(best.values())
-    }
-    if not losses:
-        return None, None
-    alone = min(losses, key=lambda key: losses[key])
-    return alone, losses[alone]
-
-
-def _stretches(series: Sequence[Series], cells: Cells, network: Topology | None) -> list[Stretch]:
-    """Return who is the fastest from the smallest size on, as few different ones as the sizes run allow."""
+def _stretches(series: Sequence[Series], cells: Cells, network: Topology | None) -> Iterator[Stretch]:
+    """Yield who is the fastest from the smallest size on, as few different ones as the sizes run allow."""
     runs = _runs(cells)
-    first, also = runs[0][0], runs[0][0][1:]
-    found = [Stretch(series[first[0]], tuple(series[key] for key in also))]
-    for (before, last, _), (after, _, begin) in pairwise([(w, high, low) for w, low, high in runs]):
+    first, *also = runs[0][0]
+    yield Stretch(series[first], tuple(series[key] for key in also))
+    for (before, _, last), (after, begin, _) in pairwise(runs):
         lines = _lines(cells, (last, begin), network)
         steps = _envelope(lines, before, after, (Fraction(last), Fraction(begin)))
-        for place, (key, change) in enumerate(steps, 1):
+        for place, (key, *change) in enumerate(steps, 1):
             others = tuple(series[k] for k in after if k != key) if place == len(steps) else ()
-            found.append(Stretch(series[key], others, change))
-    return found
+            yield Stretch(series[key], others, *change)
 
 
 def _runs(cells: Cells) -> list[tuple[list[int], float, float]]:
     """Return (series that are the fastest at all sizes of a run, its first size, its last size)."""
     runs: list[tuple[list[int], float, float]] = []
     for bytes_, rows in cells.items():
-        fastest = sorted(winners(rows))
+        fastest = sorted(key for key, row in rows.items() if row.won)
         common = [key for key in runs[-1][0] if key in fastest] if runs else []
         if common:
             runs[-1] = (common, runs[-1][1], bytes_)
@@ -209,8 +178,8 @@ def _envelope(
     before: Sequence[int],
     after: Sequence[int],
     ends: tuple[Fraction, Fraction],
-) -> list[tuple[int, Change]]:
-    """Return who becomes the fastest from one size to another, and where.
+) -> list[tuple[int, Fraction, Fraction, bool]]:
+    """Return which become the fastest from one size to another, and where, as a `Stretch` has it.
 
     Parameters
     ----------
@@ -221,71 +190,47 @@ def _envelope(
     ends
         The two sizes.
     """
-    here = next((key for key in before if key in lines), None)
-    last = next((key for key in after if key in lines), None)
-    if here is None or last is None:
-        return [(after[0], Change(*ends))]
-    steps: list[tuple[int, Change]] = []
-    while here != last:
-        old, now = lines[here], ends[0] if not steps else steps[-1][1].high
-        flatter = {key: line for key, line in lines.items() if line.slope < old.slope}
-        crossings = {k: (new.start - old.start) / (old.slope - new.slope) for k, new in flatter.items()}
-        later = {k: size for k, size in crossings.items() if now - _slack(now) <= size}
-        # Of those that cross at one size the flattest is the fastest from there on.
-        then = min(later, key=lambda k: (later[k], lines[k].slope), default=None)
-        if then is None or later[then] > ends[1] + _slack(ends[1]):
-            return [(after[0], Change(*ends))]  # equal but for rounding
-        steps.append((then, Change(later[then], later[then], old.exact and lines[then].exact)))
-        here = then
-    return steps
-
-
-def _slack(size: Fraction) -> Fraction:
-    return size * Fraction(TIE)
+    here, steps = next((key for key in before if key in lines), None), []
+    pairs = [(a, b) for a, b in combinations(lines.values(), 2) if a.slope != b.slope]
+    crossings = {(b.start - a.start) / (a.slope - b.slope) for a, b in pairs}
+    cuts = [ends[0], *sorted(size for size in crossings if ends[0] < size < ends[1]), ends[1]]
+    for low, high in pairwise(cuts if here is not None else ()):
+        times = {key: line.at((low + high) / 2) for key, line in lines.items()}
+        least = min(times, key=lambda key: times[key])
+        if times[least] < times[here]:
+            steps.append((least, low, low, lines[here].exact and lines[least].exact))
+            here = least
+    return steps if here in after else [(after[0], *ends, False)]
 
 
 def _lines(cells: Cells, ends: tuple[float, float], network: Topology | None) -> dict[int, TimeLine]:
     """Return the line of each series that has one between two neighbouring sizes."""
-    found = {}
-    for key in cells[ends[0]]:
-        line = _exact_line([cells[end].get(key) for end in ends], network)
-        line = line or _measured_line(cells, key, ends)
-        if line is not None:
-            found[key] = line
-    return found
+    low, high = (cells[end] for end in ends)
+    pairs = {key: (row, high[key]) for key, row in low.items() if key in high}
+    found = {key: _exact_line(*pair, network) or _measured_line(cells, *pair) for key, pair in pairs.items()}
+    return {key: line for key, line in found.items() if line is not None}
 
 
-def _exact_line(rows: Sequence[Row | None], network: Topology | None) -> TimeLine | None:
-    """Return T_L α + T_B M/B if it is the time of all rows, which are of schedules of that cost."""
-    costs = {(row.tl_steps, row.tb_text) for row in rows if row is not None}
-    steps, factor = costs.pop() if len(costs) == 1 else (None, "")
-    if network is None or network.node_bandwidth is None or steps is None or not factor:
+def _exact_line(low: Row, high: Row, network: Topology | None) -> TimeLine | None:
+    """Return T_L α + T_B M/B if it is the time of both rows, which are of schedules of that cost."""
+    if network is None or (low.tl_steps, low.tb_exact) != (high.tl_steps, high.tb_exact) or not low.tb_exact:
         return None
-    start = Fraction(steps) * network.alpha[0] * MICRO
-    line = TimeLine(start, Fraction(factor) / network.node_bandwidth * MICRO, exact=True)
-    return line if all(row is not None and _is_on(line, row) for row in rows) else None
+    slope = Fraction(low.tb_exact) / Fraction(network.node_bandwidth or 0)
+    line = TimeLine(Fraction(low.tl_steps) * network.alpha[0] * MICRO, slope * MICRO, exact=True)
+    return line if line.meets(low) and line.meets(high) else None
 
 
-def _measured_line(cells: Cells, key: int, ends: tuple[float, float]) -> TimeLine | None:
-    """Return the line through two sizes, if a third beside them lies on it too, all of one schedule."""
+def _measured_line(cells: Cells, low: Row, high: Row) -> TimeLine | None:
+    """Return the line through two rows, if a third beside them lies on it too, all of one schedule."""
+    if not (math.isnan(low.slices) and math.isnan(high.slices) and low.schedule == high.schedule):
+        return None
+    x, y = Fraction(low.size_bytes), Fraction(high.size_bytes)
+    slope = (Fraction(high.time_us) - Fraction(low.time_us)) / (y - x)
+    line = TimeLine(Fraction(low.time_us) - slope * x, slope, exact=False)
     sizes = list(cells)
-    place = sizes.index(ends[0])
-    here = [cells[end].get(key) for end in ends]
-    if any(row is None or row.slices is not None for row in here):
-        return None
-    low, high = (row for row in here if row is not None)
-    x, y = (Fraction(row.size_bytes) for row in (low, high))
-    slope = (Fraction(high.time_us or 0) - Fraction(low.time_us or 0)) / (y - x)
-    line = TimeLine(Fraction(low.time_us or 0) - slope * x, slope, exact=False)
-    beside = [cells[sizes[i]].get(key) for i in (place - 1, place + 2) if 0 <= i < len(sizes)]
-    same = [row for row in [high, *beside] if row is not None and row.schedule == low.schedule]
-    return line if high in same and any(_is_on(line, row) for row in same if row is not high) else None
-
-
-def _is_on(line: TimeLine, row: Row) -> bool:
-    """Whether a row's time is the line's; both are rounded to floats."""
-    time = line.at(Fraction(row.size_bytes))
-    return row.time_us is not None and abs(Fraction(row.time_us) - time) <= Fraction(TIE) * abs(time)
+    place = sizes.index(low.size_bytes)
+    beside = [cells[size].get(low.number) for size in (*sizes[:place][-1:], *sizes[place + 2 :][:1])]
+    return line if any(row and row.schedule == low.schedule and line.meets(row) for row in beside) else None
 
 
 def rounded(value: Fraction) -> str:

@@ -6,6 +6,7 @@ as LaTeX (`latex`). What is said beside numbers is in ``templates/texts.toml``.
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -229,11 +230,15 @@ def explained(words: Mapping[str, str], **values: object) -> dict[str, Markup]:
     return {word: Markup(meaning).format(**values) for word, meaning in words.items()}
 
 
-def markdown(table: PageTable, code: Callable[[str], str] = str) -> str:
-    """Return a table in Markdown; `code` marks the names of methods."""
-    frame = table.frame("**%s**")
-    heads = [code(head.text) if head.series else head.text for head in table.heads]
-    return lines_of(heads, frame.to_numpy().tolist())
+def markdown(table: PageTable) -> str:
+    """Return a table in Markdown, networks and methods as code."""
+
+    def named(cells: Sequence[Cell]) -> list[Cell]:
+        return [replace(one, text=f"`{one.text}`") if one.series or one.link else one for one in cells]
+
+    rows = [(looks, named(cells)) for looks, cells in table.rows]
+    frame = replace(table, heads=named(table.heads), rows=rows).frame("**%s**")
+    return lines_of(list(frame.columns), frame.to_numpy().tolist())
 
 
 def lines_of(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
@@ -280,7 +285,7 @@ def percent(gap: float | None) -> str:
     >>> percent(0.0321), percent(0.456), percent(12.346), percent(0.0), percent(0.00001)
     ('3.21', '45.6', '1,235', '0', '<0.01')
     """
-    if gap is None:
+    if gap is None or math.isnan(gap):
         return ""
     value = 100 * gap
     if abs(gap) <= TIE:
@@ -318,7 +323,7 @@ def counted(value: int, word: str) -> str:
 
 def times(ratio: float | None) -> str:
     """Return a ratio of times."""
-    return "" if ratio is None else f"{ratio:.2f}×"
+    return "" if ratio is None or math.isnan(ratio) else f"{ratio:.2f}×"
 
 
 def seconds(value: float | None, digits: int = 3) -> str:
@@ -329,7 +334,7 @@ def seconds(value: float | None, digits: int = 3) -> str:
     >>> seconds(0.00123), seconds(75.0), seconds(2e-6), seconds(1e8)
     ('1.23 ms', '75 s', '2 us', '1,157 d')
     """
-    if value is None:
+    if value is None or math.isnan(value):
         return ""
     if value == 0:
         return "0 s"

@@ -7,10 +7,10 @@ aggregate take off ranks and links is drawn in percent of what is without.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from contextlib import suppress
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,12 +18,12 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from tutti.experiments.report.charts import LEVEL_COLOURS, Figure
+from tutti.experiments.report.charts import Figure
 from tutti.experiments.report.panels import panel_of
 from tutti.experiments.report.results import Results, Row
-from tutti.experiments.report.series import Series
+from tutti.experiments.report.series import LOOKS, Series
 from tutti.experiments.report.tables import Panel, number, seconds, size
-from tutti.experiments.show.drawing import MOST_LINKS, Mark, marked
+from tutti.experiments.show.drawing import MOST_LINKS, Mark, link_names, marked
 from tutti.models.bounds import best_bound
 from tutti.schedules.collective import Collective, Kind
 from tutti.schedules.files.schedule_file import read_schedule
@@ -34,7 +34,7 @@ from tutti.topologies.exact import FloatArray, Int64Array
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import MEGA
 
-LEVELS = len(LEVEL_COLOURS) - 1
+LEVELS = len(LOOKS["levels"]) - 1
 """Shades between 0 and 100 %."""
 
 
@@ -60,14 +60,13 @@ class UsageLimits(NamedTuple):
 DRAWN = UsageLimits(nodes=128, links=MOST_LINKS, file=64 * MEGA, moments=120, time=3.0, ranks=32, steps=12)
 
 
-@dataclass(frozen=True)
-class LinkUtilisation:
+class LinkUtilisation(NamedTuple):
     """The utilisation of one row's schedule.
 
     Parameters
     ----------
     series
-        Its number.
+        Its method.
     size_bytes
         M that it was simulated at.
     topology
@@ -82,7 +81,7 @@ class LinkUtilisation:
         The share of the links that are busy in each of `DRAWN.moments` equal parts of the time, from 0 to 1.
     """
 
-    series: int
+    series: Series
     size_bytes: float
     topology: Topology
     collective: Collective
@@ -91,9 +90,8 @@ class LinkUtilisation:
     course: FloatArray
 
 
-@dataclass(frozen=True)
-class Usages:
-    """What can be shown of one collective on one topology, and why not of the others."""
+class Usages(NamedTuple):
+    """The utilisations that can be shown of one collective on one topology, and why others can't."""
 
     shown: tuple[LinkUtilisation, ...]
     notes: tuple[str, ...]
@@ -103,19 +101,17 @@ def usages(results: Results, topology: str, collective: str) -> Usages:
     """Return the utilisation of each series' schedule at the largest size that it has a time for."""
     shown: list[LinkUtilisation] = []
     missing: dict[str, list[str]] = {}
-    largest = {
-        key: row for rows in results.of(topology, collective).values() for key, row in rows.items() if row.ok
-    }
-    for key in sorted(largest):
-        answer = _usage(results.kept(largest[key]), key, largest[key])
+    largest = results.timed(topology, collective).drop_duplicates("number", keep="last")
+    for row in largest.sort_values("number").itertuples():
+        answer = _usage(results.kept(row), results.series[row.number], row)
         if isinstance(answer, LinkUtilisation):
             shown.append(answer)
         else:
-            missing.setdefault(answer, []).append(results.series[key].label)
+            missing.setdefault(answer, []).append(results.series[row.number].label)
     return Usages(tuple(shown), tuple(f"{reason}: {', '.join(names)}." for reason, names in missing.items()))
 
 
-def _usage(path: Path | None, series: int, row: Row) -> LinkUtilisation | str:
+def _usage(path: Path | None, series: Series, row: Row) -> LinkUtilisation | str:
     """Return the usage, or the reason why there is none."""
     if path is None:
         return "No schedule was kept"
@@ -123,33 +119,32 @@ def _usage(path: Path | None, series: int, row: Row) -> LinkUtilisation | str:
         return f"Not replayed, the schedule's file being larger than {size(DRAWN.file)}"
     try:
         schedule = _read(path)
-        options = SimulationOptions(slices=int(row.slices or 1))
+        options = SimulationOptions(slices=1 if math.isnan(row.slices) else int(row.slices))
         simulation, holding = watch(schedule, Fraction(row.size_bytes), options)
     except (TuttiError, OSError, ValueError, KeyError) as error:
         return f"The kept schedule can't be replayed ({' '.join(str(error).split())})"
-    share = np.clip(np.asarray(simulation.busy, dtype=np.float64) / simulation.time, 0.0, 1.0)
-    course = holding.share_busy(np.linspace(0.0, simulation.time, DRAWN.moments + 1))
-    return LinkUtilisation(
-        series, row.size_bytes, schedule.topology, schedule.collective, share, simulation.time, course
-    )
+    time = simulation.time
+    share = np.clip(np.asarray(simulation.busy, dtype=np.float64) / time, 0.0, 1.0)
+    course = holding.share_busy(np.linspace(0.0, time, DRAWN.moments + 1))
+    network, what = schedule.topology, schedule.collective
+    return LinkUtilisation(series, row.size_bytes, network, what, share, time, course)
 
 
 _read = lru_cache(maxsize=4)(read_schedule)
 
 
-def usage_panels(results: Results, topology: str, used: Mapping[str, Usages]) -> list[Panel]:
-    """Return a small picture a collective and method, and why there is none of others."""
+def usage_panels(results: Results, topology: str, collective: str, found: Usages) -> list[Panel]:
+    """Return a small picture a method, and why there is none of others."""
+    looks, largest = f"k{results.collectives.index(collective)}", max(results.panel(topology, collective))
     panels = []
-    for collective, found in used.items():
-        looks, sizes = f"k{results.collectives.index(collective)}", list(results.of(topology, collective))
-        for usage in found.shown:
-            one = results.series[usage.series]
-            told = f"{one.label}, {collective}"
-            drawn = (_matrix if has_matrix(usage.topology) else _histogram)(usage, told)
-            panels.append(Panel(told, f"{looks} s{one.number}", drawn, caption(usage, sizes), one))
-        notes = found.notes if found.shown or found.notes else ("No method has a time.",)
-        panels += [Panel(collective, looks, None, " ".join(notes))] if notes else []
-    return panels
+    for usage in found.shown:
+        told = f"{usage.series.label}, {collective}"
+        drawn = (_matrix if has_matrix(usage.topology) else _histogram)(usage, told)
+        panels.append(
+            Panel(told, f"{looks} s{usage.series.number}", drawn, caption(usage, largest), usage.series)
+        )
+    notes = found.notes if found.shown or found.notes else ("No method has a time.",)
+    return panels + [Panel(collective, looks, None, " ".join(notes))] * bool(notes)
 
 
 def has_matrix(topology: Topology) -> bool:
@@ -189,13 +184,13 @@ def level_name(level: int) -> str:
     return "idle" if level == 0 else f"busy {100 * (level - 1) // LEVELS}–{100 * level // LEVELS}%"
 
 
-def caption(usage: LinkUtilisation, sizes: Sequence[float]) -> str:
+def caption(usage: LinkUtilisation, largest: float) -> str:
     """Return mean and maximum, and the size where it is not the largest of all."""
     share = 100 * usage.share
     text = f"mean {share.mean():.0f}%, max {share.max():.0f}%"
     if not has_matrix(usage.topology):
         text += "; the network is too large for a matrix: how many links are how busy"
-    return text if usage.size_bytes == max(sizes) else f"{text}, at {size(usage.size_bytes)}"
+    return text if usage.size_bytes == largest else f"{text}, at {size(usage.size_bytes)}"
 
 
 def least_tb(found: Usages) -> Fraction | None:
@@ -223,81 +218,58 @@ def course_panel(results: Results, topology: str, collective: str, found: Usages
 
     Time is in units of the fastest schedule's, as in the paper.
     """
-    largest = max((usage.size_bytes for usage in found.shown), default=None)
+    largest = max((usage.size_bytes for usage in found.shown), default=0.0)
     shown = [usage for usage in found.shown if usage.size_bytes == largest and usage.time > 0]
-    if largest is None or not shown:
+    if not shown:
         return None
     fastest = min(usage.time for usage in shown)
-    data = pd.concat([_course(results.series[usage.series], usage, fastest) for usage in shown])
+    data = pd.concat([_course(usage, fastest) for usage in shown])
     figure = Figure("course", f"links busy over time, {topology}, {collective}", data=data)
-    note = f"The fastest takes {seconds(fastest)} at {size(largest)}."
-    return panel_of(results, collective, figure, note)
+    return panel_of(results, collective, figure, f"The fastest takes {seconds(fastest)} at {size(largest)}.")
 
 
-def _course(series: Series, usage: LinkUtilisation, fastest: float) -> pd.DataFrame:
+def _course(usage: LinkUtilisation, fastest: float) -> pd.DataFrame:
     """Return the share of the links that is busy from each moment on, as far as the chart goes."""
     ends = np.linspace(0.0, usage.time / fastest, len(usage.course) + 1)
     data = pd.DataFrame({"time": ends, "busy": 100 * np.append(usage.course, 0.0)})
     mean = 100 * float(usage.course.mean())
-    return data[data.time <= DRAWN.time].assign(**series.columns, mean=mean)
+    return data[data.time <= DRAWN.time].assign(**usage.series.columns, mean=mean)
 
 
-def course_panels(results: Results, topology: str, found: Sequence[tuple[str, Usages]]) -> list[Panel]:
-    """Return the panel of each collective that has one."""
-    panels = (course_panel(results, topology, collective, usages) for collective, usages in found)
-    return [panel for panel in panels if panel is not None]
+SAVED = {
+    "busiest rank sends": "rank_egress",
+    "busiest rank receives": "rank_ingress",
+    "all links carry": "link_traffic",
+}
+"""Measures of a schedule's traffic in units of M, and their columns."""
 
 
-class Saving(NamedTuple):
-    """One measure of a schedule's traffic, in units of M, with its switches' help and without."""
-
-    what: str
-    less: float
-    whole: float
-
-
-def traffic_panels(results: Results, topology: str, collectives: Sequence[str]) -> list[Panel]:
-    """Return a panel for each collective that a schedule multicasts or aggregates in."""
-    panels = []
-    for collective in collectives:
-        last: dict[int, Row] = {}
-        for rows in results.of(topology, collective).values():
-            last |= rows
-        entries = [(results.series[key], _savings(row)) for key, row in sorted(last.items())]
-        entries = [(series, savings) for series, savings in entries if savings]
-        if entries:
-            told = f"traffic with in-network multicast, {topology}, {collective}"
-            panels.append(panel_of(results, collective, Figure("parts", told, data=_left(entries))))
-    return panels
+def traffic_panel(results: Results, topology: str, collective: str) -> Panel | None:
+    """Return what is left of each measure with multicast and aggregation; None without such schedules."""
+    frame = results.frame[(results.frame.topology == topology) & (results.frame.collective == collective)]
+    last = frame.sort_values("size_bytes", kind="stable").drop_duplicates("number", keep="last")
+    last = last.sort_values("number")  # a schedule is the same at every size
+    whole = {what: last[f"{own}_unicast"] for what, own in SAVED.items()}
+    parts = [
+        pd.DataFrame({"what": what, "series": last.number, "less": last[own], "whole": whole[what]})
+        for what, own in SAVED.items()
+    ]
+    data = pd.concat(parts).sort_values("series", kind="stable").dropna()
+    if data.empty:
+        return None
+    if data.series.nunique() > 1:
+        data["what"] = data.series.map(lambda number: results.series[number].label) + ": " + data.what
+    data["percent"] = (100 * data.less / data.whole).where(data.whole > 0, 100.0)
+    data["told"] = data.less.map(_three_digits) + " of " + data.whole.map(_three_digits) + " M"
+    told = f"traffic with in-network multicast, {topology}, {collective}"
+    return panel_of(results, collective, Figure("parts", told, data=data.drop(columns=["less", "whole"])))
 
 
-def _left(entries: Sequence[tuple[Series, Sequence[Saving]]]) -> pd.DataFrame:
-    """Return what is left of each measure of each series, in percent of the traffic without."""
-    return pd.DataFrame(
-        {
-            "what": saving.what if len(entries) == 1 else f"{series.label}: {saving.what}",
-            "series": series.number,
-            "percent": 100 * saving.less / saving.whole if saving.whole else 100.0,
-            "told": f"{number(saving.less, 3)} of {number(saving.whole, 3)} M",
-        }
-        for series, savings in entries
-        for saving in savings
-    )
+_three_digits = partial(number, digits=3)
 
 
-def _savings(row: Row) -> list[Saving]:
-    """Return the measures that a row has both ways; the schedule is the same at every size."""
-    pairs = (
-        ("busiest rank sends", row.rank_egress, row.rank_egress_unicast),
-        ("busiest rank receives", row.rank_ingress, row.rank_ingress_unicast),
-        ("all links carry", row.link_traffic, row.link_traffic_unicast),
-    )
-    return [Saving(what, a, b) for what, a, b in pairs if a is not None and b is not None]
-
-
-@dataclass(frozen=True)
-class BroadcastStep:
-    """What is sent of one rank's shard in one comm step.
+class BroadcastStep(NamedTuple):
+    """The parts of one rank's shard that are sent in one comm step.
 
     Parameters
     ----------
@@ -336,29 +308,21 @@ def broadcast_panels(results: Results, topology: str) -> list[Panel]:
 
     A network is small up to `DRAWN.ranks` ranks, and so is a schedule up to `DRAWN.steps` steps.
     """
-    allgather = Kind.ALLGATHER.value
-    for rows in results.of(topology, allgather).values():
-        for key, row in rows.items():
-            small = row.nodes is not None and row.nodes <= DRAWN.ranks and not row.switches
-            steps = 0 if row.tl_steps is None else int(row.tl_steps)
-            path = results.kept(row)
-            if row.ok and small and 0 < steps <= DRAWN.steps and path is not None:
-                try:
-                    schedule = read_schedule(path)
-                except (TuttiError, OSError, ValueError, KeyError):
-                    continue
-                plain = schedule.collective.plain and schedule.topology.num_nodes <= DRAWN.ranks
-                if schedule.clock is Clock.STEP and plain and schedule.routes is None:
-                    number = results.collectives.index(allgather)
-                    return list(_panels(schedule, results.series[key].label, number))
+    timed = results.timed(topology, Kind.ALLGATHER)
+    stepped = timed.tl_steps.between(1, DRAWN.steps) & (timed.switches.fillna(0) == 0)
+    for row in timed[stepped & (timed.nodes <= DRAWN.ranks)].itertuples():
+        path = results.kept(row)
+        with suppress(TuttiError, OSError, ValueError, KeyError):
+            schedule, panels = None if path is None else read_schedule(path), []
+            plain = schedule is not None and schedule.clock is Clock.STEP and schedule.routes is None
+            if plain and schedule.collective.plain and schedule.topology.num_nodes <= DRAWN.ranks:
+                steps = broadcast_steps(schedule)
+                for place, step in enumerate(steps, 1):
+                    told = f"{results.series[row.number].label}, step {place} of {len(steps)}"
+                    picture = _picture(schedule.topology, step, told)
+                    panels.append(panel_of(results, row.collective, picture, _sentence(step), told))
+                return panels
     return []
-
-
-def _panels(schedule: Schedule, method: str, number: int) -> Iterator[Panel]:
-    steps = broadcast_steps(schedule)
-    for place, step in enumerate(steps, 1):
-        caption = f"{method}, step {place} of {len(steps)}"
-        yield Panel(caption, f"k{number}", _picture(schedule, step, caption), _sentence(step))
 
 
 def _sentence(step: BroadcastStep) -> str:
@@ -371,18 +335,18 @@ def _sentence(step: BroadcastStep) -> str:
     return f"{len(step.sent)} links carry {parts} of the shard; {ranks}."
 
 
-def _picture(schedule: Schedule, step: BroadcastStep, caption: str) -> Markup:
+def _picture(topology: Topology, step: BroadcastStep, caption: str) -> Markup:
     """Return the network: links that carry something, ranks that have all and, in another colour, get it."""
-
-    def link(number: int) -> Mark:
-        name, sent = schedule.topology.link_name(number).replace("->", " → "), step.sent.get(number)
-        felt = {} if sent is None else {"class_": "link felt"}
-        return {"data_tip": name if sent is None else f"{name}: {sent} of the shard", **felt}
-
-    def node(rank: int) -> Mark:
-        had, has = step.before[rank], step.after[rank]
-        colour = " c0" if had == 1 else " c2" if has == 1 else ""
-        told = f"rank {rank} holds {had if had == has else f'{had}, then {has}'} of the shard"
-        return {"class_": f"node{colour}", "data_tip": told}
-
-    return marked(schedule.topology, link, node, f"broadcast of rank 0, {caption}")
+    links = [
+        Mark(f"{name}: {step.sent[link]} of the shard", "felt") if link in step.sent else Mark(name)
+        for link, name in enumerate(link_names(topology))
+    ]
+    nodes = [
+        Mark(
+            f"rank {rank} holds {had if had == has else f'{had}, then {has}'} of the shard",
+            "c0" if had == 1 else "c2" if has == 1 else "",
+            str(rank),
+        )
+        for rank, (had, has) in enumerate(zip(step.before, step.after, strict=True))
+    ]
+    return marked(topology, links, nodes, f"broadcast of rank 0, {caption}")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -14,12 +14,11 @@ from tutti.topologies.units import format_size
 
 BEST, BOUND = "best", "bound"
 SHOWN = (*MADE, BOUND)
-"""What losses are told of, in order."""
+"""The rows of a table of losses, in order."""
 CASE = ["topology", "collective", "size_bytes", "kind"]
 
 
-@dataclass(frozen=True)
-class FailureLosses:
+class FailureLosses(NamedTuple):
     """Losses of one number of failures, as shares of the time on the whole network.
 
     Parameters
@@ -34,7 +33,7 @@ class FailureLosses:
     gap, worst_gap
         Median and largest gap to the bound of the network that is left.
     changed
-        Mean number of transfers with another route; None if all are new.
+        Mean number of transfers with another route; NaN if all are new.
     """
 
     method: str
@@ -47,9 +46,9 @@ class FailureLosses:
     worst: float
     gap: float
     worst_gap: float
-    changed: float | None
+    changed: float
 
-    HEADS: ClassVar[tuple[str, ...]] = (
+    HEADS = (
         *("method", "fail", "made", "samples", "median loss", "p90", "worst", "median gap", "worst gap"),
         "transfers changed",
     )
@@ -58,16 +57,12 @@ class FailureLosses:
     def cells(self) -> tuple[str, ...]:
         """Its cells in a table, under `HEADS`."""
         shares = (self.median, self.high, self.worst, self.gap, self.worst_gap)
-        changed = "" if self.changed is None else f"{self.changed:.4g}"
-        return (
-            *(self.method, str(self.failures), self.made, str(self.samples)),
-            *(f"{share:.1%}" for share in shares),
-            changed,
-        )
+        changed = "" if math.isnan(self.changed) else f"{self.changed:.4g}"
+        what = (self.method, str(self.failures), self.made, str(self.samples))
+        return (*what, *map("{:.1%}".format, shares), changed)
 
 
-@dataclass(frozen=True)
-class FailureCase:
+class FailureCase(NamedTuple):
     """A network, a collective, a size and what fails: its lines, and the samples that cut ranks off."""
 
     topology: str
@@ -88,43 +83,33 @@ def losses(rows: Iterable[Mapping[str, Any]]) -> list[FailureCase]:
 
 
 def _case(key: Any, rows: pd.DataFrame) -> FailureCase:
-    cut = rows[rows["status"] == DISCONNECTED]
-    done = rows[rows["status"] == "ok"]
-    named = zip(done["method"], done["options"].fillna(""), strict=True)
+    done, cut = rows[rows.status == "ok"], rows[rows.status == DISCONNECTED]
+    named = zip(done.method, done.options.fillna(""), strict=True)
     done = done.assign(label=[method_label({"method": name, "options": given}) for name, given in named])
     found = {BEST: _best(done)} if len(done) else {}
     found |= {str(label): group for label, group in done.groupby("label", sort=False)}
-    lines = [line for label, group in found.items() for line in _lines(label, _with_bound(group))]
+    lines = [line for label, group in found.items() for line in _lines(label, group)]
     topology, collective, size, kind = key
-    said = tuple(f"{row['failed']}: {row['message']}" for row in cut.to_dict("records"))
+    said = tuple(f"{row.failed}: {row.message}" for row in cut.itertuples())
     return FailureCase(topology, collective, int(size), kind, tuple(lines), said)
 
 
 def _best(done: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the schedule that is fastest on the whole network, and of the fastest made anew."""
-    whole = done["whole_us"].min()
-    loaded = done["label"].iloc[int(done["whole_us"].argmin())]
-    old = done[(done["label"] == loaded) & (done["made"] != ANEW)]
-    anew = done[done["made"] == ANEW]
-    anew = anew.loc[anew.groupby("left", sort=False)["time_us"].idxmin()]
-    return pd.concat([old, anew.assign(whole_us=whole, loss=anew["time_us"] / whole - 1)])
+    """Return the rows of the schedule that is fastest on the whole network, and of the fastest new ones."""
+    first = done.loc[done.whole_us.idxmin()]
+    new = done[done.made == ANEW]
+    new = new.loc[new.groupby("left", sort=False).time_us.idxmin()]
+    new = new.assign(whole_us=first.whole_us, loss=new.time_us / first.whole_us - 1)
+    return pd.concat([done[(done.label == first.label) & (done.made != ANEW)], new])
 
 
-def _with_bound(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows and, for each sample, one of the bound of what is left."""
-    bound = rows.drop_duplicates("left")
-    loss = bound["bound_us"] / bound["whole_us"] - 1
-    return pd.concat([rows, bound.assign(made=BOUND, loss=loss, gap=0.0, changed=None)])
-
-
-def _lines(label: str, rows: pd.DataFrame) -> Iterable[FailureLosses]:
-    for failures, several in rows.groupby("failures"):
-        for made in SHOWN:
-            group = several[several["made"] == made]
-            if len(group):
-                low, median, high, worst = group["loss"].quantile([0.1, 0.5, 0.9, 1]).tolist()
-                gap, worst_gap = group["gap"].quantile([0.5, 1]).tolist()
-                mean = group["changed"].astype(float).mean()
-                changed = None if pd.isna(mean) else float(mean)
-                what = (label, int(str(failures)), made, len(group))
-                yield FailureLosses(*what, low, median, high, worst, gap, worst_gap, changed)
+def _lines(label: str, rows: pd.DataFrame) -> Iterator[FailureLosses]:
+    """Yield the quantiles of a method's rows, and of the bound of what is left in each sample."""
+    left = rows.drop_duplicates("left")
+    bound = left.assign(made=BOUND, loss=left.bound_us / left.whole_us - 1, gap=0.0, changed=None)
+    every = pd.concat([rows, bound]).assign(made=lambda all_rows: pd.Categorical(all_rows.made, SHOWN))
+    for (failures, made), own in every.groupby(["failures", "made"], observed=True):
+        loss, gap = own.loss.quantile([0.1, 0.5, 0.9, 1]), own.gap.quantile([0.5, 1])
+        yield FailureLosses(
+            label, int(failures), made, len(own), *loss, *gap, own.changed.astype(float).mean()
+        )

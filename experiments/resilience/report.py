@@ -7,7 +7,16 @@ from pathlib import Path
 import altair as alt
 import pandas as pd
 
-from tutti.experiments.report.charts import COLOUR, OPACITY, Drawn, Figure, named_rows, page_charts, specs_of
+from tutti.experiments.report.charts import (
+    COLOUR,
+    OPACITY,
+    Drawn,
+    Figure,
+    named_rows,
+    page_charts,
+    specs_of,
+    tips_of,
+)
 from tutti.experiments.report.page import write_page as write
 from tutti.experiments.report.series import Series
 from tutti.experiments.report.tables import TEXTS, PageBlock, PageTable, Panel, Section, explained
@@ -77,11 +86,8 @@ def chart() -> Drawn:
     across = alt.X("low:Q", title="time over that on the whole network, less 1 (%)")
     lane = alt.YOffset("method:N", sort=list(SHOWN))
     base = named_rows().encode(alt.Y("name:N", title=None, sort=None), lane, COLOUR, opacity=OPACITY)
-    tips = [
-        alt.Tooltip("method:N", title="made"),
-        alt.Tooltip("name:N", title="links or adapters"),
-        *(alt.Tooltip(f"{column}:Q", format=".1f") for column in ("low", "median", "high", "worst")),
-    ]
+    shares = (f"{column}:Q|{column}|.1f" for column in ("low", "median", "high", "worst"))
+    tips = tips_of("method:N|made", "name:N|links or adapters", *shares)
     return alt.layer(
         base.mark_rule(strokeWidth=1).encode(across, x2="worst:Q"),
         base.mark_bar(height=6, opacity=0.55).encode(across, x2="high:Q", tooltip=tips),

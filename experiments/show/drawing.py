@@ -7,29 +7,32 @@ would run through another node, as the links around a torus do.
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
+from scipy.spatial import cKDTree
+from scipy.spatial.distance import pdist
 
 from tutti.experiments.show.layout import Frame, layout
-from tutti.experiments.show.svg import group, tag
 from tutti.topologies.exact import FloatArray, Int64Array
 from tutti.topologies.topology import Topology
 from tutti.topologies.units import MICRO, duration, format_bandwidth, short
 
+TEMPLATES = Path(__file__).parent / "templates"
 MOST_LINKS = 4096
-"""Of a network that is drawn."""
+"""Most links of a network that is drawn."""
 LEVELS = 5
 """Shades of links that carry something; the last is that of the busiest."""
 DETOURS = (0.0, *(sign * 0.02 * times for times in range(1, 16) for sign in (1, -1)))
 """Over its length: how far a link goes around nodes in its way; tried first to last."""
-MOST_AT_ONCE = 2**21
-"""Most distances between links and nodes that are in memory together."""
-_SHARES = np.linspace(0.02, 0.98, 33)[:, None]
+_SHARES = np.linspace(0.02, 0.98, 33)[:, None, None]
 
 
 class Look(NamedTuple):
@@ -88,87 +91,137 @@ class Picture:
     frames: tuple[Frame, ...]
     size: tuple[float, float]
 
+    def curve(self, link: int) -> str:
+        """Return the path of a link."""
+        start, control, end = map(_pair, self.ways[link])
+        return f"M{start}Q{control} {end}"
+
+    def head(self, link: int) -> str:
+        """Return the path of the arrow's head at the end of a link."""
+        _, control, end = self.ways[link]
+        angle = math.atan2(end[1] - control[1], end[0] - control[0]) + np.array([[0.5], [-0.5]])
+        barbs = end - max(3.0, 0.4 * self.radius) * np.hstack([np.cos(angle), np.sin(angle)])
+        return f"M{_pair(barbs[0])}L{_pair(end)}L{_pair(barbs[1])}"
+
+
+def _pair(at: FloatArray) -> str:
+    return f"{at[0]:.1f} {at[1]:.1f}"
+
 
 def picture(topology: Topology) -> Picture:
     """Return a network's places in pixels."""
     found = layout(topology)
-    corners = np.array([(frame.low, frame.high) for frame in found.frames]).reshape(-1, 2)
+    corners = np.array([corner for frame in found.frames for corner in frame[:2]]).reshape(-1, 2)
     extent = np.maximum(np.ptp(np.concatenate([found.at, corners]), axis=0), 1e-9)
-    cell = min(LOOK.cell / _closest(found.at), LOOK.wide / extent[0], LOOK.high / extent[1])
-    at, corners = found.at * cell, corners * cell
-    radius = float(np.clip(LOOK.share * _closest(at), *LOOK.radii))
+    cell = min(LOOK.cell / pdist(found.at).min(), LOOK.wide / extent[0], LOOK.high / extent[1])
+    at = found.at * cell
+    radius = float(np.clip(LOOK.share * pdist(at).min(), *LOOK.radii))
     ways = _ways(topology, at, radius)
     middles = (ways[:, 0] + 2 * ways[:, 1] + ways[:, 2]) / 4
-    marks = np.concatenate([at - radius, at + radius, middles, corners])
+    marks = np.concatenate([at - radius, at + radius, middles, corners * cell])
     low, high = marks.min(axis=0) - LOOK.edge, marks.max(axis=0) + LOOK.edge
-    places = (corners - low).reshape(-1, 2, 2).tolist()
-    frames = [
-        Frame((left, top), (right, foot), frame.host)
-        for frame, ((left, top), (right, foot)) in zip(found.frames, places, strict=True)
-    ]
-    width, height = (high - low).tolist()
-    return Picture(at - low, radius, ways - low, tuple(frames), (width, height))
-
-
-def _closest(at: FloatArray) -> float:
-    """Return the least distance of two nodes."""
-    squares = (at**2).sum(axis=1)
-    apart = squares[:, None] + squares - 2 * at @ at.T
-    np.fill_diagonal(apart, math.inf)
-    return math.sqrt(max(float(apart.min()), 0.0))
+    frames = tuple(Frame(one.low * cell - low, one.high * cell - low, one.host) for one in found.frames)
+    return Picture(at - low, radius, ways - low, frames, tuple((high - low).tolist()))
 
 
 def _ways(topology: Topology, at: FloatArray, radius: float) -> FloatArray:
     """Return the curve of each link: the first of its detours that keeps clear, or that which does best."""
-    start, end = at[topology.source], at[topology.target]
+    ends = np.stack([topology.source, topology.target])
+    start, end = at[ends]
     along = end - start
     length = np.hypot(*along.T)[:, None]
     right = np.stack([-along[:, 1], along[:, 0]], axis=1) / length
-    least = np.minimum(LOOK.bend * length, 0.5 * radius)
-    least += LOOK.apart * radius * _parallel(topology)[:, None]
+    parallel = pd.DataFrame(ends.T).groupby([0, 1]).cumcount().to_numpy()  # links before with the same ends
+    least = np.minimum(LOOK.bend * length, 0.5 * radius) + LOOK.apart * radius * parallel[:, None]
     controls, best = np.empty_like(start), np.full(len(start), -1.0)
-    left = np.arange(len(start))
+    left, tree = np.arange(len(start)), cKDTree(at)
     for detour in DETOURS if len(at) <= LOOK.avoided else DETOURS[:1]:
         # The middle of a curve is half as far off the straight line as its control point.
         bend = 2 * (least + detour * length)[left] * right[left]
         tried = (start[left] + end[left]) / 2 + bend
-        apart = _apart(topology, at, left, tried)
+        apart = _apart(tree, ends[:, left], tried)
         better = apart > best[left]
         controls[left[better]], best[left[better]] = tried[better], apart[better]
         left = left[best[left] < LOOK.clear * radius]
     return np.stack([_rim(start, controls, radius), controls, _rim(end, controls, radius)], axis=1)
 
 
-def _parallel(topology: Topology) -> Int64Array:
-    """Return how many links before each have the same ends."""
-    seen: Counter[tuple[int, int]] = Counter()
-    found = []
-    for ends in zip(topology.source.tolist(), topology.target.tolist(), strict=True):
-        found.append(seen[ends])
-        seen[ends] += 1
-    return np.array(found)
-
-
-def _apart(topology: Topology, at: FloatArray, links: Int64Array, controls: FloatArray) -> FloatArray:
+def _apart(tree: cKDTree, ends: Int64Array, controls: FloatArray) -> FloatArray:
     """Return the distance of each link's curve from the nearest node that it does not join."""
-    found = np.empty(len(links))
-    block = max(1, MOST_AT_ONCE // (len(_SHARES) * len(at)))
-    for first in range(0, len(links), block):
-        some = slice(first, first + block)
-        ends = topology.source[links[some]], topology.target[links[some]]
-        start, control, end = (places[:, None] for places in (at[ends[0]], controls[some], at[ends[1]]))
-        curve = (1 - _SHARES) ** 2 * start + 2 * _SHARES * (1 - _SHARES) * control + _SHARES**2 * end
-        across, along = ((curve[:, :, None, axis] - at[:, axis]) ** 2 for axis in (0, 1))
-        squares = (across + along).min(axis=1)
-        for nodes in ends:
-            squares[np.arange(len(squares)), nodes] = math.inf
-        found[some] = np.sqrt(squares.min(axis=1))
-    return found
+    start, end = (tree.data[nodes] for nodes in ends)
+    curve = (1 - _SHARES) ** 2 * start + 2 * _SHARES * (1 - _SHARES) * controls + _SHARES**2 * end
+    distance, node = tree.query(curve, 3)  # of the three nearest at least one is no end
+    distance[(node == ends[0][:, None]) | (node == ends[1][:, None])] = math.inf
+    return np.asarray(distance.min(axis=(0, 2)))
 
 
 def _rim(node: FloatArray, toward: FloatArray, radius: float) -> FloatArray:
     along = toward - node
     return node + along * (radius + 1) / np.hypot(*along.T)[:, None]
+
+
+@cache
+def templates(*folders: Path) -> Environment:
+    """Return the templates of folders, looked for in order.
+
+    Values are escaped, and a name that is not given is an error. In a template ``file("report.css")`` is a
+    file of these folders as it is.
+    """
+    files = FileSystemLoader(folders)
+    made = Environment(
+        loader=files, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    made.policies["json.dumps_kwargs"] = {}  # the columns of the charts' rows stay in order
+    made.globals["file"] = lambda name: Markup(files.get_source(made, name)[0])
+    return made
+
+
+class Mark(NamedTuple):
+    """A link or a node as it is drawn.
+
+    Parameters
+    ----------
+    tip
+        What is said on pointing at it.
+    looks
+        Further style classes. A link that is ``felt`` has an arrow's head, and lies over the others.
+    text
+        What stands in a node.
+    more
+        Further attributes.
+    """
+
+    tip: str
+    looks: str = ""
+    text: str = ""
+    more: Mapping[str, object] = {}
+
+
+def marked(
+    topology: Topology, links: Iterable[Mark], nodes: Iterable[Mark], said: str, looks: str = "chart network"
+) -> Markup:
+    """Return the picture of a network in which links and nodes are marked.
+
+    Parameters
+    ----------
+    topology
+        Of at most `MOST_LINKS` links.
+    links, nodes
+        One mark each.
+    said
+        The text alternative.
+    looks
+        Style classes. With ``net`` the style is ``network.css``, all links have heads, and hosts their names.
+    """
+    drawn, net = picture(topology), "net" in looks.split()
+    shown = {
+        "links": sorted(enumerate(links), key=lambda entry: entry[1].looks),  # the busiest, or felt, on top
+        "nodes": zip(nodes, drawn.at.tolist(), strict=True),
+        "ranks": topology.num_ranks,
+        "least": LOOK.labelled if net else 0.0,
+    }
+    page = templates(TEMPLATES).get_template("network.html")
+    return Markup(page.render(drawn=drawn, net=net, said=said, looks=looks, **shown))
 
 
 def draw(
@@ -203,21 +256,20 @@ def draw(
     >>> draw(parse_topology("ring:4")).count("data-link")
     8
     """
-    drawn = picture(topology)
-    coloured = loads is not None or shades is not None
+    looks = "net" if loads is None and shades is None else "net loaded"
     shades = levels(topology, loads) if shades is None else shades
-    width, height = drawn.size
-    return tag(
-        "svg",
-        group(map(_frame, drawn.frames), class_="hosts"),
-        group(_links(topology, drawn, loads, shades), class_="links"),
-        group(_nodes(topology, drawn), class_="nodes"),
-        class_="net loaded" if coloured else "net",
-        viewBox=f"0 0 {width:.0f} {height:.0f}",
-        style=f"max-width:{width:.0f}px",
-        role="img",
-        aria_label=said or _said(topology, loads),
+    thick = 0.8 + 1.2 * np.sqrt(rates(topology) / rates(topology).max())
+    links = (
+        Mark(
+            link_text(topology, link, loads), f"q{shades[link]}", more={"stroke-width": f"{thick[link]:.1f}"}
+        )
+        for link in range(topology.num_links)
     )
+    nodes = (
+        Mark(name, text=_fitting(label))
+        for name, label in zip(node_names(topology), topology.labels, strict=True)
+    )
+    return marked(topology, links, nodes, said or _said(topology, loads), looks)
 
 
 def levels(topology: Topology, loads: FloatArray | None) -> Int64Array:
@@ -270,107 +322,18 @@ def amount(load: float) -> str:
     return f"{short(load / size)} {unit}"
 
 
-def _links(
-    topology: Topology, drawn: Picture, loads: FloatArray | None, shades: Int64Array
-) -> Iterator[Markup]:
-    """Yield the links, the busiest last, on top."""
-    speed = rates(topology)
-    thick = 0.8 + 1.2 * np.sqrt(speed / speed.max())
-    for link in np.argsort(shades, kind="stable").tolist():
-        way = drawn.ways[link]
-        path = tag(
-            "path",
-            class_=f"link q{shades[link]}",
-            d=curve(way) + head(way, drawn.radius),
-            stroke_width=f"{thick[link]:.1f}",
-            data_link=link,
-        )
-        wide = tag("path", class_="hit", d=curve(way))  # which a pointer meets more easily
-        yield tag("g", tag("title", link_text(topology, link, loads)), path, wide, class_="way")
+def node_names(topology: Topology) -> list[str]:
+    """Return what each node is called: ``rank 0``, or ``switch nvswitch0``."""
+    kinds = ["rank"] * topology.num_ranks + ["switch"] * topology.num_switches
+    return [f"{kind} {label}" for kind, label in zip(kinds, topology.labels, strict=True)]
 
 
-def curve(way: FloatArray) -> str:
-    """Return the path of a link."""
-    start, control, end = map(_pair, way)
-    return f"M{start}Q{control} {end}"
-
-
-def head(way: FloatArray, radius: float) -> str:
-    """Return the path of an arrow's head at the end of a link, for nodes of that radius."""
-    _, control, end = way
-    length = max(3.0, 0.4 * radius)
-    angle = math.atan2(end[1] - control[1], end[0] - control[0])
-    barbs = [
-        end - length * np.array([math.cos(angle + turn), math.sin(angle + turn)]) for turn in (0.5, -0.5)
-    ]
-    return f"M{_pair(barbs[0])}L{_pair(end)}L{_pair(barbs[1])}"
-
-
-def _pair(at: FloatArray) -> str:
-    return f"{at[0]:.1f} {at[1]:.1f}"
-
-
-def _nodes(topology: Topology, drawn: Picture) -> Iterator[Markup]:
-    """Yield the nodes: ranks round, switches square, with their labels where these fit."""
-    r = drawn.radius
-    for node, (x, y) in enumerate(drawn.at.tolist()):
-        label = topology.labels[node]
-        switch = node >= topology.num_ranks
-        place = {"x": x - r, "y": y - r, "width": 2 * r, "height": 2 * r, "rx": 2.0 if switch else r}
-        yield tag(
-            "g",
-            tag("title", f"{'switch' if switch else 'rank'} {label}"),
-            tag("rect", **place),
-            tag("text", _fitting(label) if r >= LOOK.labelled else "", x=x, y=y),
-            class_="node switch" if switch else "node",
-            data_node=node,
-        )
+def link_names(topology: Topology) -> list[str]:
+    """Return what each link is called: ``0 → 1``."""
+    return [topology.link_name(link).replace("->", " → ") for link in range(topology.num_links)]
 
 
 def _fitting(label: str) -> str:
     """Return a label, or its number at the end, if it fits in a node."""
     number = label[len(label.rstrip("0123456789")) :]
     return next((text for text in (label, number) if len(text) <= LOOK.letters), "")
-
-
-def corners(frame: Frame) -> dict[str, float]:
-    """Return a host's rectangle."""
-    (left, top), (right, foot) = frame.low, frame.high
-    return {"x": left, "y": top, "width": right - left, "height": foot - top, "rx": 8.0}
-
-
-def _frame(frame: Frame) -> Markup:
-    name = tag("text", f"host {frame.host}", x=frame.low[0] + 7, y=frame.high[1] - 6)
-    return tag("rect", **corners(frame)) + name
-
-
-Mark = Mapping[str, object]
-"""Attributes of a link or a node; a class ``felt`` puts a link over the others, with an arrow's head."""
-
-
-def marked(
-    topology: Topology, link: Callable[[int], Mark], node: Callable[[int], Mark], label: str
-) -> Markup:
-    """Return the picture of a network in which links and nodes are marked; `label` says of what."""
-    places = picture(topology)
-    r = places.radius
-    under, over, nodes = list[Markup](), list[Markup](), list[Markup]()
-    for number, way in enumerate(places.ways):
-        looks = {"class_": "link", **link(number)}
-        felt = "felt" in str(looks["class_"])
-        path = curve(way) + (head(way, r) if felt else "")
-        (over if felt else under).append(tag("path", d=path, data_link=number, **looks))
-    for number, (x, y) in enumerate(places.at.tolist()):
-        looks = {"data_node": number, **node(number)}
-        if number < topology.num_ranks:
-            nodes.append(tag("circle", cx=x, cy=y, r=r, **looks))
-            nodes.append(tag("text", number, class_="node-name mid", x=x, y=y + 0.36 * r))
-        else:
-            nodes.append(tag("rect", x=x - r, y=y - r, width=2 * r, height=2 * r, **looks))
-    hosts = group(tag("rect", class_="host", **corners(frame)) for frame in places.frames)
-    width, height = places.size
-    return tag(
-        "svg", hosts, group([*under, *over]), group(nodes, style=f"font-size:{r:.1f}px"),
-        class_="chart network", viewBox=f"0 0 {width:.0f} {height:.0f}",
-        style=f"max-width:{1.3 * width:.0f}px", role="img", aria_label=label,
-    )  # fmt: skip

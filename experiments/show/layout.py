@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.spatial.distance import pdist
 
 from tutti.topologies.errors import InputError
 from tutti.topologies.exact import NONE, BoolArray, FloatArray, Int64Array
@@ -47,17 +47,15 @@ class Spacing(NamedTuple):
 SPACING = Spacing(64, 32, margin=0.6, gap=0.5, rise=1.2, slope=0.18, depth=(0.9, -0.7))
 
 
-@dataclass(frozen=True)
-class Frame:
+class Frame(NamedTuple):
     """A host: the corner with the least x and y of the rectangle around it, the opposite one, its number."""
 
-    low: tuple[float, float]
-    high: tuple[float, float]
+    low: FloatArray
+    high: FloatArray
     host: int
 
 
-@dataclass(frozen=True)
-class NodeLayout:
+class NodeLayout(NamedTuple):
     """Places of nodes.
 
     Parameters
@@ -112,39 +110,22 @@ def _in_frames(topology: Topology, hosts: Int64Array) -> NodeLayout:
     blocks = [_block(topology, nodes, ~leading[nodes], columns) for nodes in members]
     blocks = [block - (block.min(axis=0) + block.max(axis=0)) / 2 for block in blocks]
     half = np.max([np.abs(block).max(axis=0) for block in blocks], axis=0) + SPACING.margin
-    of = np.full(topology.num_nodes, NONE)
-    of[hosts != NONE] = np.searchsorted(names, hosts[hosts != NONE])
-    joined = of[topology.source] != of[topology.target]
-    pairs = np.stack([of[topology.source[joined]], of[topology.target[joined]]])
-    middles = _joined(len(names), pairs[:, (pairs != NONE).all(axis=0)], len(names))
-    middles = _apart(middles, 2 * half + SPACING.gap)
+    middles = _places(topology, np.where(hosts == NONE, NONE, np.searchsorted(names, hosts)), len(names))
+    middles *= (2 * half + SPACING.gap) / pdist(middles, "chebyshev").min()
     at = np.zeros((topology.num_nodes, 2))
     for nodes, block, middle in zip(members, blocks, middles, strict=True):
         at[nodes] = block + middle
-    placed = hosts != NONE
-    _add_tiers(topology, at, placed, np.arange(topology.num_nodes), -SPACING.margin)
-    frames = [
-        Frame(_point(middle - half), _point(middle + half), int(name))
-        for name, middle in zip(names, middles, strict=True)
-    ]
-    return NodeLayout(at, tuple(frames))
-
-
-def _apart(at: FloatArray, size: FloatArray) -> FloatArray:
-    """Return places stretched so that boxes of this size around them are disjoint."""
-    distance = np.abs(at[:, None] - at[None]).max(axis=2)
-    np.fill_diagonal(distance, math.inf)
-    return at * size / distance.min()
+    _add_tiers(topology, at, hosts != NONE, np.arange(topology.num_nodes), -SPACING.margin)
+    hosts_at = zip(names.tolist(), middles, strict=True)
+    return NodeLayout(at, tuple(Frame(middle - half, middle + half, name) for name, middle in hosts_at))
 
 
 def _block(topology: Topology, nodes: Int64Array, below: BoolArray, columns: int) -> FloatArray:
     """Return the places of some nodes, of which switches that are `below` stand below the ranks."""
     ranks = nodes[nodes < topology.num_ranks]
-    local = np.full(topology.num_nodes, NONE)
+    local, at = np.full(topology.num_nodes, NONE), np.zeros((topology.num_nodes, 2))
     local[ranks] = np.arange(len(ranks))
-    pairs = np.stack([local[topology.source], local[topology.target]])
-    at = np.zeros((topology.num_nodes, 2))
-    at[ranks] = _joined(len(ranks), pairs[:, (pairs != NONE).all(axis=0)], columns)
+    at[ranks] = _places(topology, local, columns)
     placed = np.zeros(topology.num_nodes, np.bool_)
     placed[ranks] = True
     _add_tiers(topology, at, placed, nodes[~below])
@@ -183,14 +164,22 @@ def _add_tiers(
         top = 0.0
 
 
-def _joined(count: int, pairs: Int64Array, columns: int) -> FloatArray:
-    """Return the places of ranks joined by links between these pairs, shape (2, links), and nothing else."""
-    if count == 1 or not pairs.size:
+def _places(topology: Topology, of: Int64Array, columns: int) -> FloatArray:
+    """Return the places of ranks, or of hosts, by the links between them alone.
+
+    Parameters
+    ----------
+    of
+        Shape (nodes,): the number of each node's rank or host; NONE for other nodes.
+    columns
+        Places in a row if only switches join them.
+    """
+    count, pairs = int(of.max()) + 1, of[np.stack([topology.source, topology.target])]
+    kinds = np.unique(pairs[:, (pairs != NONE).all(axis=0) & (pairs[0] != pairs[1])], axis=1)
+    if count == 1 or not kinds.size:
         return _rows(count, columns)
-    kinds = np.unique(pairs, axis=1)
     try:
-        links = [Link(a, b) for a, b in kinds.T.tolist()]
-        network = Topology.from_links("ranks", count, links)
+        network = Topology.from_links("ranks", count, [Link(a, b) for a, b in kinds.T.tolist()])
     except InputError:  # only switches join them all
         return _circle(count)
     grid = grid_of(network)
@@ -242,14 +231,8 @@ def _springs(count: int, pairs: Int64Array) -> FloatArray:
     """Return places by springs as long as nodes are apart in hops, from a circle; the closest are 1 apart."""
     import networkx as nx
 
-    graph = nx.Graph(pairs.T.tolist())
     start = dict(enumerate(_circle(count)))
-    found = nx.kamada_kawai_layout(graph, pos=start)
+    found = nx.kamada_kawai_layout(nx.Graph(pairs.T.tolist()), pos=start)
     at = np.array([found[node] for node in range(count)])
-    apart = np.hypot(*(at[:, None] - at[None]).transpose(2, 0, 1))
-    np.fill_diagonal(apart, math.inf)
-    return _circle(count) if apart.min() < 1e-3 * np.ptp(at) else at / apart.min()
-
-
-def _point(at: FloatArray) -> tuple[float, float]:
-    return (float(at[0]), float(at[1]))
+    apart = pdist(at).min()
+    return _circle(count) if apart < 1e-3 * np.ptp(at) else at / apart

@@ -17,9 +17,18 @@ import numpy as np
 from markupsafe import Markup
 
 from tutti.experiments.printable import printable
-from tutti.experiments.show.drawing import LEVELS, MOST_LINKS, amount, draw, levels, rates, seconds
+from tutti.experiments.show.drawing import (
+    LEVELS,
+    MOST_LINKS,
+    TEMPLATES,
+    amount,
+    draw,
+    levels,
+    rates,
+    seconds,
+    templates,
+)
 from tutti.experiments.show.player import TOO_MUCH, Film, film
-from tutti.experiments.show.svg import as_it_is, templates
 from tutti.schedules.cost import link_loads
 from tutti.schedules.files.schedule_file import read_schedule, write_text
 from tutti.schedules.programs.formats import FORMATS
@@ -36,9 +45,6 @@ from tutti.topologies.text import parse_topology
 from tutti.topologies.topology import DEFAULT_ALPHA, DEFAULT_BANDWIDTH, Topology
 from tutti.topologies.units import format_bandwidth, format_size
 
-TEMPLATES = Path(__file__).parent / "templates"
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-"""The Content-Security-Policy that every page states: it loads nothing from anywhere."""
 DEFAULT_SIZE = Fraction(10**6)
 """M in bytes, of schedules that are for any."""
 
@@ -217,11 +223,6 @@ def _said(schedule: Schedule, shown: Film | None) -> list[str]:
     return [f"The flow is played in {slices} slices, so as not to show too much; it is fastest in {best}."]
 
 
-def source(name: str) -> Markup:
-    """Return a file of the templates as it is."""
-    return as_it_is(TEMPLATES / name)
-
-
 def _page(
     title: str,
     topology: Topology,
@@ -238,7 +239,6 @@ def _page(
     page = templates(TEMPLATES).get_template("page.html")
     text = page.render(
         title=title,
-        policy=POLICY,
         lead=lead,
         notes=notes,
         network=draw(topology) if drawn and (film is not None or loads is None) else None,
@@ -247,9 +247,7 @@ def _page(
         busiest=None if loads is None else seconds(float((loads / rates(topology)).max(initial=0))),
         rows=_rows(topology, loads) if drawn else [],
         data=_data(topology, film) if film is not None and drawn else None,
-        network_style=source("network.css"),
-        style=source("show.css"),
-        scripts=[source("network.js")] * drawn + [source("show.js")] * (film is not None and drawn),
+        scripts=["network.js"] * drawn + ["show.js"] * (film is not None and drawn),
     )
     return Page(title, text)
 

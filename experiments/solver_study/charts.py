@@ -28,24 +28,17 @@ from tutti.experiments.report.charts import (
     specs_of,
     stepped,
     steps,
+    tips_of,
 )
 from tutti.experiments.report.panels import shares
-from tutti.experiments.report.series import Series
+from tutti.experiments.report.results import Row
+from tutti.experiments.report.series import Series, drawn_as
 from tutti.experiments.solver_study.statistics import (
     LEAST_SECONDS,
     MIXED_TOLERANCE,
     TOLERANCE,
-    Row,
-    best_known,
-    by_solver,
-    charged,
-    grouped,
-    missing,
     problems_of,
     profile,
-    share_of_limit,
-    solved,
-    taken,
     trace_of,
 )
 
@@ -81,11 +74,10 @@ def study_charts(series: Sequence[Series]) -> dict[str, Any]:
 
 @cache
 def _specs() -> str:
-    told = alt.Tooltip("told:N", title="that is")
     ratio = alt.X("value:Q", scale=alt.Scale(type="log"), axis=alt.Axis(title=TAU, tickCount=5))
     part = alt.X("value:Q", title="primal integral over the limit", scale=alt.Scale(domain=[0, 1]))
     charts: dict[str, Drawn] = {
-        "profile": steps(ratio, "problems solved (%)", told),
+        "profile": steps(ratio, "problems solved (%)", "told:N|that is"),
         "integral": steps(part, "problems (%)"),
         "scaling": _scaling(),
         "errors": _errors(),
@@ -99,7 +91,7 @@ def _scaling() -> Drawn:
     """Return seconds against nonzeros, and the limit."""
     x = alt.X("nonzeros:Q", scale=alt.Scale(type="log"), axis=alt.Axis(format="~s", tickCount=4, grid=False))
     y = alt.Y("seconds:Q", scale=alt.Scale(type="log"), axis=alt.Axis(format="~r", tickCount=5))
-    tips = [alt.Tooltip("method:N", title="solver"), "topology:N", "nonzeros:Q", "seconds:Q", "solved:N"]
+    tips = tips_of("method:N|solver", "topology:N", "nonzeros:Q", "seconds:Q", "solved:N")
     line = named_rows().mark_line(strokeWidth=1.8).encode(x, y, COLOUR, DASH, opacity=OPACITY)
     limit = named_rows().mark_rule(**LIMIT).encode(y=alt.Y("max(limit):Q", title="seconds"))
     return alt.layer(limit, line, points(x, y, tips)).properties(height=DRAWN.height)
@@ -111,7 +103,7 @@ def _errors() -> Drawn:
     scale = alt.Scale(type="symlog", constant=DRAWN.error)
     axis = alt.Axis(title="relative error against the certified value", values=ticks, format="~g")
     x = alt.X("error:Q", scale=scale, axis=axis)
-    tips = [alt.Tooltip("method:N", title="solver"), "program:N", "seed:Q", "error:Q"]
+    tips = tips_of("method:N|solver", "program:N", "seed:Q", "error:Q")
     wrong = named_rows().mark_rule(**LIMIT).encode(x=alt.datum(TOLERANCE))
     return alt.layer(wrong, points(x, METHODS, tips)).properties(height=alt.Step(26))
 
@@ -120,7 +112,7 @@ def _trace(title: str, zero: bool) -> Drawn:
     """Return incumbents, with a marker at each better one, and bounds (dotted) over time."""
     x = alt.X("seconds:Q", scale=alt.Scale(type="log"), axis=alt.Axis(format="~r", tickCount=5, grid=False))
     y = alt.Y("value:Q", title=title, scale=alt.Scale(zero=zero))
-    tips = [alt.Tooltip("method:N", title="solver"), "what:N", "value:Q", "seconds:Q"]
+    tips = tips_of("method:N|solver", "what:N", "value:Q", "seconds:Q")
     dotted = alt.StrokeDash(
         "what:N", scale=alt.Scale(domain=["incumbent", "bound"], range=[[1, 0], [2, 2.5]]), legend=None
     )
@@ -130,9 +122,9 @@ def _trace(title: str, zero: bool) -> Drawn:
     return alt.layer(*layers).properties(height=DRAWN.height)
 
 
-def profile_chart(rows: Sequence[Row], looks: Look, title: str) -> Figure:
+def profile_chart(frame: pd.DataFrame, looks: Look, title: str) -> Figure:
     """Return the performance profiles: the share of problems solved within each ratio to the fastest."""
-    ratios, total = profile(rows), problems_of(rows)
+    ratios, total = profile(frame), problems_of(frame)
     furthest = min(max([2.0, *(r for own in ratios.values() for r in own)]), DRAWN.ratio)
     shown = {looks[solver]: [r for r in own if r <= furthest] for solver, own in ratios.items()}
     told = {
@@ -144,93 +136,71 @@ def profile_chart(rows: Sequence[Row], looks: Look, title: str) -> Figure:
     return Figure("profile", f"performance profiles, {title}", data=data)
 
 
-def scaling_chart(rows: Sequence[Row], looks: Look, title: str) -> Figure:
+def scaling_chart(frame: pd.DataFrame, looks: Look, title: str) -> Figure:
     """Return charged seconds (mean over seeds) against the nonzeros of the matrix, a line a solver."""
-    limit = max(float(row["limit_s"]) for row in rows)
-    data = [
-        {**line, "limit": limit, **looks[solver].columns}
-        for solver, own in by_solver(rows).items()
-        for line in _by_size(own)
-    ]
-    return Figure("scaling", f"time against size, {title}", data=pd.DataFrame(data))
+    known = frame[frame.ran].dropna(subset="nonzeros").assign(charged=frame.charged.clip(LEAST_SECONDS))
+    groups = known.groupby(["method", "topology"], sort=False)
+    data = groups.agg(nonzeros=("nonzeros", "first"), seconds=("charged", "mean"), solved=("solved", "sum"))
+    data["solved"] = data.solved.map(str) + " of " + groups.size().map(str)
+    data = data.reset_index("topology").sort_values("nonzeros", kind="stable")
+    data = data.assign(limit=frame.limit_s.max(), **drawn_as(looks, data.index))
+    return Figure("scaling", f"time against size, {title}", data=data.sort_values("series", kind="stable"))
 
 
-def _by_size(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Return nonzeros and mean charged seconds of each instance, increasing."""
-    groups = grouped((row for row in rows if not missing(row.get("nonzeros"))), lambda row: row["topology"])
-    lines = [
-        {
-            "topology": topology,
-            "nonzeros": float(own[0]["nonzeros"]),
-            "seconds": sum(max(charged(row), LEAST_SECONDS) for row in own) / len(own),
-            "solved": f"{sum(map(solved, own))} of {len(own)}",
-        }
-        for topology, own in groups.items()
-    ]
-    return sorted(lines, key=lambda line: line["nonzeros"])
-
-
-def error_chart(rows: Sequence[Row], looks: Look) -> Figure:
+def error_chart(frame: pd.DataFrame, looks: Look) -> Figure:
     """Return the relative error of every answer against its certified value, a line of dots a solver."""
-    data = [
-        {
-            "error": 0.0 if row["relative_error"] < DRAWN.error else float(row["relative_error"]),
-            "program": f"{row['model']} {row['topology']}",
-            "seed": row["seed"],
-            **looks[solver].columns,
-        }
-        for solver, own in by_solver(rows).items()
-        for row in own
-        if not missing(row.get("relative_error"))
-    ]
-    return Figure("errors", "errors against the certified values", data=pd.DataFrame(data))
+    known = frame[frame.ran].dropna(subset="relative_error")
+    error = known.relative_error.mask(known.relative_error < DRAWN.error, 0.0)
+    data = pd.DataFrame({"error": error, **known[["program", "seed"]], **drawn_as(looks, known.method)})
+    data = data.sort_values("series", kind="stable")
+    return Figure("errors", "errors against the certified values", data=data)
 
 
-def trace_chart(rows: Sequence[Row], looks: Look, title: str) -> Figure | None:
+def trace_chart(frame: pd.DataFrame, looks: Look, title: str) -> Figure | None:
     """Return incumbents and bounds over time, a colour a solver; None without any.
 
     Parameters
     ----------
-    rows
-        Of one program, one a solver.
+    frame
+        The rows of one program, one a solver.
     looks
         The series of each solver.
     title
         What is read to those who can't see the chart.
     """
-    best = next((value for row in rows if (value := best_known(row)) is not None), None)
     data = pd.DataFrame(
-        {"seconds": at, "value": value, "what": what, "better": better, **looks[row["method"]].columns}
-        for row in rows
+        {"seconds": at, "value": value, "what": what, "better": better, **looks[row.method].columns}
+        for row in frame.itertuples()
         for part, what in ((1, "incumbent"), (2, "bound"))
-        for at, value, better in _milp_steps(row, part, best)
+        for at, value, better in _milp_steps(row, part)
     )
     if data.empty:
         return None
-    values = [*data.value, *([] if best is None else [best])]
+    best = frame.best_known.iloc[0]
+    values = [*data.value, *([] if pd.isna(best) else [best])]
     # The axis is cut if over half of it would be empty, unless tolerances are all by which the values differ.
     cut = max(values) / 2 < min(values) < max(values) * (1 - MIXED_TOLERANCE)
     return Figure("trace cut" if cut else "trace", title, data=data.assign(best=best))
 
 
-def _milp_steps(row: Row, part: int, best: float | None) -> list[tuple[float, float, bool]]:
+def _milp_steps(row: Row, part: int) -> list[tuple[float, float, bool]]:
     """Return (seconds, value, whether it is a better incumbent) of incumbents (1) or bounds (2)."""
     found: list[tuple[float, float, bool]] = []
     for point in trace_of(row):
         at, value = max(point[0], DRAWN.earliest), point[part]
-        if value is None or (best is not None and abs(value) > DRAWN.beyond * max(1.0, abs(best))):
+        if value is None or abs(value) > DRAWN.beyond * max(1.0, abs(row.best_known)):
             continue
-        if part == 2 and best is not None and value < 0 <= best:
+        if part == 2 and value < 0 <= row.best_known:
             continue  # no program here has a negative value
         found.append((at, value, part == 1 and (not found or found[-1][1] != value)))
-    end = max(taken(row), DRAWN.earliest)
+    end = max(row.taken, DRAWN.earliest)
     return [*found, (end, found[-1][1], False)] if found and found[-1][0] < end else found
 
 
-def integral_chart(rows: Sequence[Row], looks: Look) -> Figure:
+def integral_chart(frame: pd.DataFrame, looks: Look) -> Figure:
     """Return the share of problems whose primal integral is at most a share of the limit, a line a solver."""
-    own = {
-        looks[solver]: [min(1.0, share_of_limit(row)) for row in tried]
-        for solver, tried in by_solver(rows).items()
-    }
-    return Figure("integral", "primal integrals, all models", data=shares(own, problems_of(rows), (0.0, 1.0)))
+    parts = frame.part.clip(upper=1.0)[frame.ran].groupby(frame.method, sort=False)
+    own = {looks[solver]: values for solver, values in parts}
+    return Figure(
+        "integral", "primal integrals, all models", data=shares(own, problems_of(frame), (0.0, 1.0))
+    )

@@ -7,35 +7,18 @@ or its presolve has a fault on some. So solvers are compared in groups that ran 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from functools import partial
+from itertools import combinations, permutations
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from tutti.experiments.report.standings import shifted_geometric_mean
-from tutti.experiments.report.tables import Cell, PageTable, Said, number, seconds
-from tutti.experiments.solver_study.statistics import (
-    LEAST_SECONDS,
-    NOT_RUN,
-    SAME,
-    Row,
-    by_solver,
-    charged,
-    grouped,
-    instance_of,
-    missing,
-    problem,
-    shift_of,
-    solved,
-    taken,
-)
+from tutti.experiments.report.tables import Cell, PageTable, number, seconds
+from tutti.experiments.solver_study.statistics import LEAST_SECONDS, PROBLEM, SAME, shift_of
 from tutti.topologies.exact import FloatArray
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class ComparisonRules(NamedTuple):
@@ -57,8 +40,7 @@ RULES = ComparisonRules(confidence=0.95, resamples=9999, fewest=10, penalty=10.0
 VIRTUAL_BEST = "virtual best"
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(NamedTuple):
     """Two solvers on the same problems, with intervals.
 
     Parameters
@@ -79,18 +61,18 @@ class Difference:
 
     @property
     def faster(self) -> str:
-        """Who is faster on average; empty where the interval allows both."""
+        """The solver that is faster on average; empty where the interval allows both."""
         low, high = (round(end, 2) for end in self.ratio_interval)
         return self.solvers[0] if high < 1 else self.solvers[1] if low > 1 else ""
 
     @property
     def solves_more(self) -> str:
-        """Who solves more problems; empty where the interval allows both."""
+        """The solver that solves more problems; empty where the interval allows both."""
         low, high = self.solved_interval
         return self.solvers[0] if low > 0 else self.solvers[1] if high < 0 else ""
 
 
-def differences(rows: Sequence[Row]) -> list[Difference]:
+def differences(frame: pd.DataFrame) -> list[Difference]:
     """Return every pair of solvers that ran the same problems; none of fewer programs than `RULES.fewest`.
 
     Where there are solvers with more threads, each is compared with itself with another count of them.
@@ -99,51 +81,36 @@ def differences(rows: Sequence[Row]) -> list[Difference]:
     solvers and all its seeds, as seeds of a program are no independent observations. Those of all pairs hold
     together with probability `RULES.confidence`.
     """
-    programs = sorted(set(map(instance_of, rows)))
-    if len(programs) < RULES.fewest:
+    shift = shift_of(frame)
+    means = frame.assign(log=np.log(frame.charged + shift), rate=frame.solved.astype(float)).pivot_table(
+        index=["model", "topology"], columns="method", values=["log", "rate"]
+    )
+    if len(means) < RULES.fewest:
         return []
-    shift = shift_of(rows)
-    groups = {solver: grouped(own, instance_of) for solver, own in by_solver(rows).items()}
-
-    def means(of: Callable[[Row], float]) -> dict[str, FloatArray]:
-        return {s: np.array([np.mean([*map(of, own[p])]) for p in programs]) for s, own in groups.items()}
-
-    logs, shares = means(lambda row: math.log(charged(row) + shift)), means(lambda row: float(solved(row)))
-    ordered = sorted(logs, key=lambda solver: float(logs[solver].mean()))
-    single = {
-        row["method"]: str(row["method"]).removesuffix(f", {int(row.get('threads') or 1)} threads")
-        for row in rows
-    }
+    threads = frame.threads.fillna(1.0).astype(int).map(", {} threads".format)
+    single = dict(zip(frame.method, map(str.removesuffix, frame.method, threads), strict=True))
     alone = all(solver == one for solver, one in single.items())
+    ordered = means["log"].mean().sort_values(kind="stable").index
     pairs = [(a, b) for a, b in combinations(ordered, 2) if alone or single[a] == single[b]]
 
-    def mean(values: FloatArray, axis: int) -> FloatArray:
-        return np.maximum(np.exp(values.mean(axis=axis)) - shift, LEAST_SECONDS)
-
     def ratio(a: FloatArray, b: FloatArray, axis: int = -1) -> FloatArray:
-        return mean(a, axis) / mean(b, axis)
+        own, other = (np.maximum(np.exp(x.mean(axis=axis)) - shift, LEAST_SECONDS) for x in (a, b))
+        return own / other
 
     def lead(a: FloatArray, b: FloatArray, axis: int = -1) -> FloatArray:
         return a.mean(axis=axis) - b.mean(axis=axis)
 
     confidence = 1 - (1 - RULES.confidence) / max(len(pairs), 1)
     found = []
-    for a, b in pairs:
-        times, rates = (logs[a], logs[b]), (shares[a], shares[b])
-        found.append(
-            Difference(
-                (a, b),
-                float(ratio(*times)),
-                _interval(times, ratio, confidence),
-                float(lead(*rates)),
-                _interval(rates, lead, confidence),
-            )
-        )
+    for pair in pairs:
+        times, rates = ([means[value, one].to_numpy() for one in pair] for value in ("log", "rate"))
+        of_times, of_rates = _interval(times, ratio, confidence), _interval(rates, lead, confidence)
+        found.append(Difference(pair, float(ratio(*times)), of_times, float(lead(*rates)), of_rates))
     return found
 
 
 def _interval(
-    data: tuple[FloatArray, FloatArray], statistic: Callable[..., FloatArray], confidence: float
+    data: list[FloatArray], statistic: Callable[..., FloatArray], confidence: float
 ) -> tuple[float, float]:
     from scipy.stats import bootstrap  # slow to import
 
@@ -160,10 +127,10 @@ def _interval(
     return float(found.low), float(found.high)
 
 
-def difference_table(rows: Sequence[Row]) -> PageTable:
+def difference_table(frame: pd.DataFrame) -> PageTable:
     """Return the differences as a table, with what they say in words."""
-    lines: list[tuple[str, list[Said]]] = []
-    for one in differences(rows):
+    lines = []
+    for one in differences(frame):
         (a, b), (low, high), (least, most) = one.solvers, one.ratio_interval, one.solved_interval
         cells = [
             f"{one.ratio:.2f} ({low:.2f} to {high:.2f})",
@@ -175,102 +142,87 @@ def difference_table(rows: Sequence[Row]) -> PageTable:
     return PageTable.of("differences", lines)
 
 
-def par(row: Row) -> float:
-    """Return the seconds of a solved row, and `RULES.penalty` limits of another: penalized runtime."""
-    return taken(row) if solved(row) else RULES.penalty * float(row["limit_s"])
-
-
-def virtual_best(rows: Sequence[Row]) -> list[Row]:
+def virtual_best(frame: pd.DataFrame) -> pd.DataFrame:
     """Return for each problem the row of who did it best: what a perfect choice of the solver would reach."""
-    return [
-        min(own, key=lambda row: (not solved(row), charged(row))) for own in grouped(rows, problem).values()
-    ]
+    best = frame.sort_values(["solved", "charged"], ascending=[False, True], kind="stable")
+    return best.drop_duplicates(PROBLEM).sort_index()
 
 
-def wins(rows: Sequence[Row]) -> dict[tuple[str, str], int]:
+def wins(frame: pd.DataFrame) -> dict[tuple[str, str], int]:
     """Return for each ordered pair of solvers on how many problems the first beats the second.
 
     It does if it solves a problem that the second does not solve, or takes `SAME` times less.
     """
-    own = {solver: {problem(row): row for row in group} for solver, group in by_solver(rows).items()}
-
-    def beats(a: Row, b: Row) -> bool:
-        slower = max(taken(b), LEAST_SECONDS) > SAME * max(taken(a), LEAST_SECONDS) if solved(b) else True
-        return solved(a) and slower
-
-    return {
-        (a, b): sum(beats(own[a][key], own[b][key]) for key in own[a].keys() & own[b].keys())
-        for a in own
-        for b in own
-        if a != b
-    }
+    times = frame.taken.clip(LEAST_SECONDS).where(frame.solved, np.inf)
+    table = frame.assign(time=times).pivot(index=PROBLEM, columns="method", values="time")
+    return {(a, b): int((table[b] > SAME * table[a]).sum()) for a, b in permutations(table, 2)}
 
 
-def win_table(rows: Sequence[Row]) -> PageTable:
+def win_table(frame: pd.DataFrame) -> PageTable:
     """Return pairwise wins as a table: the solver of a line beats that of a column so often."""
-    counts, solvers = wins(rows), list(by_solver(rows))
-    lines: list[tuple[str, list[Said]]] = [
-        ("", [Cell(a, "name"), *(str(counts.get((a, b), "")) for b in solvers)]) for a in solvers
-    ]
+    counts, solvers = wins(frame), frame.method.unique()
+    lines = [("", [Cell(a, "name"), *(str(counts.get((a, b), "")) for b in solvers)]) for a in solvers]
     return PageTable.of("wins", lines, [f"{solver}#" for solver in solvers])
 
 
-OUTCOMES: Mapping[str, Callable[[Row], bool]] = {
-    "solved": solved,
-    "wrong": lambda row: row.get("answer") == "wrong",
-    "time": lambda row: row["status"] == "timeout" and row.get("termination") == "time limit",
-    "memory": lambda row: row["status"] == "timeout" and row.get("termination") == "memory limit",
-    "iterations": lambda row: row["status"] == "timeout" and row.get("termination") == "iteration limit",
-    "on a grid": lambda row: row["status"] == "grid",
-    "error": lambda row: row["status"] == "failed",
-    "not run": lambda row: row["status"] == NOT_RUN,
-}
-"""What a row may come to, the first that holds counts."""
-
-
-def outcome_table(rows: Sequence[Row]) -> PageTable:
+def outcome_table(frame: pd.DataFrame) -> PageTable:
     """Return what became of the problems of each solver, those that it was not run on included."""
-    lines: list[tuple[str, list[Said]]] = []
-    for solver, own in grouped(rows, lambda row: str(row["method"])).items():
-        ends = [next((name for name, holds in OUTCOMES.items() if holds(row)), "error") for row in own]
-        lines.append(("", [Cell(solver, "name"), *(str(ends.count(name) or "") for name in OUTCOMES)]))
-    return PageTable.of("outcomes", lines, [f"{name}#" for name in OUTCOMES])
+    limits = {"time": "time limit", "memory": "memory limit", "iterations": "iteration limit"}
+    stopped = {
+        name: (frame.status == "timeout") & (frame.termination == limit) for name, limit in limits.items()
+    }
+    ends = {
+        "solved": frame.solved,
+        "wrong": frame.wrong,
+        **stopped,
+        "on a grid": frame.status == "grid",
+        "error": frame.status == "failed",
+        "not run": ~frame.ran,
+    }
+    found = np.select(list(ends.values()), list(ends), "error")  # the first that holds counts
+    counts = pd.crosstab(frame.method, found).reindex(
+        index=frame.method.unique(), columns=list(ends), fill_value=0
+    )
+    lines = [
+        ("", [Cell(solver, "name"), *(str(count or "") for count in line)])
+        for solver, line in zip(counts.index, counts.to_numpy().tolist(), strict=True)
+    ]
+    return PageTable.of("outcomes", lines, [f"{name}#" for name in ends])
 
 
-def measure_table(rows: Sequence[Row]) -> PageTable:
-    """Return means and their quotients, PAR10, memory, nodes and violations of solvers."""
-    shift, groups = shift_of(rows), by_solver(rows)
-    groups[VIRTUAL_BEST] = virtual_best(rows)
-    means = {solver: shifted_geometric_mean(map(charged, own), shift) for solver, own in groups.items()}
-    best = min((means[solver] for solver in groups if solver != VIRTUAL_BEST), default=0.0)
-    lines: list[tuple[str, list[Said]]] = []
+def measure_table(frame: pd.DataFrame) -> PageTable:
+    """Return means and their quotients, penalized run times, memory, nodes and violations of solvers."""
+    groups = dict(list(frame.groupby("method", sort=False))) | {VIRTUAL_BEST: virtual_best(frame)}
+    mean = partial(shifted_geometric_mean, shift=shift_of(frame))
+    means = {solver: mean(own.charged) for solver, own in groups.items()}
+    best = min(value for solver, value in means.items() if solver != VIRTUAL_BEST)
+    lines = []
     for solver, own in sorted(groups.items(), key=lambda item: means[item[0]]):
-        virtual = solver == VIRTUAL_BEST
-        tolerances = "" if virtual else ", ".join(f"{v:g}" for v in sorted(set(_values(own, "tolerance"))))
-        cells: list[Said] = [
-            tolerances,
+        tolerances = ", ".join(f"{value:g}" for value in sorted(own.tolerance.dropna().unique()))
+        penalized = own.taken.where(own.solved, RULES.penalty * own.limit_s)
+        cells = [
+            "" if solver == VIRTUAL_BEST else tolerances,
             seconds(means[solver]),
             f"{means[solver] / best:.2f}" if best else "",
-            f"{sum(map(solved, own))} of {len(own)}",
-            seconds(math.fsum(map(par, own)) / len(own)),
-            *(_effort(own) if not virtual else [""] * 6),
+            f"{own.solved.sum()} of {len(own)}",
+            seconds(penalized.mean()),
+            *([""] * 6 if solver == VIRTUAL_BEST else _effort(own)),
         ]
         lines.append(("", [Cell(solver, "name"), *cells]))
     return PageTable.of("measures", lines, penalty=RULES.penalty)
 
 
-def _effort(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield mean and most memory, mean nodes and iterations, and the largest violations."""
-    memory = _values(rows, "peak_rss_mb")
-    yield f"{shifted_geometric_mean(memory, 0.0):,.0f} MB" if memory else ""
-    yield f"{max(memory):,.0f} MB" if memory else ""
-    for name in ("tree_nodes", "iterations"):
-        counts = _values(rows, name)
-        yield number(round(shifted_geometric_mean(counts, RULES.count_shift), 1)) if counts else ""
-    for name in ("integrality", "violation"):
-        most = max(_values(rows, name), default=None)
-        yield "" if most is None else f"{most:.1e}" if most else "0"
-
-
-def _values(rows: Sequence[Row], name: str) -> list[float]:
-    return [float(row[name]) for row in rows if not missing(row.get(name))]
+def _effort(own: pd.DataFrame) -> list[str]:
+    """Return mean and most memory, mean nodes and iterations, and the largest violations."""
+    memory = own.peak_rss_mb.dropna()
+    sizes = (shifted_geometric_mean(memory, 0.0), memory.max()) if len(memory) else ()
+    counts = (own[name].dropna() for name in ("tree_nodes", "iterations"))
+    most = (own[name].max() for name in ("integrality", "violation"))
+    return [
+        *([f"{size:,.0f} MB" for size in sizes] or ["", ""]),
+        *(
+            number(round(shifted_geometric_mean(count, RULES.count_shift), 1)) if len(count) else ""
+            for count in counts
+        ),
+        *("" if pd.isna(value) else f"{value:.1e}" if value else "0" for value in most),
+    ]

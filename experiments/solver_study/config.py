@@ -7,10 +7,8 @@ one instance with one seed.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -29,6 +27,7 @@ from tutti.experiments.solver_study.milp_instances import is_mixed, model_text
 from tutti.models.solvers import SolverOptions
 from tutti.models.solvers.registry import BACKENDS
 from tutti.topologies.errors import InputError, suggestion
+from tutti.topologies.options import options_text
 from tutti.topologies.units import parse_size, parse_time
 
 COLUMNS = typed("""
@@ -60,7 +59,7 @@ value from a whole number."""
 
 
 OF_THE_RUN = {"time_limit", "memory_limit", "seed", "log", "own_process", "relative_gap"}
-"""Options of solvers that the study sets for all alike."""
+"""Options that the study sets for all solvers."""
 
 
 class InstanceTable(Table):
@@ -74,11 +73,24 @@ class InstanceTable(Table):
 
 
 class SolverTable(Table):
-    """``[[solver]]``: a back-end with options, under a label."""
+    """``[[solver]]``: a back-end with options, under a label, which is its name if absent."""
 
     name: str
     label: str = ""
     options: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """What it is called in the results, and what it is."""
+        return f"{self.name} {options_text(self.options)}".strip()
+
+    def checked(self, **more: Any) -> SolverOptions:
+        """Return the back-end's options, with those of the run."""
+        values: dict[str, Any] = {
+            name: float(value) if isinstance(value, Decimal) else value
+            for name, value in self.options.items()
+        }
+        return BACKENDS[self.name].options(**values, **more)
 
 
 class StudyTable(MachinesTable):
@@ -100,34 +112,7 @@ class StudyTable(MachinesTable):
     threads_every: int = Field(default=1, ge=1)
 
 
-@dataclass(frozen=True)
-class SolverEntrant:
-    """A solver of the study, its options checked.
-
-    Parameters
-    ----------
-    label
-        As the report calls it.
-    solver
-        The back-end's name.
-    given
-        Its options as written.
-    """
-
-    label: str
-    solver: str
-    given: Mapping[str, Any]
-
-    def options(self, **more: Any) -> SolverOptions:
-        """Return the back-end's options, with those of the run."""
-        values: dict[str, Any] = {
-            name: float(value) if isinstance(value, Decimal) else value for name, value in self.given.items()
-        }
-        return BACKENDS[self.solver].options(**values, **more)
-
-
-@dataclass(frozen=True)
-class StudyProgram:
+class StudyProgram(NamedTuple):
     """A program of the study.
 
     Parameters
@@ -149,41 +134,29 @@ class StudyProgram:
     topology: str
     seeds: tuple[int, ...]
     time_limit: float | None
-    threads: tuple[int, ...] = (1,)
+    threads: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class StudyConfig:
+class StudyConfig(NamedTuple):
     """A study, read.
 
     Parameters
     ----------
+    table
+        What is the same for all solves: ``clock`` says what means and profiles count, ``relative_gap`` where
+        branch and cut stops, and ``tolerance`` is that of all solvers that have none in their options.
     programs
         What is solved, in order.
     solvers
-        Who is compared.
+        The solvers that are compared.
     memory_limit
         Bytes of a solve; None for none.
-    machines
-        Where it runs.
-    keep_logs
-        Whether each row has its solver's log.
-    clock
-        What means and profiles count: ``"wall"`` or, where others use the machine, ``"cpu"``.
-    relative_gap
-        At which branch and cut stops.
-    tolerance
-        Of all solvers that do not have their own in their options; None: each has its default.
     """
 
+    table: StudyTable
     programs: tuple[StudyProgram, ...]
-    solvers: tuple[SolverEntrant, ...]
+    solvers: tuple[SolverTable, ...]
     memory_limit: float | None
-    machines: MachinesTable
-    keep_logs: bool
-    clock: str
-    relative_gap: float
-    tolerance: float | None = None
 
     @property
     def mixed(self) -> bool:
@@ -201,14 +174,10 @@ def read_study(config: Config) -> StudyConfig:
     """
     where, table = config.path, config.table(StudyTable, "study")
     return StudyConfig(
-        programs=_programs(config.tables(InstanceTable, "instance"), table, where),
-        solvers=_entrants(config.tables(SolverTable, "solver")),
-        memory_limit=positive(parse_size, table.memory_limit, f"{where}: [study]: memory_limit"),
-        machines=table,
-        keep_logs=table.keep_logs,
-        clock=table.clock,
-        relative_gap=float(table.relative_gap),
-        tolerance=None if table.tolerance is None else float(table.tolerance),
+        table,
+        _programs(config.tables(InstanceTable, "instance"), table, where),
+        _solvers(config.tables(SolverTable, "solver")),
+        positive(parse_size, table.memory_limit, f"{where}: [study]: memory_limit"),
     )
 
 
@@ -232,32 +201,29 @@ def _programs(
     )
 
 
-def _entrants(tables: tuple[Placed[SolverTable], ...]) -> tuple[SolverEntrant, ...]:
-    found: dict[str, SolverEntrant] = {}
+def _solvers(tables: tuple[Placed[SolverTable], ...]) -> tuple[SolverTable, ...]:
+    found: dict[str, SolverTable] = {}
     for placed in tables:
-        table = placed.table
-        entrant = SolverEntrant(table.label or table.name, table.name, table.options)
-        if entrant.label in found:
-            raise InputError(f"{placed.where}: label '{entrant.label}' occurs twice; give each its own label")
-        _check(entrant, placed.where)
-        found[entrant.label] = entrant
+        label = placed.table.label or placed.table.name
+        if label in found:
+            raise InputError(f"{placed.where}: label '{label}' occurs twice; give each its own label")
+        _check(placed.table, placed.where)
+        found[label] = placed.table.model_copy(update={"label": label})
     return tuple(found.values())
 
 
-def _check(entrant: SolverEntrant, where: str) -> None:
-    """Refuse a solver that nobody knows, and options that it does not take."""
-    if entrant.solver not in BACKENDS:
-        raise InputError(f"{where}: unknown solver '{entrant.solver}'{suggestion(entrant.solver, BACKENDS)}")
-    kind = BACKENDS[entrant.solver].options
+def _check(table: SolverTable, where: str) -> None:
+    """Refuse an unknown solver, and options that it does not take."""
+    if table.name not in BACKENDS:
+        raise InputError(f"{where}: unknown solver '{table.name}'{suggestion(table.name, BACKENDS)}")
+    kind = BACKENDS[table.name].options
     fields = {field.name: field for field in dataclasses.fields(kind) if field.name not in OF_THE_RUN}
-    for name, value in entrant.given.items():
+    for name, value in table.options.items():
         if name in OF_THE_RUN:
             raise InputError(f"{where}: option '{name}' is the same for all solvers; [study] sets it")
         if name not in fields:
             known = suggestion(name, fields)
-            raise InputError(f"{where}: solver {entrant.solver} has no option '{name}'{known}")
+            raise InputError(f"{where}: solver {table.name} has no option '{name}'{known}")
         if isinstance(fields[name].default, bool) and not isinstance(value, bool):
-            raise InputError(
-                f"{where}: {entrant.solver} option {name} is {value!r}; it must be true or false"
-            )
-    at(where, entrant.options)
+            raise InputError(f"{where}: {table.name} option {name} is {value!r}; it must be true or false")
+    at(where, table.checked)

@@ -4,6 +4,30 @@ Of some models the exact optimum is known without a linear program (BFB by count
 cut), or another algorithm proves it (allreduce, by cuts and trees). Of all-to-all every solver's answer
 proves an interval of its own, in integers and whatever the solver's tolerance was; all of them hold, so their
 intersection does.
+
+Two programs are written here. BFB's programs (3.1) of a topology as one minimize T_B itself (dissertation,
+section 3.6.1):
+
+    minimize    sum over t of U_t                                         T_B, in shards a link (3.2)
+    subject to  sum over v of x[v, u, w] <= U_t   for every node u, step t and in-link w of u
+                sum over w of x[v, u, w]  = 1     for every u and every source v at distance t from u
+                x >= 0
+
+The subproblems (u, t) share no x, so U_t becomes the largest of their U and the optimum is known exactly
+from `models.bfb.counting`. Solved as one, they are a large, sparse and very degenerate program.
+
+In the routing relaxation of allgather every rank's shard flows to every other rank by itself:
+
+    minimize    T
+    subject to  f[s, d, e] <= g[s, e]                       for ranks s != d and every link e
+                sum of f[s, d] into u - out of u = [u = d]  for ranks s != d and every node u but s
+                sum over s of g[s, e] <= T b_e              for every link e
+                f, g >= 0
+
+f[s, d] is a flow of one shard from s to d and g[s, e] what link e carries of s's shard: flows to different
+ranks share it, as copies of one datum may. No schedule beats T, and trees attain it (Edmonds; with switches
+where the network is Eulerian: dissertation, Theorems 23 and 24), so T is exactly the ratio of the bottleneck
+cut, 1/x*. It is the size of the routing part of mixed-integer models.
 """
 
 from __future__ import annotations
@@ -11,12 +35,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
-from typing import TYPE_CHECKING
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
 
 from tutti.experiments.runner.tasks import Stopwatch
 from tutti.models.solvers import CompiledModel, SolverResult, compile_model
 from tutti.schedules.collective import Kind, collective
+from tutti.topologies.errors import Unsupported
 from tutti.topologies.exact import FloatArray
 from tutti.topologies.topology import Topology
 
@@ -66,8 +91,8 @@ class SolverInstance:
 
 
 @dataclass(frozen=True)
-class LinearModel:
-    """A kind of linear program, or of mixed-integer program with its options.
+class StudyModel:
+    """A kind of linear program, or of mixed-integer program.
 
     Parameters
     ----------
@@ -78,42 +103,170 @@ class LinearModel:
     build
         From a topology to the instance; raises `Unsupported` where the model does not suit the network.
     entries
-        About how many nonzeros its matrix has; of BFB's at most.
+        About how many nonzeros its matrix has; of BFB's and mixed-integer programs at most.
+    options
+        A frozen dataclass that checks itself, which `build` and `entries` also take; None: without options.
     """
 
     name: str
     summary: str
     kind: Kind
-    build: Callable[[Topology], SolverInstance]
-    entries: Callable[[Topology], int]
+    build: Callable[..., SolverInstance]
+    entries: Callable[..., int]
+    options: type[Any] | None = None
+
+    def given(self, text: str, options: Any) -> StudyModel:
+        """Return the model with its options, under a name that says them."""
+        made = {name: partial(getattr(self, name), options=options) for name in ("build", "entries")}
+        return replace(self, name=text, options=None, **made)
 
     def memory(self, topology: Topology) -> int:
         """Return about how many bytes building and writing it takes."""
         return self.entries(topology) * BYTES_AN_ENTRY
 
 
-def timed(build: Callable[[], CompiledModel]) -> tuple[CompiledModel, float]:
-    """Return the matrices and the seconds that making them took."""
+def whole_model(topology: Topology) -> Any:
+    """Return the program, as it stands above, of a switch-free topology with equal links.
+
+    Raises
+    ------
+    Unsupported
+        If links differ.
+    """
+    import pyomo.environ as pyo
+
+    from tutti.models.bfb.frontiers import frontiers
+    from tutti.models.bfb.model import eligible_links
+
+    _check_equal(topology)
+    work = frontiers(topology)
+    jobs = enumerate(eligible_links(work))
+    eligible = {divmod(job, work.steps): table for job, table in jobs if table}
+    m = pyo.ConcreteModel(name="bfb-whole")
+    m.steps = pyo.Set(initialize=range(work.steps), doc="t - 1")
+    triples = [(v, u, w) for (u, _), table in eligible.items() for v, links in table.items() for w in links]
+    m.triples = pyo.Set(initialize=triples, dimen=3, doc="(v, u, w) with d(v, u) = d(v, w) + 1")
+    m.U = pyo.Var(m.steps, doc="U_t")
+    m.x = pyo.Var(m.triples, bounds=(0, None), doc="x_{v,(w,u)}")
+    brought = {
+        (u, t, w): [v for v, links in table.items() if w in links]
+        for (u, t), table in eligible.items()
+        for w in sorted({w for links in table.values() for w in links})
+    }
+
+    @m.Constraint(list(brought))
+    def load_within_u(m: Any, u: int, t: int, w: int) -> Any:
+        """No in-link of u brings more than U_t shards in step t."""
+        return sum(m.x[v, u, w] for v in brought[u, t, w]) <= m.U[t]
+
+    whole = {(v, u): links for (u, _), table in eligible.items() for v, links in table.items()}
+
+    @m.Constraint(list(whole))
+    def shard_arrives_whole(m: Any, v: int, u: int) -> Any:
+        """Node u receives all of v's shard."""
+        return sum(m.x[v, u, w] for w in whole[v, u]) == 1
+
+    m.objective = pyo.Objective(expr=sum(m.U[t] for t in m.steps), sense=pyo.minimize)
+    return m
+
+
+def whole_optimum(topology: Topology) -> Fraction:
+    """Return the optimum of `whole_model`, exactly, by counting.
+
+    Raises
+    ------
+    Unsupported
+        If links differ.
+    """
+    from tutti.models.bfb.counting import workloads
+
+    _check_equal(topology)
+    return sum(workloads(topology).peaks, Fraction(0))
+
+
+def _check_equal(topology: Topology) -> None:
+    if not topology.homogeneous:
+        name = "bandwidth" if not topology.bandwidth.uniform else "alpha"
+        unequal = f"{topology.name} has links of unequal {name}"
+        raise Unsupported(f"bfb's program (3.1) needs links of one bandwidth and alpha; {unequal}")
+
+
+def routing_model(topology: Topology) -> Any:
+    """Return the relaxation, as it stands above.
+
+    Bandwidths are in units of the largest one, and T in shards over that.
+
+    Examples
+    --------
+    >>> from tutti.models.solvers import compile_model
+    >>> from tutti.topologies.text import parse_topology
+    >>> model = compile_model(routing_model(parse_topology("ring:3")))
+    >>> model.num_columns, model.num_rows
+    (55, 54)
+    """
+    import pyomo.environ as pyo
+
+    from tutti.models.all_to_all.model import incidence
+
+    m = pyo.ConcreteModel(name="routing")
+    m.ranks = pyo.Set(initialize=range(topology.num_ranks), doc="s and d")
+    m.links = pyo.Set(initialize=range(topology.num_links), doc="e")
+    m.pairs = pyo.Set(initialize=[(s, d) for s in m.ranks for d in m.ranks if s != d], doc="(s, d)")
+    m.f = pyo.Var(m.pairs, m.links, bounds=(0, None), doc="f_{s,d,e}")
+    m.g = pyo.Var(m.ranks, m.links, bounds=(0, None), doc="g_{s,e}")
+    m.T = pyo.Var(bounds=(0, None), doc="T")
+    b = (topology.bandwidth.floats / topology.bandwidth.floats.max()).tolist()
+    ends = zip(topology.source.tolist(), topology.target.tolist(), strict=True)
+    out_of, into = incidence(topology.num_nodes, ends)
+
+    @m.Constraint(m.pairs, m.links)
+    def copies_share_the_link(m: Any, s: int, d: int, e: int) -> Any:
+        """Link e carries s's shard once for all destinations."""
+        return m.f[s, d, e] <= m.g[s, e]
+
+    @m.Constraint(m.pairs, range(topology.num_nodes))
+    def shard_arrives(m: Any, s: int, d: int, u: int) -> Any:
+        """What comes into a node goes on, but for the shard at its destination."""
+        if u == s:
+            return pyo.Constraint.Skip
+        passed = sum(m.f[s, d, e] for e in into[u]) - sum(m.f[s, d, e] for e in out_of[u])
+        return passed == (1 if u == d else 0)
+
+    @m.Constraint(m.links)
+    def load_within_time(m: Any, e: int) -> Any:
+        """Link e carries the shards of all ranks within T."""
+        return sum(m.g[s, e] for s in m.ranks) <= b[e] * m.T
+
+    m.objective = pyo.Objective(expr=m.T, sense=pyo.minimize)
+    return m
+
+
+def routing_optimum(topology: Topology) -> Fraction:
+    """Return the optimum of `routing_model`, exactly: the ratio of the bottleneck cut."""
+    from tutti.models.bounds.bottleneck_cut import bottleneck_cut
+
+    return bottleneck_cut(topology).ratio * max(topology.bandwidth)
+
+
+def timed(build: Callable[[], Any]) -> tuple[CompiledModel, float]:
+    """Return the matrices of the model that a function builds, and the seconds that making them took."""
     with Stopwatch() as watch:
-        made = build()
+        made = compile_model(build())
     return made, watch.seconds
 
 
 def _bfb(topology: Topology) -> SolverInstance:
-    from tutti.experiments.solver_study.programs import whole_model, whole_optimum
     from tutti.models.bfb.method import METHOD
     from tutti.schedules.method import Problem
 
     METHOD.supports(Problem(topology, collective(Kind.ALLGATHER, topology.num_ranks)), METHOD.options())
     whole_optimum(topology)  # its kernels compile here, if they must, and not in the measured time
-    compiled, seconds = timed(lambda: compile_model(whole_model(topology)))
+    compiled, seconds = timed(lambda: whole_model(topology))
     return SolverInstance(compiled, seconds, whole_optimum(topology), "counting, exact")
 
 
 def _routing(topology: Topology) -> SolverInstance:
-    from tutti.experiments.solver_study.programs import routing_model, routing_optimum
-
-    compiled, seconds = timed(lambda: compile_model(routing_model(topology)))
+    compiled, seconds = timed(lambda: routing_model(topology))
     return SolverInstance(compiled, seconds, routing_optimum(topology), "bottleneck cut, exact")
 
 
@@ -149,7 +302,7 @@ def _allreduce(topology: Topology) -> SolverInstance:
     from tutti.models.allreduce import allreduce_optimum
     from tutti.models.allreduce.model import allreduce_model
 
-    compiled, seconds = timed(lambda: compile_model(allreduce_model(topology)))
+    compiled, seconds = timed(lambda: allreduce_model(topology))
 
     @cache
     def proven() -> Bounds:
@@ -175,41 +328,33 @@ def _allreduce_entries(topology: Topology) -> int:
     return 8 * ranks * (arcs + ranks) + (3 * ranks * links if topology.num_switches else 0)
 
 
-BFB = LinearModel(
-    "bfb",
-    "BFB's linear programs (3.1) of all nodes and steps as one",
-    Kind.ALLGATHER,
-    _bfb,
-    _flow_entries,
+def _routing_entries(topology: Topology) -> int:
+    return 4 * topology.num_ranks**2 * topology.num_links
+
+
+BFB = StudyModel(
+    "bfb", "BFB's linear programs (3.1) of all nodes and steps as one", Kind.ALLGATHER, _bfb, _flow_entries
 )
-MCF = LinearModel(
+MCF = StudyModel(
     "mcf",
     "all-to-all as a multi-commodity flow, aggregated by source (A.1)",
     Kind.ALL_TO_ALL,
     _all_to_all,
     _flow_entries,
 )
-MODELS: dict[str, LinearModel] = {
-    model.name: model
-    for model in (
-        BFB,
-        MCF,
-        LinearModel(
-            "allreduce",
-            "allreduce by in-trees and out-trees, its max-flows written out (B.5)",
-            Kind.ALLREDUCE,
-            _allreduce,
-            _allreduce_entries,
-        ),
-        LinearModel(
-            "routing",
-            "the routing relaxation of allgather",
-            Kind.ALLGATHER,
-            _routing,
-            lambda topology: 4 * topology.num_ranks**2 * topology.num_links,
-        ),
-        replace(BFB, name="bfb-pyomo", summary="another name of bfb"),
-        replace(MCF, name="all-to-all-pyomo", summary="another name of mcf"),
-    )
-}
+ALLREDUCE = StudyModel(
+    "allreduce",
+    "allreduce by in-trees and out-trees, its max-flows written out (B.5)",
+    Kind.ALLREDUCE,
+    _allreduce,
+    _allreduce_entries,
+)
+ROUTING = StudyModel(
+    "routing", "the routing relaxation of allgather", Kind.ALLGATHER, _routing, _routing_entries
+)
+OLD = (
+    replace(BFB, name="bfb-pyomo", summary="another name of bfb"),
+    replace(MCF, name="all-to-all-pyomo", summary="another name of mcf"),
+)
+MODELS: dict[str, StudyModel] = {model.name: model for model in (BFB, MCF, ALLREDUCE, ROUTING, *OLD)}
 """The models of a study; a new one is an entry here."""

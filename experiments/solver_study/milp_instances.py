@@ -15,17 +15,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import eye_array, vstack
 
 from tutti.experiments.old_names import current_model
-from tutti.experiments.solver_study.instances import MODELS, Bounds, LinearModel, SolverInstance, timed
-from tutti.models.solvers import CompiledModel, HighsOptions, SolutionStatus, compile_model, solve
+from tutti.experiments.solver_study.instances import MODELS, Bounds, SolverInstance, StudyModel, timed
+from tutti.models.solvers import CompiledModel, HighsOptions, SolutionStatus, solve
 from tutti.schedules.collective import Kind, collective
 from tutti.schedules.method import Problem
 from tutti.topologies.errors import InputError, Unsupported, suggestion
@@ -96,49 +96,29 @@ def violation(model: CompiledModel, values: FloatArray, negligible: float = NEGL
     negligible
         What is less is not computed exactly, and may be returned as 0.
     """
-    shape = (model.num_rows, model.num_columns)
-    sums = csr_array((model.value, model.index, model.starts), shape=shape) @ values
-    sizes = csr_array((np.abs(model.value), model.index, model.starts), shape=shape) @ np.abs(values)
-    whole = bool((model.value == np.rint(model.value)).all() and (values == np.rint(values)).all())
-    error = (np.diff(model.starts) + 2) * np.finfo(np.float64).eps * sizes
-    room = np.zeros(model.num_rows) if whole and sizes.max(initial=0.0) < 2.0**53 else error
-    at_most = np.concatenate(
-        [
-            _excess(sums, model.row_lower + room, model.row_upper - room),
-            _excess(values, model.lower, model.upper),
-        ]
+    matrix = vstack([model.matrix(), eye_array(model.num_columns)], format="csr")
+    sides = (
+        (-1, np.append(model.row_lower, model.lower)),
+        (1, np.append(model.row_upper, model.upper)),
     )
-    low, high = np.append(model.row_lower, model.lower), np.append(model.row_upper, model.upper)
+    sums, sizes = matrix @ values, abs(matrix) @ np.abs(values)
+    whole = bool((matrix.data == np.rint(matrix.data)).all() and (values == np.rint(values)).all())
+    error = (np.diff(matrix.indptr) + 2) * np.finfo(np.float64).eps * sizes
+    room = 0.0 if whole and sizes.max(initial=0.0) < 2.0**53 else error
+    at_most = np.zeros(len(sums))
+    for sign, side in sides:
+        known = np.where(np.isfinite(side), side, sums)
+        at_most = np.maximum(at_most, (sign * (sums - known) + room) / np.maximum(1.0, np.abs(known)))
     worst = Fraction(0)
     for place in np.argsort(-at_most, kind="stable").tolist():
         if at_most[place] <= max(float(worst), negligible):
             break
-        if place < model.num_rows:
-            entries = slice(model.starts[place], model.starts[place + 1])
-            pairs = zip(model.value[entries].tolist(), values[model.index[entries]].tolist(), strict=True)
-            total = sum((Fraction(a) * Fraction(x) for a, x in pairs), Fraction(0))
-        else:
-            total = Fraction(values[place - model.num_rows])
-        worst = max(worst, _exact_excess(total, low[place], high[place]))
+        entries = slice(*matrix.indptr[place : place + 2])
+        pairs = zip(matrix.data[entries].tolist(), values[matrix.indices[entries]].tolist(), strict=True)
+        total = sum((Fraction(a) * Fraction(x) for a, x in pairs), Fraction(0))
+        ends = ((sign, Fraction(side[place])) for sign, side in sides if np.isfinite(side[place]))
+        worst = max([worst, *(sign * (total - end) / max(1, abs(end)) for sign, end in ends)])
     return worst
-
-
-def _excess(values: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Return how far each value lies outside of its sides, over 1 or the side."""
-    with np.errstate(invalid="ignore"):
-        below, above = (
-            np.where(np.isfinite(side), gap / np.maximum(1.0, np.abs(side)), 0.0)
-            for side, gap in ((low, low - values), (high, values - high))
-        )
-    return np.maximum(np.maximum(below, above), 0.0)
-
-
-def _exact_excess(value: Fraction, low: float, high: float) -> Fraction:
-    """Return the same of one value, exactly."""
-    sides = [(sign, Fraction(side)) for sign, side in ((-1, low), (1, high)) if np.isfinite(side)]
-    return max(
-        (sign * (value - side) / max(Fraction(1), abs(side)) for sign, side in sides), default=Fraction(0)
-    )
 
 
 def integrality(model: CompiledModel, values: FloatArray) -> float:
@@ -261,13 +241,9 @@ def _routing(topology: Topology, options: TacclProgram) -> SolverInstance:
 
     costs = options.costs(topology)
 
-    def build() -> CompiledModel:
-        compiled = compile_model(RoutingModel.of(costs, _horizon(costs)).m)
-        exact = costs.alike and bool((compiled.value == np.rint(compiled.value)).all())
-        whole = frozen(np.ones(compiled.num_columns), np.bool_)
-        return replace(compiled, integer=whole) if exact else compiled
-
-    compiled, seconds = timed(build)
+    compiled, seconds = timed(lambda: RoutingModel.of(costs, _horizon(costs)).m)
+    if costs.alike and (compiled.value == np.rint(compiled.value)).all():
+        compiled = replace(compiled, integer=frozen(np.ones(compiled.num_columns), np.bool_))
     least = Fraction(costs.receiving) * (1 - (0 if costs.alike else ROUNDING))
     rewarded = any(link.policy is Policy.MAX for link in costs.demand.logical.links)
     return _checked(compiled, seconds, least - Fraction(WEIGHT) if rewarded else least)
@@ -302,8 +278,7 @@ def _scheduling(topology: Topology, options: TacclProgram) -> SolverInstance:
     order = TransferOrder(times, options.settings.contiguity)
     if not order.follows:
         raise Unsupported(f"taccl-scheduling: no link of {topology.name} carries two chunks; nothing to join")
-    compiled, seconds = timed(lambda: compile_model(SchedulingModel.of(order, SLACK).m))
-    return _checked(compiled, seconds, None)
+    return _checked(*timed(lambda: SchedulingModel.of(order, SLACK).m), None)
 
 
 def _sccl(topology: Topology, options: SteppedProgram) -> SolverInstance:
@@ -319,13 +294,12 @@ def _sccl(topology: Topology, options: SteppedProgram) -> SolverInstance:
             f"model sccl option steps is {steps}; on {topology.name} at least {chunked.least_steps}"
         )
 
-    def made() -> CompiledModel:
+    def made() -> Any:
         m = build(chunked, steps)
         m.total = pyo.Objective(expr=pyo.quicksum(m.rounds.values()))
-        return compile_model(m)
+        return m
 
-    compiled, seconds = timed(made)
-    return _checked(compiled, seconds, Fraction(max(chunked.least_rounds, steps)))
+    return _checked(*timed(made), Fraction(max(chunked.least_rounds, steps)))
 
 
 def _teccl(topology: Topology, options: ChunkedProgram) -> SolverInstance:
@@ -348,17 +322,16 @@ def _teccl(topology: Topology, options: ChunkedProgram) -> SolverInstance:
     rounds = int((-(-loads // chunked.capacity))[1:].max(axis=1).clip(1).sum())
     epochs = Epochs(chunked, Fraction(2**20), SLOWEST)
 
-    def made() -> CompiledModel:
-        program = TecclProgram(epochs, EpochState.start(epochs), rounds)
+    program = TecclProgram(epochs, EpochState.start(epochs), rounds)
+    reads = [int(program.earliest[c, n]) for c, n in epochs.instance.wanted]
+    after = {k: sum(Fraction(1, e + 1) for e in range(k, rounds + 1)) for k in set(reads)}
+
+    def made() -> Any:
         m = program.build()
         program.add_reward()
-        return compile_model(m)
+        return m
 
-    compiled, seconds = timed(made)
-    earliest = TecclProgram(epochs, EpochState.start(epochs), rounds).earliest
-    reads = [int(earliest[c, n]) for c, n in epochs.instance.wanted]
-    after = {k: sum(Fraction(1, e + 1) for e in range(k, rounds + 1)) for k in set(reads)}
-    return _checked(compiled, seconds, Fraction(sum(after[k] for k in reads)) * (1 + ROUNDING))
+    return _checked(*timed(made), Fraction(sum(after[k] for k in reads)) * (1 + ROUNDING))
 
 
 def _room(topology: Topology, options: Any) -> int:
@@ -379,61 +352,24 @@ def _epoch_entries(topology: Topology, options: ChunkedProgram) -> int:
     return 5 * int(options.instance(topology).least_rounds) * _room(topology, options)
 
 
-@dataclass(frozen=True)
-class MixedModel:
-    """A kind of mixed-integer program with options.
-
-    Parameters
-    ----------
-    name, summary
-        As users write it; what it is.
-    options
-        A frozen dataclass that checks itself.
-    build
-        From a topology and options to the instance.
-    entries
-        About how many nonzeros its matrix has, at most.
-    """
-
-    name: str
-    summary: str
-    options: type[Any]
-    build: Callable[[Topology, Any], SolverInstance]
-    entries: Callable[[Topology, Any], int]
-
-    def given(self, text: str, options: Any) -> LinearModel:
-        """Return the model with its options, under a name that says them."""
-        return LinearModel(
-            text,
-            self.summary,
-            Kind.ALLGATHER,
-            lambda topology: self.build(topology, options),
-            lambda topology: self.entries(topology, options),
-        )
-
-
-MIXED: dict[str, MixedModel] = {
-    model.name: model
-    for model in (
-        MixedModel(
-            "taccl-routing", "TACCL's routing, equations 1 to 15", TacclProgram, _routing, _routing_entries
-        ),
-        MixedModel(
+MIXED: dict[str, StudyModel] = {
+    name: StudyModel(name, summary, Kind.ALLGATHER, build, entries, options)
+    for name, summary, build, entries, options in (
+        ("taccl-routing", "TACCL's routing, equations 1 to 15", _routing, _routing_entries, TacclProgram),
+        (
             "taccl-scheduling",
             "TACCL's contiguity and exact scheduling, equations 16 to 21, of a greedy routing in order",
-            TacclProgram,
             _scheduling,
             _routing_entries,
+            TacclProgram,
         ),
-        MixedModel(
-            "sccl", "SCCL: the fewest rounds of the fewest steps", SteppedProgram, _sccl, _stepped_entries
-        ),
-        MixedModel(
+        ("sccl", "SCCL: the fewest rounds of the fewest steps", _sccl, _stepped_entries, SteppedProgram),
+        (
             "teccl",
             "TE-CCL: the most reward within the epochs of a breadth-first schedule",
-            ChunkedProgram,
             _teccl,
             _epoch_entries,
+            ChunkedProgram,
         ),
     )
 }
@@ -462,7 +398,7 @@ def is_mixed(text: str) -> bool:
     return text.partition(" ")[0] in MIXED
 
 
-def find_model(text: str) -> LinearModel:
+def find_model(text: str) -> StudyModel:
     """Return the model of that name, with its options.
 
     Raises
@@ -474,12 +410,11 @@ def find_model(text: str) -> LinearModel:
     known = {**MODELS, **MIXED}
     if name not in known:
         raise InputError(f"unknown model '{name}'{suggestion(name, known)}")
-    given = dict(word.partition("=")[::2] for word in words)
-    if name in MODELS:
+    model, given = known[name], dict(word.partition("=")[::2] for word in words)
+    if model.options is None:
         if given:
             raise InputError(f"model {name} has no options; remove '{' '.join(words)}'")
-        return MODELS[name]
-    model = MIXED[name]
+        return model
     fields = {field.name for field in dataclasses.fields(model.options) if field.init}
     for key in given:
         if key not in fields:

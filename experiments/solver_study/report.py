@@ -6,12 +6,13 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean, median
 from typing import Any
 
+import pandas as pd
 from markupsafe import Markup
 
 from tutti.experiments.report.page import THEMES, manifest_lines, render
+from tutti.experiments.report.results import Row
 from tutti.experiments.report.series import Series
 from tutti.experiments.report.standings import shifted_geometric_mean
 from tutti.experiments.report.tables import (
@@ -51,33 +52,20 @@ from tutti.experiments.solver_study.instances import MODELS
 from tutti.experiments.solver_study.milp_instances import MIXED, is_mixed
 from tutti.experiments.solver_study.statistics import (
     MIXED_TOLERANCE,
-    NOT_RUN,
     SHIFT,
     SIZES,
     TOLERANCE,
-    Row,
     SolverChoice,
-    SolverStanding,
-    best_known,
     building,
-    by_solver,
-    charged,
     choices,
     comparable,
     disagreements,
-    gap_left,
-    grouped,
-    instance_of,
-    is_mixed_row,
-    missing,
     not_run,
     problems_of,
     profile,
     shift_of,
-    size_class,
-    solved,
     standings,
-    taken,
+    study_frame,
 )
 from tutti.topologies.errors import InputError
 from tutti.topologies.files import read_text, written
@@ -101,27 +89,26 @@ def write_study_report(directory: Path, page: Path | None = None) -> Path:
     return written(page or directory / REPORT, render_study(rows, manifest).encode(), "report")
 
 
-def render_study(rows: Sequence[Row], manifest: Mapping[str, Any]) -> str:
+def render_study(rows: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any]) -> str:
     """Return the page of a study as HTML."""
-    mixed = any(is_mixed(row["model"]) for row in rows)
+    frame = study_frame(rows)
+    mixed, ran = any(map(is_mixed, frame.model)), frame[frame.ran].drop_duplicates("method")
     looks = {
-        solver: Series(place, solver, str(own[0]["options"] or ""), "", solver)
-        for place, (solver, own) in enumerate(by_solver(rows).items())
+        row.method: Series(place, row.method, row.options, "", row.method)
+        for place, row in enumerate(ran.itertuples())
     }
     kind, name = "mixed" if mixed else "linear", str(manifest.get("name", "study"))
-    instances = counted(len(set(map(instance_of, rows))), f"{'mixed-integer' if mixed else kind} program")
-    threads = sorted({int(row.get("threads") or 1) for row in rows})
-    wrong = sum(row.get("answer") == "wrong" for row in rows)
+    threads = sorted(frame.threads.fillna(1).astype(int).unique())
+    wrong = frame.wrong.sum()
     are = f"{wrong} {'answer is' if wrong == 1 else 'answers are'}"
     return render(
-        "page.html",
         title=f"{name}: tutti study of solvers",
         heading=name,
         lead=TEXTS[kind]["lead"].format(
-            instances=instances,
+            instances=counted(frame.program.nunique(), f"{'mixed-integer' if mixed else kind} program"),
             solvers=counted(len(looks), "solver"),
-            seeds=counted(len({row["seed"] for row in rows}), "seed"),
-            limit=seconds(max((float(row["limit_s"]) for row in rows), default=0.0)),
+            seeds=counted(frame.seed.nunique(), "seed"),
+            limit=seconds(frame.limit_s.max()),
             threads="one thread" if threads == [1] else f"{' or '.join(map(str, threads))} threads",
         ),
         alarm=Markup(TEXTS[kind]["wrong"]).format(are, tolerance=TOLERANCE) if wrong else "",
@@ -129,38 +116,40 @@ def render_study(rows: Sequence[Row], manifest: Mapping[str, Any]) -> str:
         tips=["\n".join(filter(None, (label, one.options))) for label, one in looks.items()],
         picks=[THEMES],
         sections=[
-            _summary(kind, rows, looks, manifest),
-            Section("What became of every problem", block("outcomes", outcome_table(rows))),
-            Section("Solvers on the same problems", list(_comparisons(rows))),
-            *(_mixed_sections if mixed else _linear_sections)(rows, looks),
-            _agreement(kind, rows, looks),
-            Section("Every program", block("", _programs(kind, rows, looks))),
-            *([] if mixed else [Section("Model building", block("", _building_table(rows)))]),
+            _summary(kind, frame, looks, manifest),
+            Section("What became of every problem", block("outcomes", outcome_table(frame))),
+            Section("Solvers on the same problems", list(_comparisons(frame))),
+            *(_mixed_sections if mixed else _linear_sections)(frame, looks),
+            _agreement(kind, frame, looks),
+            Section("Every program", block("", _programs(kind, frame, looks))),
+            *([] if mixed else [Section("Model building", block("", _building_table(frame)))]),
         ],
         manifest=list(manifest_lines(manifest)),
         charts=study_charts(list(looks.values())),
     )
 
 
-def _summary(kind: str, rows: Sequence[Row], looks: Looks, manifest: Mapping[str, Any]) -> Section:
+def _summary(kind: str, frame: pd.DataFrame, looks: Looks, manifest: Mapping[str, Any]) -> Section:
     """Return how each solver did over all programs, and what it was not run on."""
     texts = TEXTS[f"{kind}-standings"]
     told = ""
     if dict(manifest.get("settings", {})).get("clock") == "cpu" and kind == "mixed":
-        shares = [row["cpu_s"] / row["solve_s"] for row in rows if not missing(row.get("cpu_s"))]
-        told = texts["clock"].format(100 * (median(shares) if shares else 1))
-    fastest = {solver: sum(r <= 1.0 for r in own) for solver, own in profile(comparable(rows)[0]).items()}
-    values: Any = {"shift": shift_of(rows), "problems": problems_of(rows), "clock": told}
-    table = _standing_table(f"{kind}-standings", standings(rows), looks, fastest, **values)
-    left = [f"Not run: {line}." for line in not_run(rows)]
+        share = (frame.cpu_s / frame.solve_s).median()
+        told = texts["clock"].format(100 * (1 if pd.isna(share) else share))
+    every = comparable(frame)[0]
+    fastest = {solver: sum(ratio <= 1.0 for ratio in own) for solver, own in profile(every).items()}
+    values: Any = {"shift": shift_of(frame), "problems": problems_of(frame), "clock": told}
+    table = _standing_table(f"{kind}-standings", every, looks, fastest, **values)
+    left = [f"Not run: {line}." for line in not_run(frame)]
     return Section("Solvers", block(f"{kind}-standings", table), left, id="summary")
 
 
 def _standing_table(
-    key: str, lines: Sequence[SolverStanding], looks: Looks, fastest: Mapping[str, int], **values: Any
+    key: str, frame: pd.DataFrame, looks: Looks, fastest: Mapping[str, int], **values: Any
 ) -> PageTable:
     """Return a line a solver, with what the kind's texts have heads for."""
-    said: dict[str, Callable[[SolverStanding], Said]] = {
+    lines = standings(frame)
+    said: dict[str, Callable[[Row], Said]] = {
         "solver": lambda s: Cell(s.solver, "name", series=looks[s.solver]),
         "mean": lambda s: Cell(seconds(s.mean_s), "best" if s is lines[0] else ""),
         "over the best": lambda s: f"{s.mean_s / lines[0].mean_s:.2f}" if lines[0].mean_s else "",
@@ -177,8 +166,7 @@ def _standing_table(
         "failed": lambda s: str(s.failed),
         "largest error": lambda s: _error(s.worst_error),
     }
-    heads = _heads(key)
-    rows = [(f"s{looks[s.solver].number}", [said[head](s) for head in heads]) for s in lines]
+    rows = [(f"s{looks[s.solver].number}", [said[head](s) for head in _heads(key)]) for s in lines]
     return PageTable.of(key, rows, **values)
 
 
@@ -186,42 +174,40 @@ def _heads(key: str) -> list[str]:
     return [head.removesuffix("#") for head in TEXTS[key]["heads"]]
 
 
-def _error(value: float | None) -> str:
-    return "–" if missing(value) else f"{value:.1e}" if value else "0"
+def _error(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.1e}" if value else "0"
 
 
-def _comparisons(rows: Sequence[Row]) -> Iterator[PageBlock]:
+def _comparisons(frame: pd.DataFrame) -> Iterator[PageBlock]:
     """Yield what comparisons are, and the tables of each group of solvers that ran the same problems."""
     text = TEXTS["comparison"]["text"]
     yield PageBlock("", "", text.format(**RULES._asdict(), percent=100 * RULES.confidence))
-    for group in comparable(rows):
-        solvers = list(by_solver(group))
+    for group in comparable(frame):
+        solvers = group.method.unique()
         if len(solvers) > 1:
-            programs = len(set(map(instance_of, group)))
+            programs = group.program.nunique()
             title = f"{problems_of(group)} problems of {programs} programs, {len(solvers)} solvers"
             yield PageBlock("", title, ", ".join(solvers), [measure_table(group)])
             tables = (difference_table(group), win_table(group))
             yield from (PageBlock("", "", "", [table]) for table in tables if table.rows)
 
 
-def _linear_sections(rows: Sequence[Row], looks: Looks) -> list[Section]:
-    """Return whom to choose when, and the charts of a study of linear programs."""
-    models = grouped(rows, lambda row: str(row["model"]))
-    known = {model: own for model, own in models.items() if any(map(size_class, own))}
-    groups = {"all models": rows, **(known if len(known) > 1 else {})}
+def _linear_sections(frame: pd.DataFrame, looks: Looks) -> list[Section]:
+    """Return which solver to choose when, and the charts of a study of linear programs."""
+    models = dict(list(frame.groupby("model", sort=False)))
+    known = {model: own for model, own in models.items() if own["size"].notna().any()}
+    groups = {"all models": frame, **(known if len(known) > 1 else {})}
     profiles = [
         Panel(name, "", profile_chart(comparable(own)[0], looks, name)) for name, own in groups.items()
     ]
     scaling = [Panel(model, "", scaling_chart(own, looks, model)) for model, own in known.items()]
     sizes = (f"{size} below {end:,.0f}" if end < math.inf else f"{size} above" for size, end in SIZES)
     summaries = (f"{model}: {MODELS[model].summary}." for model in models if model in MODELS)
-    chosen: list[tuple[str, list[Said]]] = [
-        ("", [Cell(c.model, "name"), c.size, str(c.instances), advice(c)]) for c in choices(rows)
-    ]
+    chosen = [("", [Cell(c.model, "name"), c.size, str(c.instances), advice(c)]) for c in choices(frame)]
     table = PageTable.of("choices", chosen, sizes=", ".join(sizes), models=" ".join(summaries))
-    unproven = sorted({" ".join(instance_of(row)) for row in rows if row.get("answer") == "unproven"})
+    unproven = sorted(frame.program[frame.answer == "unproven"].unique())
     said = [f"Without a certified value: {', '.join(unproven)}."] if unproven else []
-    errors = block("errors", Panel("", "", error_chart(rows, looks)), tolerance=TOLERANCE)
+    errors = block("errors", Panel("", "", error_chart(frame, looks)), tolerance=TOLERANCE)
     return [
         Section("Which solver to choose when", block("", table)),
         Section("Performance profiles", block("solver-profiles", *profiles)),
@@ -230,96 +216,93 @@ def _linear_sections(rows: Sequence[Row], looks: Looks) -> list[Section]:
     ]
 
 
-def _mixed_sections(rows: Sequence[Row], looks: Looks) -> list[Section]:
+def _mixed_sections(frame: pd.DataFrame, looks: Looks) -> list[Section]:
     """Return the solvers by model, and the charts of a study of mixed-integer programs."""
-    families, every = [], comparable(rows)[0]
-    ran = (row for row in rows if row["status"] != NOT_RUN)
-    for family, own in grouped(ran, lambda row: str(row["model"]).partition(" ")[0]).items():
+    families, every = [], comparable(frame)[0]
+    family = frame.model.str.partition(" ")[0]
+    for name, own in frame[frame.ran].groupby(family, sort=False):
         for group in comparable(own):
-            if len(lines := standings(group)) > 1:
-                table = _standing_table("mixed-family", lines, looks, {})
-                text = f"{MIXED[family].summary}." if family in MIXED else ""
-                title = f"{family}: {counted(len(set(map(instance_of, group))), 'program')}"
-                families.append(PageBlock("", title, text, [table]))
+            if group.method.nunique() > 1:
+                text = f"{MIXED[name].summary}." if name in MIXED else ""
+                title = f"{name}: {counted(group.program.nunique(), 'program')}"
+                families.append(
+                    PageBlock("", title, text, [_standing_table("mixed-family", group, looks, {})])
+                )
     profiles = {
         "time to proven optimality": profile_chart(every, looks, "all models"),
         "primal integral": integral_chart(every, looks),
     }
+    panels = (Panel(name, "", one) for name, one in profiles.items())
+    courses = block("courses", *_courses(frame, looks), soon=DRAWN.soon)
     return [
         Section("By model", families),
-        Section(
-            "Profiles", block("proof-profiles", *(Panel(name, "", one) for name, one in profiles.items()))
-        ),
-        Section("Incumbents and bounds over time", block("courses", *_courses(rows, looks), soon=DRAWN.soon)),
+        Section("Profiles", block("proof-profiles", *panels)),
+        Section("Incumbents and bounds over time", courses),
     ]
 
 
-def _courses(rows: Sequence[Row], looks: Looks) -> Iterator[Panel]:
+def _courses(frame: pd.DataFrame, looks: Looks) -> Iterator[Panel]:
     """Yield the chart of each program that took some solver a while."""
-    for (model, topology), own in grouped(rows, instance_of).items():
-        tried = [row for row in own if is_mixed_row(row) and row["seed"] == own[0]["seed"]]
-        if any(not solved(row) or taken(row) >= DRAWN.soon for row in tried):
+    for (model, topology), own in frame.groupby(["model", "topology"], sort=False):
+        tried = own[own.integers.notna() & (own.seed == own.seed.iloc[0])]
+        if (~tried.solved | (tried.taken >= DRAWN.soon)).any():
             chart = trace_chart(tried, looks, f"incumbents and bounds over time, {model} {topology}")
             if chart is not None:
                 yield Panel(f"{model}, {topology}", "", chart)
 
 
-def _agreement(kind: str, rows: Sequence[Row], looks: Looks) -> Section:
+def _agreement(kind: str, frame: pd.DataFrame, looks: Looks) -> Section:
     """Return which answers differ, which of them are refuted, and what failed."""
-    pairs, texts = disagreements(rows), TEXTS[kind]
+    pairs, texts = disagreements(frame), TEXTS[kind]
     told = texts["apart"] if pairs else texts["agree"]
     said = [told.format(counted(len(pairs), "pair"), tolerance=TOLERANCE)] if told else []
     for a, b in pairs:
-        refuted = ", ".join(row["method"] for row in (a, b) if row.get("answer") == "wrong")
+        refuted = ", ".join(row.method for row in (a, b) if row.wrong)
         if not (refuted and kind == "linear"):
-            claims = ", ".join(f"{row['method']} {row['objective']:.10g}" for row in (a, b))
+            claims = ", ".join(f"{row.method} {row.objective:.10g}" for row in (a, b))
             end = f"; refuted: {refuted}" if refuted else texts["undecided"]
-            said.append(f"{a['model']} {a['topology']}: {claims}{end}.")
+            said.append(f"{a.program}: {claims}{end}.")
     said += [
-        f"{row['method']} failed on {' '.join(instance_of(row))}, seed {row['seed']}: {row['message']}"
-        for row in rows
-        if row["status"] == "failed"
+        f"{row.method} failed on {row.program}, seed {row.seed:.0f}: {row.message}"
+        for row in frame[frame.status == "failed"].itertuples()
     ]
     cells: dict[str, Callable[[Row], Said]] = {
-        "solver": lambda row: Cell(row["method"], "name", series=looks[row["method"]]),
-        "program": lambda row: " ".join(instance_of(row)),
-        "seed": lambda row: str(row["seed"]),
-        "stopped": lambda row: str(row["termination"]),
-        "objective": lambda row: _digits(row.get("objective")),
-        "bound": lambda row: _digits(row.get("bound")),
-        "worth": lambda row: _digits(row.get("worth")),
+        "solver": lambda row: Cell(row.method, "name", series=looks[row.method]),
+        "program": lambda row: row.program,
+        "seed": lambda row: f"{row.seed:.0f}",
+        "stopped": lambda row: row.termination,
+        "objective": lambda row: _digits(row.objective),
+        "bound": lambda row: _digits(row.bound),
+        "worth": lambda row: _digits(row.worth),
         "certified value": lambda row: " to ".join(dict.fromkeys(_ends(row))),
         "proven to lie between": lambda row: " and ".join(_ends(row)),
-        "relative error": lambda row: Cell(_error(row.get("relative_error")), "wrong"),
+        "relative error": lambda row: Cell(_error(row.relative_error), "wrong"),
     }
     heads = _heads(f"{kind}-refuted")
-    wrong = [("", [cells[head](row) for head in heads]) for row in rows if row.get("answer") == "wrong"]
+    wrong = [("", [cells[head](row) for head in heads]) for row in frame[frame.wrong].itertuples()]
     table = PageTable.of(f"{kind}-refuted", wrong, tolerance=MIXED_TOLERANCE) if wrong else None
     return Section("Agreement", block("", table), said, id="agreement")
 
 
-def _digits(value: Any) -> str:
-    return "–" if missing(value) else f"{value:.10g}"
+def _digits(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.10g}"
 
 
 def _ends(row: Row) -> list[str]:
-    return [_digits(row["certified_lower"]), _digits(row["certified_upper"])]
+    return [_digits(row.certified_lower), _digits(row.certified_upper)]
 
 
-def _programs(kind: str, rows: Sequence[Row], looks: Looks) -> PageTable:
+def _programs(kind: str, frame: pd.DataFrame, looks: Looks) -> PageTable:
     """Return what each solver made of each program; of linear ones the least mean is bold."""
     lines: list[tuple[str, list[Said]]] = []
-
-    def mean(rows: Sequence[Row]) -> float:
-        if kind == "mixed":
-            return fmean(map(taken, rows))
-        return shifted_geometric_mean(map(charged, rows), SHIFT)
-
-    for (model, topology), own in grouped(rows, instance_of).items():
+    for (model, topology), own in frame.groupby(["model", "topology"], sort=False):
         told = _of_mixed(own) if kind == "mixed" else _of_linear(own)
-        tried = {solver: [row for row in own if row["method"] == solver] for solver in looks}
-        done = {solver: each for solver, each in tried.items() if each and all(map(solved, each))}
-        means = {solver: mean(each) for solver, each in done.items()}
+        tried = {solver: own[own.method == solver] for solver in looks}
+        means = {
+            solver: each.taken.mean() if kind == "mixed" else shifted_geometric_mean(each.charged, SHIFT)
+            for solver, each in tried.items()
+            if len(each) and each.solved.all()
+        }
         least = min(means.values(), default=0.0) if kind == "linear" else None
         cells = [
             Cell(seconds(means[solver]), "best" if means[solver] == least else "", _tip(each))
@@ -331,68 +314,60 @@ def _programs(kind: str, rows: Sequence[Row], looks: Looks) -> PageTable:
     return PageTable.of(f"{kind}-programs", lines, method_heads(looks.values()))
 
 
-def _unsolved(kind: str, rows: Sequence[Row]) -> Cell:
+def _unsolved(kind: str, own: pd.DataFrame) -> Cell:
     """Return why a solver did not solve all seeds of a program: the first of them, or a wrong one."""
-    if not rows:
+    if own.empty:
         return Cell("", "none")
-    if any(row.get("answer") == "wrong" for row in rows):
-        return Cell("wrong", "wrong", _tip(rows))
-    row = next(row for row in rows if not solved(row))
-    text = str(row["status"])
+    if own.wrong.any():
+        return Cell("wrong", "wrong", _tip(own))
+    row = next(own[~own.solved].itertuples())
+    text = row.status
     if kind == "linear":
         text = "limit" if text == "timeout" else text
-    elif not missing(row.get("objective")):
-        left = text if text == "grid" else f"{100 * gap_left(row):.3g} %"
-        text = f"{number(float(row['objective']), 6)}, {left}"
-    elif is_mixed_row(row):
+    elif not math.isnan(row.objective):
+        text = f"{number(row.objective, 6)}, {text if text == 'grid' else f'{100 * row.gap:.3g} %'}"
+    elif not math.isnan(row.integers):
         text = "–"
-    return Cell(text, "none", _tip(rows))
+    return Cell(text, "none", _tip(own))
 
 
-def _tip(rows: Sequence[Row]) -> str:
+def _tip(own: pd.DataFrame) -> str:
     """Return what a tooltip says of the seeds of a solver and a program, a line each."""
     lines = []
-    for row in rows:
-        parts = [f"seed {row['seed']}: {row['status']}"]
-        parts += [seconds(float(row["solve_s"]))] if not missing(row.get("solve_s")) else []
+    for row in own.itertuples():
         named = ("objective", "bound", "primal_integral")
-        parts += [f"{name} {row[name]:.9g}" for name in named if not missing(row.get(name))]
-        lines.append(", ".join([*parts, *([str(row["message"])] if row.get("message") else [])]))
+        values = [f"{name} {getattr(row, name):.9g}" for name in named if pd.notna(getattr(row, name))]
+        parts = (f"seed {row.seed:.0f}: {row.status}", seconds(row.solve_s), *values, row.message)
+        lines.append(", ".join(filter(None, parts)))
     return "\n".join(lines)
 
 
-def _of_linear(rows: Sequence[Row]) -> list[Said]:
+def _of_linear(own: pd.DataFrame) -> list[Said]:
     """Return the nonzeros and the certified value of a program."""
-    row = rows[0]
-    size = next((f"{one['nonzeros']:,.0f}" for one in rows if size_class(one)), "")
-    if row.get("certified_exact"):
-        return [size, str(row["certified_exact"])]
-    lower, upper = row.get("certified_lower"), row.get("certified_upper")
-    if lower is None or upper is None or missing(lower) or missing(upper):
+    row, known = next(own.itertuples()), own.nonzeros.dropna()
+    size = f"{known.iloc[0]:,.0f}" if len(known) else ""
+    if row.certified_exact:
+        return [size, row.certified_exact]
+    lower, upper = row.certified_lower, row.certified_upper
+    if math.isnan(lower) or math.isnan(upper):
         return [size, "not certified"]
     width = (upper - lower) / abs(upper) if upper else upper - lower
     return [size, f"{upper:.9g} (proven to {width:.0e})"]
 
 
-def _of_mixed(rows: Sequence[Row]) -> list[Said]:
+def _of_mixed(own: pd.DataFrame) -> list[Said]:
     """Return the whole columns of a program, and the best known value."""
-    tried = [row for row in rows if is_mixed_row(row)]
-    best = next((value for row in tried if (value := best_known(row)) is not None), None)
-    size = f"{tried[0]['integers']:,.0f} of {tried[0]['variables']:,.0f}" if tried else ""
-    return [size, "" if best is None else number(best, 6)]
+    tried = own[own.integers.notna()]
+    best = tried.best_known.dropna()
+    size = f"{tried.integers.iloc[0]:,.0f} of {tried.variables.iloc[0]:,.0f}" if len(tried) else ""
+    return [size, number(best.iloc[0], 6) if len(best) else ""]
 
 
-def _building_table(rows: Sequence[Row]) -> PageTable:
-    lines = [
-        (
-            "",
-            [
-                Cell(one.model, "name"), one.builder, one.size, str(one.instances),
-                seconds(one.build_s), seconds(one.solve_s), f"{100 * one.share:.1f} %",
-            ],
-        )
-        for one in building(rows)
-    ]  # fmt: skip
+def _building_table(frame: pd.DataFrame) -> PageTable:
+    lines = []
+    for one in building(frame):
+        spent = (seconds(one.build_s), seconds(one.solve_s), f"{100 * one.share:.1f} %")
+        lines.append(("", [Cell(one.model, "name"), one.builder, one.size, str(one.instances), *spent]))
     return PageTable.of("building", lines)
 
 

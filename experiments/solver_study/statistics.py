@@ -22,21 +22,20 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import chain, combinations, pairwise
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from tutti.experiments.report.results import Row, frame_of
 from tutti.experiments.report.standings import shifted_geometric_mean
+from tutti.experiments.solver_study.config import COLUMNS
 
-Row = Mapping[str, Any]
 Point = tuple[float, float | None, float | None]
 """Seconds, incumbent, bound."""
-R = TypeVar("R", bound=Mapping[str, Any])
-K = TypeVar("K", bound=Hashable)
 
 SHIFT = 1.0
 """Seconds."""
@@ -55,176 +54,137 @@ MIXED_TOLERANCE = 1e-5
 NOT_RUN = "unsupported"
 
 
-def grouped(rows: Iterable[R], key: Callable[[R], K]) -> dict[K, list[R]]:
-    """Return rows by a key, in order of appearance."""
-    groups: dict[K, list[R]] = {}
-    for row in rows:
-        groups.setdefault(key(row), []).append(row)
-    return groups
+PROBLEM = ["model", "topology", "seed"]
 
 
-def instance_of(row: Row) -> tuple[str, str]:
+def instance_of(row: Mapping[str, Any]) -> tuple[str, str]:
     """Return the model and the topology of a row."""
     return row["model"], row["topology"]
 
 
-def solved(row: Row) -> bool:
-    """Whether a row has an answer that is not wrong, within its limits."""
-    return bool(row["status"] == "ok" and row.get("answer") != "wrong")
+def study_frame(rows: pd.DataFrame | Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return the rows of a study with what its statistics count of each; a frame of them as it is.
+
+    Returns
+    -------
+    DataFrame
+        Further columns are `program`, "MODEL TOPOLOGY", and its `size` class where it is known; whether a row
+        `ran`, is `wrong`, or `solved` its problem within its limits and not wrong; the seconds `taken` by the
+        study's clock, and those `charged` in means. Of mixed-integer programs they are the `best_known`
+        objective that was confirmed, whether the row's confirmed incumbent `has_best`, its primal integral as
+        a `part` of the limit, and the `gap` left, |incumbent - bound| over the larger, which is 1 where one
+        is missing or the answer wrong.
+    """
+    if isinstance(rows, pd.DataFrame):
+        return rows
+    frame = frame_of(rows, COLUMNS)
+    frame["program"] = frame.model + " " + frame.topology
+    bins = pd.cut(
+        frame.nonzeros,
+        [-math.inf, *(end for _, end in SIZES)],
+        right=False,
+        labels=[name for name, _ in SIZES],
+    )
+    frame["size"] = bins
+    frame["ran"] = frame.status != NOT_RUN
+    frame["wrong"] = frame.answer == "wrong"
+    frame["solved"] = (frame.status == "ok") & ~frame.wrong
+    frame["taken"] = frame.timed_s.fillna(frame.solve_s)
+    frame["charged"] = frame.taken.clip(upper=frame.limit_s).where(frame.solved, frame.limit_s)
+    frame["best_known"] = frame.certified_lower.where(frame.maximize.eq(True), frame.certified_upper)
+    near = TOLERANCE * frame.best_known.abs().clip(1.0)
+    frame["has_best"] = ((frame.worth - frame.best_known).abs() <= near) & ~frame.wrong
+    frame["part"] = (frame.primal_integral / frame.limit_s).fillna(1.0)
+    largest = np.maximum(frame.objective.abs(), frame.bound.abs())
+    apart = ((frame.objective - frame.bound).abs() / largest).clip(upper=1.0)
+    apart = apart.mask(frame.solved | (largest == 0), 0.0)
+    frame["gap"] = apart.mask(largest.isna() | frame.wrong, 1.0)
+    return frame
 
 
-def shift_of(rows: Iterable[Row]) -> float:
+def shift_of(rows: pd.DataFrame | Iterable[Mapping[str, Any]]) -> float:
     """Return the shift of means: 10 s where there are mixed-integer programs, 1 s where there are none."""
-    return MIXED_SHIFT if any(not missing(row.get("integers")) for row in rows) else SHIFT
+    return MIXED_SHIFT if study_frame(rows).integers.notna().any() else SHIFT
 
 
-def taken(row: Row) -> float:
-    """Return the seconds of a solve by the study's clock."""
-    return float(row["solve_s"] if missing(row.get("timed_s")) else row["timed_s"])
-
-
-def charged(row: Row) -> float:
-    """Return the seconds that a row counts for in means."""
-    limit = float(row["limit_s"])
-    return min(taken(row), limit) if solved(row) else limit
-
-
-def problem(row: Row) -> tuple[str, str, int]:
-    """Return what a row is about, whoever solved it."""
-    return row["model"], row["topology"], int(row["seed"])
-
-
-def size_class(row: Row) -> str:
-    """Return the class of a row's instance; empty where its size is not known."""
-    nonzeros: Any = row.get("nonzeros")
-    return "" if missing(nonzeros) else next(name for name, end in SIZES if nonzeros < end)
-
-
-def missing(value: Any) -> bool:
-    """Whether a table has no value there."""
-    return value is None or value != value
-
-
-def comparable(rows: Iterable[Row]) -> list[list[Row]]:
+def comparable(frame: pd.DataFrame) -> list[pd.DataFrame]:
     """Return rows in groups in which every solver ran the same problems, the largest group first.
 
     There is one for each set of problems that some solver ran, with all solvers that ran at least these; one
     without rows if none ran.
     """
-    rows = list(rows)
-    ran = {solver: frozenset(map(problem, own)) for solver, own in by_solver(rows).items()}
-    sets = sorted(set(ran.values()), key=len, reverse=True)
-    return [
-        [row for row in rows if problem(row) in own and ran.get(row["method"], frozenset()) >= own]
-        for own in sets
-    ] or [[]]
+    problem = frame.groupby(PROBLEM, sort=False).ngroup()
+    ran = problem[frame.ran].groupby(frame.method, sort=False).agg(frozenset)
+    groups = [
+        frame[problem.isin(own) & frame.method.isin(ran.index[[every >= own for every in ran]])]
+        for own in sorted(dict.fromkeys(ran), key=len, reverse=True)
+    ]
+    return groups or [frame[:0]]
 
 
-@dataclass(frozen=True)
-class SolverStanding:
-    """How a solver did.
+def standings(rows: pd.DataFrame | Iterable[Mapping[str, Any]]) -> list[Row]:
+    """Return how each solver did that ran all problems (`comparable`), the best mean first.
 
-    Parameters
-    ----------
-    solver
-        Its label.
-    tried, right, timeouts, wrong, failed
-        Rows; `right` counts those solved, within the limits and not wrong.
-    mean_s
-        Shifted geometric mean of the charged seconds.
-    worst_error
-        The largest relative error of an answer; None where none was judged.
-    found, best, grid
-        Of mixed-integer programs the rows with an incumbent that was confirmed, and with the best known one;
-        and those that are optimal on the solver's grid only.
-    integral, gap
-        Means of the primal integral over the limit, and of the gap left.
+    Returns
+    -------
+    list of named tuples
+        The `solver`; of its rows those `tried`, `right` (solved), `timeouts`, `wrong` and `failed`, and of
+        mixed-integer programs those whose incumbent was confirmed (`found`), is the `best` known, or is
+        optimal on the solver's `grid` only. `mean_s` is the shifted geometric mean of the charged seconds,
+        `worst_error` the largest relative error of an answer (NaN where none was judged), `integral` and
+        `gap` the means of the primal integral over the limit and of the gap left.
     """
-
-    solver: str
-    tried: int
-    right: int
-    timeouts: int
-    wrong: int
-    failed: int
-    mean_s: float
-    worst_error: float | None
-    found: int
-    best: int
-    grid: int
-    integral: float
-    gap: float
-
-
-def standings(rows: Iterable[Row]) -> list[SolverStanding]:
-    """Return a line for each solver that ran all problems (`comparable`), the best mean first."""
-    rows = comparable(rows)[0]
-    lines = (_standing(name, group, shift_of(rows)) for name, group in by_solver(rows).items())
-    return sorted(lines, key=lambda line: (line.mean_s, line.integral))
-
-
-def by_solver(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    """Return the rows of each solver that ran, in order of appearance."""
-    return grouped((row for row in rows if row["status"] != NOT_RUN), lambda row: row["method"])
-
-
-def _standing(name: str, rows: Sequence[Row], shift: float) -> SolverStanding:
-    errors = [row["relative_error"] for row in rows if not missing(row.get("relative_error"))]
-    states = [row["status"] for row in rows]
-    return SolverStanding(
-        name,
-        len(rows),
-        sum(map(solved, rows)),
-        states.count("timeout"),
-        sum(row.get("answer") == "wrong" for row in rows),
-        states.count("failed"),
-        shifted_geometric_mean(map(charged, rows), shift),
-        max(errors, default=None),
-        sum(row.get("feasible") is True for row in rows),
-        sum(map(has_best, rows)),
-        states.count("grid"),
-        math.fsum(map(share_of_limit, rows)) / len(rows),
-        math.fsum(map(gap_left, rows)) / len(rows),
+    frame = comparable(study_frame(rows))[0]
+    states = {name: frame.status == name for name in ("timeout", "failed", "grid")}
+    found = (
+        frame.assign(found=frame.feasible.eq(True), **states)
+        .groupby("method", sort=False)
+        .agg(
+            tried=("seed", "size"),
+            right=("solved", "sum"),
+            timeouts=("timeout", "sum"),
+            wrong=("wrong", "sum"),
+            failed=("failed", "sum"),
+            mean_s=("charged", partial(shifted_geometric_mean, shift=shift_of(frame))),
+            worst_error=("relative_error", "max"),
+            found=("found", "sum"),
+            best=("has_best", "sum"),
+            grid=("grid", "sum"),
+            integral=("part", "mean"),
+            gap=("gap", "mean"),
+        )
     )
+    found = found.reset_index(names="solver").sort_values(["mean_s", "integral"], kind="stable")
+    return list(found.itertuples())
 
 
-def profile(rows: Iterable[Row]) -> dict[str, list[float]]:
+def profile(frame: pd.DataFrame) -> dict[str, list[float]]:
     """Return for each solver the ratios to the least time of its solved problems, increasing.
 
     The share of problems solved within τ is the number of ratios up to τ over `problems_of`.
     """
-    groups = by_solver(rows)
-    times = {
-        solver: {problem(row): max(taken(row), LEAST_SECONDS) for row in group if solved(row)}
-        for solver, group in groups.items()
-    }
-    best: dict[tuple[str, str, int], float] = {}
-    for own in times.values():
-        for key, seconds in own.items():
-            best[key] = min(best.get(key, math.inf), seconds)
-    return {name: sorted(seconds / best[key] for key, seconds in own.items()) for name, own in times.items()}
+    times = frame.taken.clip(LEAST_SECONDS).where(frame.solved)
+    ratios = times / times.groupby([frame[name] for name in PROBLEM]).transform("min")
+    return {name: sorted(own.dropna()) for name, own in ratios[frame.ran].groupby(frame.method, sort=False)}
 
 
-def not_run(rows: Sequence[Row]) -> list[str]:
-    """Return who was not run on how many problems, and why, in words."""
-    tried = {solver: len(own) for solver, own in grouped(rows, lambda row: str(row["method"])).items()}
-    left_out = grouped(
-        (row for row in rows if row["status"] == NOT_RUN), lambda row: (str(row["method"]), row["message"])
-    )
+def not_run(rows: pd.DataFrame | Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return which solvers were not run on how many problems, and why, in words."""
+    frame = study_frame(rows)
+    tried = frame.method.value_counts()
     return [
         f"{solver}: {f'{len(own)} of {tried[solver]} problems: ' if len(own) < tried[solver] else ''}{why}"
-        for (solver, why), own in left_out.items()
+        for (solver, why), own in frame[~frame.ran].groupby(["method", "message"], sort=False)
     ]
 
 
-def problems_of(rows: Iterable[Row]) -> int:
+def problems_of(frame: pd.DataFrame) -> int:
     """Return how many problems were tried."""
-    return len({problem(row) for row in rows if row["status"] != NOT_RUN})
+    return len(frame[frame.ran].drop_duplicates(PROBLEM))
 
 
-@dataclass(frozen=True)
-class SolverChoice:
-    """Whom to choose for a model and a size.
+class SolverChoice(NamedTuple):
+    """The solvers to choose for a model and a size.
 
     Parameters
     ----------
@@ -239,31 +199,26 @@ class SolverChoice:
     model: str
     size: str
     instances: int
-    lines: tuple[SolverStanding, ...]
-    equals: tuple[str, ...]
+    lines: list[Row]
+    equals: list[str]
 
 
-def choices(rows: Sequence[Row]) -> list[SolverChoice]:
+def choices(frame: pd.DataFrame) -> list[SolverChoice]:
     """Return a choice for each model and size class that was run: most solved first, then least mean."""
-    # Rows that died before they knew their size have that of other rows of the instance.
-    sizes = {instance_of(row): size for row in rows if (size := size_class(row))}
-    ran = (row for row in rows if row["status"] != NOT_RUN and instance_of(row) in sizes)
-    groups = grouped(ran, lambda row: (row["model"], sizes[instance_of(row)]))
-    order = {name: place for place, (name, _) in enumerate(SIZES)}
-    models = list(dict.fromkeys(row["model"] for row in rows))
-    keys = sorted(groups, key=lambda key: (models.index(key[0]), order[key[1]]))
-    return [_choice(*key, groups[key]) for key in keys]
+    # Rows that died before they knew their size have that of other rows of the program.
+    size, models = frame.groupby("program")["size"].transform("first"), frame.model.unique()
+    frame = frame.assign(size=size, model=pd.Categorical(frame.model, models))
+    found = []
+    for (model, size), own in frame[frame.ran].groupby(["model", "size"], observed=True):
+        lines = sorted(standings(own), key=lambda one: (-one.right, one.mean_s))
+        best = lines[0]
+        near = max(SAME * best.mean_s, best.mean_s + LEAST_SECONDS)
+        equals = [one.solver for one in lines if one.right == best.right and one.mean_s <= near]
+        found.append(SolverChoice(model, size, own.topology.nunique(), lines, equals))
+    return found
 
 
-def _choice(model: str, size: str, rows: Sequence[Row]) -> SolverChoice:
-    lines = sorted(standings(rows), key=lambda s: (-s.right, s.mean_s))
-    best = lines[0]
-    near = max(SAME * best.mean_s, best.mean_s + LEAST_SECONDS)
-    equals = tuple(s.solver for s in lines if s.right == best.right and s.mean_s <= near)
-    return SolverChoice(model, size, len({row["topology"] for row in rows}), tuple(lines), equals)
-
-
-def building(rows: Sequence[Row]) -> list[Any]:
+def building(frame: pd.DataFrame) -> list[Row]:
     """Return what making the matrices costs beside solving, of instances that some solver solved.
 
     Returns
@@ -273,54 +228,33 @@ def building(rows: Sequence[Row]) -> list[Any]:
         `solve_s`, that of the least time of any solver; and `share`, the mean of build / (build + solve).
     """
     what, times = ["model", "builder", "size"], ["build_s", "solve_s"]
-    lines = [
-        (
-            own[-1]["model"],
-            own[-1]["builder"],
-            size_class(own[-1]),
-            *(max(min(row[name] for row in own), 1e-9) for name in times),
-        )
-        for own in grouped(filter(solved, rows), instance_of).values()
-    ]
-    frame = pd.DataFrame(lines, columns=[*what, *times])
-    frame["share"] = frame.build_s / (frame.build_s + frame.solve_s)
-    frame[times] = np.log(frame[times])
-    groups = frame.groupby(what, sort=False)
+    programs = frame[frame.solved].groupby("program", sort=False)
+    least = programs[what].last().join(programs[times].min().clip(1e-9))
+    least["share"] = least.build_s / (least.build_s + least.solve_s)
+    least[times] = np.log(least[times])
+    groups = least.groupby(what, sort=False, observed=True)
     found = groups.mean().assign(instances=groups.size()).reset_index()
     found[times] = np.exp(found[times])
     return list(found.itertuples(index=False))
 
 
-def disagreements(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
+def disagreements(frame: pd.DataFrame) -> list[tuple[Row, Row]]:
     """Return every two answers to one problem that differ by more than `TOLERANCE`, relatively."""
-    answered = (row for row in rows if row["status"] == "ok" and not missing(row.get("objective")))
-    pairs = (combinations(group, 2) for group in grouped(answered, problem).values())
+    answered = frame[(frame.status == "ok") & frame.objective.notna()].groupby(PROBLEM, sort=False)
+    pairs = chain.from_iterable(combinations(own.itertuples(), 2) for _, own in answered)
     return [
         (a, b)
-        for a, b in chain.from_iterable(pairs)
-        if abs(a["objective"] - b["objective"]) > TOLERANCE * max(abs(a["objective"]), abs(b["objective"]))
+        for a, b in pairs
+        if abs(a.objective - b.objective) > TOLERANCE * max(abs(a.objective), abs(b.objective))
     ]
-
-
-def is_mixed_row(row: Row) -> bool:
-    """Whether a row is a mixed-integer program's that was solved or tried."""
-    return not missing(row.get("integers"))
 
 
 def trace_of(row: Row) -> list[Point]:
     """Return incumbents and bounds over time, by the study's clock: that of the solver is stretched to it."""
-    text = row.get("trace")
-    if missing(text) or not text:
-        return []
-    wall = float(row["solve_s"])
-    stretch = taken(row) / wall if wall > 0 else 1.0
-    return [(seconds * stretch, incumbent, bound) for seconds, incumbent, bound in json.loads(text)]
-
-
-def best_known(row: Row) -> float | None:
-    """Return the best objective that was confirmed for a row's program."""
-    value = row["certified_lower" if row["maximize"] else "certified_upper"]
-    return None if missing(value) else float(value)
+    stretch = row.taken / row.solve_s if row.solve_s > 0 else 1.0
+    return [
+        (seconds * stretch, incumbent, bound) for seconds, incumbent, bound in json.loads(row.trace or "[]")
+    ]
 
 
 def primal_gap(value: float | None, best: float, *, maximize: bool = False) -> float:
@@ -363,37 +297,14 @@ def primal_integral(
     return math.fsum(gap * (after - before) for gap, (before, after) in zip(gaps, pairwise(at), strict=True))
 
 
-def scored(rows: Iterable[Row]) -> list[dict[str, Any]]:
+def scored(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows, those of mixed-integer programs with their primal integral: the limit if wrong."""
-    return [{**row, **({"primal_integral": _integral(row)} if is_mixed_row(row) else {})} for row in rows]
+    return [
+        row if math.isnan(line.integers) else row | {"primal_integral": _integral(line)}
+        for row, line in zip(rows, study_frame(rows).itertuples(), strict=True)
+    ]
 
 
 def _integral(row: Row) -> float:
-    limit = float(row["limit_s"])
-    if row.get("answer") == "wrong":
-        return limit
-    return primal_integral(trace_of(row), best_known(row), limit, maximize=bool(row["maximize"]))
-
-
-def gap_left(row: Row) -> float:
-    """Return |incumbent - bound| over the larger at the end; 1 where one is missing or the answer wrong."""
-    if any(missing(row.get(key)) for key in ("objective", "bound")) or row.get("answer") == "wrong":
-        return 1.0
-    objective, bound = float(row["objective"]), float(row["bound"])
-    largest = max(abs(objective), abs(bound))
-    return 0.0 if solved(row) or not largest else min(1.0, abs(objective - bound) / largest)
-
-
-def has_best(row: Row) -> bool:
-    """Whether a row's confirmed incumbent is the best known."""
-    worth: Any = row.get("worth")
-    best = None if missing(worth) else best_known(row)
-    if best is None or row.get("answer") == "wrong":
-        return False
-    return abs(float(worth) - best) <= TOLERANCE * max(1.0, abs(best))
-
-
-def share_of_limit(row: Row) -> float:
-    """Return a row's primal integral over the limit; 1 where it has none."""
-    value: Any = row.get("primal_integral")
-    return 1.0 if missing(value) else float(value) / float(row["limit_s"])
+    best = None if row.wrong or math.isnan(row.best_known) else row.best_known
+    return primal_integral(trace_of(row), best, row.limit_s, maximize=row.maximize is True)

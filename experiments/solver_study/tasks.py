@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from itertools import groupby, product
+from itertools import groupby, permutations, product
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,15 @@ from tutti.experiments.runner.study import Outcomes, Row, Study, Task, TaskOutco
 from tutti.experiments.runner.tasks import Stopwatch, topology_digest
 from tutti.experiments.solver_study.config import (
     COLUMNS,
-    SolverEntrant,
+    SolverTable,
     StudyConfig,
     StudyProgram,
+    StudyTable,
     read_study,
 )
-from tutti.experiments.solver_study.instances import SolverInstance
+from tutti.experiments.solver_study.instances import Bounds, SolverInstance
 from tutti.experiments.solver_study.milp_instances import find_model, integrality, is_mixed, violation
-from tutti.experiments.solver_study.statistics import MIXED_TOLERANCE, TOLERANCE, grouped, instance_of, scored
+from tutti.experiments.solver_study.statistics import MIXED_TOLERANCE, TOLERANCE, instance_of, scored
 from tutti.models.solvers import (
     CompiledModel,
     Feature,
@@ -68,78 +69,64 @@ class StudyTask(Task):
 
     Parameters
     ----------
-    topology, nodes, switches, links, collective
-        The network, and what is done on it.
-    model
-        Which program on the topology.
-    entrant
-        The solver.
+    known
+        The columns of its row that say what is solved: ``model``, ``topology`` and what the network is.
+    solver, table
+        As the config has them.
     order
         The seed: the order of rows and columns, and the solver's own.
     memory_limit
         Bytes.
-    keep_log
-        Whether the solver's log is kept; it is not where the folder of the run can't be reached.
-    clock, relative_gap, tolerance
-        As the study's.
     threads
         Of the solver.
     """
 
-    topology: str
-    nodes: int
-    switches: int
-    links: int
-    collective: str
-    model: str
-    entrant: SolverEntrant
+    known: Row
+    solver: SolverTable
+    table: StudyTable
     order: int
     memory_limit: float | None
-    keep_log: bool = True
-    clock: str = "wall"
-    relative_gap: float = 1e-6
-    tolerance: float | None = None
     threads: int = 1
 
     def __str__(self) -> str:
-        return f"{self.model} {self.topology} {self.method} seed={self.order}"
+        return f"{self.known['model']} {self.known['topology']} {self.method} seed={self.order}"
 
     @property
     def method(self) -> str:
         """The solver's label, with its threads if they are several."""
-        return self.entrant.label if self.threads == 1 else f"{self.entrant.label}, {self.threads} threads"
+        return self.solver.label if self.threads == 1 else f"{self.solver.label}, {self.threads} threads"
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What it is picked by, besides the whole text."""
-        return self.model, self.topology, self.entrant.label
+        """The texts by which it is chosen, as it is by the whole text."""
+        return self.known["model"], self.known["topology"], self.solver.label
 
     def rows(self, status: str, message: str = "") -> list[Row]:
         """Return its row with what is known without running it."""
-        own = ("topology", "nodes", "switches", "links", "collective", "model", "method")
-        row = {name: getattr(self, name) for name in own} | {"seed": self.order, "builder": "pyomo"}
-        row["solver"] = self.entrant.solver
         limit_mb = None if self.memory_limit is None else self.memory_limit / MEGA
-        row |= {"options": options_text(self.entrant.given), "limit_s": self.time_limit, "limit_mb": limit_mb}
+        row = self.known | {"method": self.method, "seed": self.order, "solver": self.solver.name}
+        row |= {
+            "options": options_text(self.solver.options),
+            "limit_s": self.time_limit,
+            "limit_mb": limit_mb,
+        }
         return [row | {"threads": self.threads, "status": status, "message": message}]
 
     def run(self, place: Workplace) -> TaskOutcome:
         """Solve it, and check the answer."""
-        logs = place.directory / LOGS
-        log = logs / f"{self.key[:16]}.log" if self.keep_log and logs.is_dir() else None
-        options = _options(self, log)
-        needs = {Feature.MILP if is_mixed(self.model) else Feature.LP, *options.needs}
+        logs, model = place.directory / LOGS, self.known["model"]
+        # The folder of the run may be out of reach.
+        log = logs / f"{self.key[:16]}.log" if self.table.keep_logs and logs.is_dir() else None
+        options = self._options(log)
+        needs = {Feature.MILP if is_mixed(model) else Feature.LP, *options.needs}
         needs |= {Feature.THREADS} if self.threads > 1 else set()
         try:
-            backend = find_backend(self.entrant.solver, needs)
-        except InputError as error:  # not installed: the study goes on without it
+            backend = find_backend(self.solver.name, needs)
+        except InputError as error:  # not installed: the study continues without it
             return TaskOutcome("unsupported", self.rows("unsupported", str(error)))
-        instance = _instance(self.model, self.topology)
-        if (
-            isinstance(options, HighsOptions)
-            and options.presolve
-            and presolve_loses_optima(instance.compiled)
-        ):
+        instance = _instance(model, self.known["topology"])
+        presolved = isinstance(options, HighsOptions) and options.presolve
+        if presolved and presolve_loses_optima(instance.compiled):
             raise Unsupported(MIXED_PRESOLVE)
         points: list[Progress] = []
         result = solve(instance.compiled.permuted(self.order), backend.name, options, trace=points.append)
@@ -152,26 +139,25 @@ class StudyTask(Task):
         row["tolerance"] = options.tolerance or backend.tolerance
         if result.values is not None:
             row["violation"] = float(violation(instance.compiled, result.values))
-        row["timed_s"] = result.cpu_s if self.clock == "cpu" else result.solve_s
+        row["timed_s"] = result.cpu_s if self.table.clock == "cpu" else result.solve_s
         if instance.compiled.integer.any():
             row |= _mixed(instance.compiled, result, points, lower if instance.compiled.maximize else upper)
         row |= {name: str(value) for name, value in zip(EXACT, proven, strict=True) if value is not None}
         row["log"] = None if log is None else f"{LOGS}/{log.name}"
         return TaskOutcome(status, [row])
 
-
-def _options(task: StudyTask, log: Path | None) -> SolverOptions:
-    limits = {"time_limit": task.time_limit, "memory_limit": task.memory_limit}
-    backend = BACKENDS[task.entrant.solver]
-    own: dict[str, Any] = {"seed": task.order} if Feature.SEED in backend.features else {}
-    if task.tolerance is not None and backend.sets_tolerance:
-        own["tolerance"] = task.tolerance
-    if task.threads > 1 and Feature.THREADS in backend.features:
-        own["threads"] = task.threads
-    own = {name: value for name, value in own.items() if name not in task.entrant.given}
-    if is_mixed(task.model) and Feature.MILP in backend.features:
-        own["relative_gap"] = task.relative_gap
-    return task.entrant.options(**limits, **own, log=log, own_process=True)
+    def _options(self, log: Path | None) -> SolverOptions:
+        backend = BACKENDS[self.solver.name]
+        own: dict[str, Any] = {"seed": self.order} if Feature.SEED in backend.features else {}
+        if self.table.tolerance is not None and backend.sets_tolerance:
+            own["tolerance"] = float(self.table.tolerance)
+        if self.threads > 1 and Feature.THREADS in backend.features:
+            own["threads"] = self.threads
+        own = {name: value for name, value in own.items() if name not in self.solver.options}
+        if is_mixed(self.known["model"]) and Feature.MILP in backend.features:
+            own["relative_gap"] = float(self.table.relative_gap)
+        limits = {"time_limit": self.time_limit, "memory_limit": self.memory_limit}
+        return self.solver.checked(**limits, **own, log=log, own_process=True)
 
 
 @lru_cache(maxsize=1)
@@ -200,19 +186,20 @@ def _status(result: SolverResult) -> tuple[str, str]:
     return ("timeout" if result.termination in LIMITS else "failed"), text
 
 
-def _measured(instance: SolverInstance, result: SolverResult) -> dict[str, Any]:
+MEASURED = {
+    **{name: name for name in ("objective", "nonzeros", "iterations", "solve_s", "cpu_s", "peak_rss_mb")},
+    "variables": "columns",
+    "constraints": "rows",
+    "tree_nodes": "nodes",
+}
+"""Columns that are a solver's result, and what it calls them."""
+
+
+def _measured(instance: SolverInstance, result: SolverResult) -> Row:
+    own = {column: getattr(result, name) for column, name in MEASURED.items()}
     said = {"solver": f"{result.solver} {result.version}", "termination": str(result.termination)}
-    own = {
-        name: getattr(result, name) for name in ("objective", "nonzeros", "solve_s", "cpu_s", "peak_rss_mb")
-    }
-    counts = {
-        "variables": result.columns,
-        "constraints": result.rows,
-        "iterations": result.iterations,
-        "tree_nodes": result.nodes,
-    }
     made = {"certified_by": instance.certified_by, "build_s": instance.build_s}
-    return {**said, "solution_status": str(result.status), **own, **counts, **made}
+    return own | said | made | {"solution_status": str(result.status)}
 
 
 def _mixed(
@@ -250,21 +237,22 @@ def study_of(given: Config, methods: Mapping[str, Method]) -> Study:
         As `make_tasks`.
     """
     config = read_study(given)
+    table, tolerance = config.table, config.table.tolerance
     return Study(
         given,
         make_tasks(config),
-        config.machines,
+        table,
         report="tutti.experiments.solver_study.report:write_study_report",
         arrange=_arranged,
         columns=COLUMNS,
-        folders=(LOGS,) if config.keep_logs else (),
+        folders=(LOGS,) if table.keep_logs else (),
         seeds=frozenset(seed for program in config.programs for seed in program.seeds),
         settings={
             "memory_limit_bytes": config.memory_limit,
-            "clock": config.clock,
-            **({"relative_gap": config.relative_gap} if config.mixed else {}),
-            **({} if config.tolerance is None else {"tolerance": config.tolerance}),
-            "solvers": {e.label: f"{e.solver} {options_text(e.given)}".strip() for e in config.solvers},
+            "clock": table.clock,
+            **({"relative_gap": float(table.relative_gap)} if config.mixed else {}),
+            **({} if tolerance is None else {"tolerance": float(tolerance)}),
+            "solvers": {solver.label: solver.text for solver in config.solvers},
         },
         counted={"answers": "answer"},
     )
@@ -302,30 +290,24 @@ def _check_kinds(programs: Sequence[StudyProgram]) -> None:
 
 def _tasks_of(program: StudyProgram, config: StudyConfig) -> Iterator[StudyTask]:
     model = at(program.where, find_model, program.model)
-    topology = at(program.where, parse_topology, program.topology)
+    topology, table = at(program.where, parse_topology, program.topology), config.table
+    known = {name: getattr(topology, f"num_{name}") for name in ("nodes", "switches", "links")}
+    known |= {"collective": str(collective(model.kind, topology.num_ranks)), "builder": "pyomo"}
+    known |= {"topology": program.topology, "model": model.name}
     what = (topology_digest(topology), program.topology, program.model)
-    mixed = (config.clock, config.relative_gap) if config.mixed else ()
-    for entrant, threads, seed in product(config.solvers, program.threads, program.seeds):
-        who = (entrant.label, entrant.solver, dict(entrant.given))
-        more = {"tolerance": config.tolerance, "threads": threads if threads > 1 else None}
-        given = {name: value for name, value in more.items() if value is not None}
+    mixed = (table.clock, float(table.relative_gap)) if config.mixed else ()
+    tolerance = {} if table.tolerance is None else {"tolerance": float(table.tolerance)}
+    for solver, threads, seed in product(config.solvers, program.threads, program.seeds):
+        given = tolerance | ({"threads": threads} if threads > 1 else {})
         rest = (config.memory_limit, *mixed, *([given] if given else []))
         yield StudyTask(
-            key=task_key(TASK_FORMAT, *what, *who, seed, *rest),
+            key=task_key(TASK_FORMAT, *what, solver.label, solver.name, solver.options, seed, *rest),
             time_limit=program.time_limit,
-            topology=program.topology,
-            nodes=topology.num_nodes,
-            switches=topology.num_switches,
-            links=topology.num_links,
-            collective=str(collective(model.kind, topology.num_ranks)),
-            model=model.name,
-            entrant=entrant,
+            known=known,
+            solver=solver,
+            table=table,
             order=seed,
             memory_limit=config.memory_limit,
-            keep_log=config.keep_logs,
-            clock=config.clock,
-            relative_gap=config.relative_gap,
-            tolerance=config.tolerance,
             threads=threads,
         )
 
@@ -336,34 +318,26 @@ def _arranged(tasks: Sequence[Task], outcomes: Outcomes) -> Iterator[list[Row]]:
 
 
 def judged(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows with what all of them together prove of their instances, and who is wrong.
+    """Return the rows with what all of them together prove of their instances, and which are wrong.
 
     Raises
     ------
     TuttiError
         If two proofs contradict each other.
     """
-    proven = {key: _intersection(key, group) for key, group in grouped(rows, instance_of).items()}
-    return _agreed([_judged(row, *proven[instance_of(row)]) for row in rows])
+    by_instance = groupby(sorted(rows, key=instance_of), instance_of)
+    proven = {key: _intersection(key, list(own)) for key, own in by_instance}
+    found = [_judged(row, *proven[instance_of(row)]) for row in rows]
+    claims = [row for row in found if row.get("answer") == UNPROVEN and row.get("integers") is not None]
+    for _, own in groupby(sorted(claims, key=instance_of), instance_of):
+        for row, other in permutations(list(own), 2):
+            near = abs(other["objective"] - row["objective"]) <= _room(row["objective"])
+            if near and other["solver"] != row["solver"]:
+                row["answer"] = AGREED  # two back-ends claim the same optimum
+    return found
 
 
-def _agreed(rows: list[Row]) -> list[Row]:
-    """Return the rows, 'agreed' where two back-ends claim the same optimum of a mixed-integer program."""
-    claims = [row for row in rows if row.get("answer") == UNPROVEN and row.get("integers") is not None]
-    by_instance = grouped(claims, instance_of)
-
-    def seconded(row: Row) -> bool:
-        others = [
-            other for other in by_instance.get(instance_of(row), []) if other["solver"] != row["solver"]
-        ]
-        near = _room(row["objective"])
-        return any(abs(other["objective"] - row["objective"]) <= near for other in others)
-
-    unproven = {id(row) for row in claims}
-    return [row | {"answer": AGREED} if id(row) in unproven and seconded(row) else row for row in rows]
-
-
-def _intersection(key: tuple[str, str], rows: Sequence[Row]) -> tuple[Fraction | None, Fraction | None]:
+def _intersection(key: tuple[str, str], rows: Sequence[Row]) -> Bounds:
     """Return the largest lower and the least upper bound of an instance."""
     lowers, uppers = ([Fraction(row[name]) for row in rows if row.get(name)] for name in EXACT)
     lower, upper = max(lowers, default=None), min(uppers, default=None)
@@ -375,44 +349,40 @@ def _intersection(key: tuple[str, str], rows: Sequence[Row]) -> tuple[Fraction |
 def _judged(row: Row, lower: Fraction | None, upper: Fraction | None) -> Row:
     """Return the row with what is proven of its instance, and whether its answer is wrong.
 
-    Of a mixed-integer program an answer is wrong, too, if the incumbent breaks a row or is worth less than
-    it is said to be, or if the bound, or being called infeasible, excludes an incumbent that was checked.
+    An answer is right if the bounds meet, but for tolerances in a mixed-integer program.
     """
-    exact = str(lower) if lower is not None and lower == upper else None
     certified = {"certified_lower": lower, "certified_upper": upper}
     more: Row = {name: None if bound is None else float(bound) for name, bound in certified.items()}
-    more["certified_exact"] = exact
+    more["certified_exact"] = str(lower) if lower is not None and lower == upper else None
+    mixed = row.get("integers") is not None
     if row["status"] == "ok" and row.get("objective") is not None:
         error = _error(row["objective"], lower, upper)
-        known = lower is not None and upper is not None
-        more["relative_error"] = error if known else None
-        right = known and (row.get("integers") is None or _meet(lower, upper))
-        tolerance = TOLERANCE if row.get("integers") is None else MIXED_TOLERANCE
+        right, more["relative_error"] = False, None
+        if lower is not None and upper is not None:
+            more["relative_error"] = error
+            right = not mixed or float(upper - lower) <= _room(float(upper))
+        tolerance = MIXED_TOLERANCE if mixed else TOLERANCE
         more["answer"] = WRONG if error > tolerance else RIGHT if right else UNPROVEN
-    if row.get("integers") is not None and _false(row, lower, upper):
+    if mixed and _false(row, lower if row["maximize"] else upper):
         more["answer"] = WRONG
     return {name: value for name, value in row.items() if name not in EXACT} | more
 
 
-def _meet(lower: Fraction | None, upper: Fraction | None) -> bool:
-    """Whether the bounds leave one value, but for tolerances."""
-    return lower is not None and upper is not None and float(upper - lower) <= _room(float(upper))
+def _false(row: Row, reached: Fraction | None) -> bool:
+    """Whether a mixed-integer program's row claims what own arithmetic refutes.
 
-
-def _false(row: Row, lower: Fraction | None, upper: Fraction | None) -> bool:
-    """Whether a mixed-integer program's row claims what own arithmetic refutes."""
-    objective, bound, worth = row["objective"], row["bound"], row["worth"]
+    The incumbent breaks a row or is worse than its objective says; or the bound, or the claim that there is
+    no solution, excludes an incumbent of the value `reached`, which was checked.
+    """
+    objective, bound, value = row["objective"], row["bound"], row["worth"]
     sign = -1 if row["maximize"] else 1
-    if row["feasible"] is False:
+    flattered = None not in (objective, value) and sign * (value - objective) > _room(objective)
+    if row["feasible"] is False or flattered:
         return True
-    if objective is not None and worth is not None and sign * (worth - objective) > _room(objective):
-        return True
-    reached = lower if row["maximize"] else upper
-    if row["termination"] in NO_ANSWER and reached is not None:
-        return True
-    if bound is None or reached is None:
+    if reached is None:
         return False
-    return bool(sign * (bound - float(reached)) > _room(float(reached)))
+    best = float(reached)
+    return row["termination"] in NO_ANSWER or (bound is not None and sign * (bound - best) > _room(best))
 
 
 def _room(value: float) -> float:

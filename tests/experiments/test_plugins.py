@@ -162,7 +162,7 @@ def test_a_study_of_solvers_has_plug_ins_too(folder):
         'name = "s"\nplugins = ["scipy_solver.py"]\n[[instance]]\nmodel = "all-to-all"\ntopology = "ring:4"\n'
         '[[solver]]\nname = "scipy"\n[study]\ntime_limit = "10s"\n'
     )
-    assert read_study(read_config(write(folder, text, "s.toml"))).solvers[0].solver == "scipy"
+    assert read_study(read_config(write(folder, text, "s.toml"))).solvers[0].name == "scipy"
 
 
 def test_best_tries_a_method_that_it_is_told_of(folder):

@@ -52,7 +52,7 @@ def optimum(program, network):
     [("flow", "torus:4x4"), ("allreduce", "torus:3x3"), ("bfb", "torus:4x4"), ("sends", "mesh:2x3")],
 )
 def test_the_optimum_is_that_by_hand_and_halves_with_the_capacities(layer, program, text):
-    network = Network(parse_topology(text))
+    network = Network.of(parse_topology(text))
     model, known = built(layer, program, network), optimum(program, network)
     assert model.solve() == pytest.approx(known)
     if program == "sends":  # more capacity than every distance needs changes nothing

@@ -65,17 +65,22 @@ def colour(mark):
 
 @for_each("spec", DRAWN)
 def test_every_link_and_every_node_has_one_mark(spec):
-    """Links are paths, ranks circles with their numbers, switches squares."""
+    """Links are paths, ranks round with their numbers, switches square."""
     found, tree = picture(spec, "allgather")
     topology = found.topology
     marks = [e.get("data-link") for e in tree.iter("path")]
     assert sorted(map(int, marks)) == list(range(topology.num_links))
     nodes = nodes_of(tree)
     assert sorted(nodes) == list(range(topology.num_nodes))
-    assert [nodes[v].tag for v in range(topology.num_nodes)] == [
-        *["circle"] * topology.num_ranks, *["rect"] * topology.num_switches,
+    corners = [nodes[v].find("rect").get("rx") for v in range(topology.num_nodes)]
+    width = float(nodes[0].find("rect").get("width"))
+    assert [float(corner) for corner in corners[: topology.num_ranks]] == pytest.approx(
+        [width / 2] * topology.num_ranks, abs=0.1
+    )
+    assert set(corners[topology.num_ranks :]) <= {"2.0"}
+    assert [nodes[v].find("text").text for v in range(topology.num_nodes)] == [
+        *map(str, range(topology.num_ranks)), *[None] * topology.num_switches,
     ]  # fmt: skip
-    assert [e.text for e in tree.iter("text")] == [str(rank) for rank in range(topology.num_ranks)]
 
 
 @pytest.mark.parametrize("spec", ["mesh:4x4", "dgx_a100:2", "mi250:1", "gen_kautz:4,16"])

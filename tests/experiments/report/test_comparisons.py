@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 
 from tests.experiments.report.test_page import failed, fields, keep, one_way, report, ring, row
-from tutti.experiments.report.comparisons import PUBLISHED, ideal_time
-from tutti.experiments.report.seeds import ConfidenceInterval
+from tutti.experiments.report.comparisons import ideal_time
+from tutti.experiments.report.seeds import interval as interval_of
+from tutti.experiments.report.tables import TEXTS
 from tutti.models.bounds import best_bound
 from tutti.schedules import collective
 from tutti.topologies.text import parse_topology
 
+PUBLISHED = TEXTS["ideal"]["published"]
 REFERENCE = Path(__file__).parents[2] / "data" / "reference"
 STUDENT = {3: 4.302653, 5: 2.776445, 10: 2.262157}
 """The 97.5 % quantile of t with n - 1 degrees of freedom, from printed tables."""
@@ -26,10 +28,10 @@ STUDENT = {3: 4.302653, 5: 2.776445, 10: 2.262157}
 @pytest.mark.parametrize("count", STUDENT)
 def test_an_interval_is_student_s(count):
     values = np.random.default_rng(count).normal(5.0, 2.0, count).tolist()
-    interval = ConfidenceInterval.of(values)
+    low, mean, high = interval_of(values)
     half = STUDENT[count] * statistics.stdev(values) / count**0.5
-    assert interval.mean == pytest.approx(statistics.mean(values))
-    assert interval.half == pytest.approx(half, rel=1e-6)
+    assert mean == pytest.approx(statistics.mean(values))
+    assert (mean - low, high - mean) == pytest.approx((half, half), rel=1e-6)
 
 
 def seeded(gaps, **columns):

@@ -189,7 +189,7 @@ def test_a_joined_run_finds_the_schedules_of_each(tmp_path):
     (other / "schedules").mkdir()
     (other / "schedules" / f"{digest}.json.gz").write_bytes(b"")
     joined = read_results(write_run(tmp_path / "a", [row(schedule="1" * 64)]), other)
-    assert [joined.kept(each) is not None for each in joined.rows] == [False, True]
+    assert [joined.kept(each) is not None for each in joined.rows.itertuples()] == [False, True]
 
 
 def test_what_is_not_a_number_is_no_value_in_a_figure(tmp_path):

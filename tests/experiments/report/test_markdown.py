@@ -10,7 +10,7 @@ from tests.experiments.report.test_overview import LARGE, SMALL, row, without
 from tests.experiments.report.test_page import row as record
 from tests.experiments.report.test_page import write_run
 from tutti.experiments.report.markdown import BLOCK, filled, main
-from tutti.experiments.report.results import Results, Row
+from tutti.experiments.report.results import Results
 from tutti.topologies import InputError
 
 ROOT = Path(__file__).parents[3]
@@ -26,7 +26,7 @@ def results(tmp_path):
         row(f"ring:4{LINKS}", "a", LARGE, 15.0, 10.0, synth_s=2.0),
         without(f"ring:4{LINKS}", "b", LARGE, "timeout"),
     ]
-    return Results(tmp_path, tuple(rows), {})
+    return Results.of(tmp_path, rows)
 
 
 def page(words, before=""):
@@ -82,7 +82,7 @@ def test_speed_ups_and_bandwidths_of_a_network(results):
 
 
 def test_times_and_what_leaves_hosts(results):
-    rows = tuple(replace(row, global_bytes=1.5e9 if row.method == "b" else None) for row in results.rows)
+    rows = results.rows.assign(global_bytes=results.rows.method.map({"b": 1.5e9}))
     told = table(replace(results, rows=rows), "traffic allgather 1KB")
     assert told[0] == ["method", "`ring:4`"]
     assert [line[0] for line in told[1:]] == ["`a`", "`b`"]
@@ -130,11 +130,9 @@ def test_the_command_fills_in_pages(tmp_path, capsys):
 def test_the_page_of_everything_asks_for_tables_of_its_run():
     """Every table that it asks for can be made of a run of those collectives and sizes."""
     kinds = ("allgather", "reduce-scatter", "allreduce", "all-to-all")
-    rows = [
-        Row("ring:4", kind, s, "a", time_us=3.0, bound_us=2.0, gap=0.5) for kind in kinds for s in (1e3, 1e9)
-    ]
+    rows = [row("ring:4", "a", size, 3.0, 2.0, collective=kind) for kind in kinds for size in (1e3, 1e9)]
     text = (ROOT / "docs/all.md").read_text(encoding="utf-8")
-    made = filled(text, Results(ROOT, tuple(rows), {}))
+    made = filled(text, Results.of(ROOT, rows))
     assert made.count("| `ring:4` | 50.0 a |") + made.count("| gap, % | `ring:4` |") == len(
         re.findall(r"<!-- results: (?:least|gaps|map) ", text)
     )

@@ -72,7 +72,7 @@ def test_a_small_network_is_drawn_with_each_step(tmp_path):
     links = page.all("path", "link", first)
     assert len(links) == 8
     assert sum("felt" in link["classes"] for link in links) == 2
-    colours = [[c for c in node["classes"] if c != "node"] for node in page.all("circle", "node", first)]
+    colours = [[c for c in node["classes"] if c != "node"] for node in page.all("g", "node", first)]
     assert colours == [["c0"], [], ["c2"], ["c2"]]
     tips = [link["attrs"]["data-tip"] for link in page.all("path", "felt", second)]
     assert all(tip.endswith("1/2 of the shard") for tip in tips)

@@ -2,26 +2,27 @@
 
 import math
 
+import pandas as pd
 import pytest
 
 from tests.experiments.report.test_page import report
 from tests.experiments.report.test_page import row as record
 from tutti.experiments.report.comparisons import gap_map, nearest
-from tutti.experiments.report.results import Results, Row
-from tutti.experiments.report.standings import common_cases, ranking, shifted_mean
+from tutti.experiments.report.results import Results
+from tutti.experiments.report.standings import STATUSES, common_cases, ranking
 
 SMALL, LARGE = 1000.0, 1e9
 
 
 def row(topology, method, size, time, bound, **more):
     """Return a row whose gap is that to its own bound."""
-    return Row(
-        topology, "allgather", size, method, time_us=time, bound_us=bound, gap=time / bound - 1, **more
-    )
+    case = {"topology": topology, "collective": "allgather", "size_bytes": size, "method": method}
+    return case | {"time_us": time, "bound_us": bound, "gap": time / bound - 1} | more
 
 
 def without(topology, method, size, status):
-    return Row(topology, "allgather", size, method, status=status, message="why not")
+    case = {"topology": topology, "collective": "allgather", "size_bytes": size, "method": method}
+    return case | {"status": status, "message": "why not"}
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def results(tmp_path):
         without("ring:5", "b", LARGE, "timeout"),
         *(without(t, "c", s, "infeasible") for t in ("ring:4", "ring:5") for s in (SMALL, LARGE)),
     ]
-    return Results(tmp_path, tuple(rows), {})
+    return Results.of(tmp_path, rows)
 
 
 def shifted(*gaps):
@@ -50,10 +51,8 @@ def test_a_bound_that_one_method_proved_holds_for_all_of_the_case(tmp_path):
     """12 us are 20 % over a bound of 10 us, but only half as much over one of 11 us that another proved."""
     mine, other = row("ring:4", "a", LARGE, 13.2, 10.0), row("ring:4", "b", LARGE, 22.0, 11.0)
     lost = without("ring:4", "c", LARGE, "timeout")
-    run = Results(tmp_path, (mine, other, lost), {})
-    assert run.gap(mine) == pytest.approx(0.2)
-    assert run.gap(other) == 1.0
-    assert run.gap(lost) is None
+    gaps = Results.of(tmp_path, (mine, other, lost)).frame.open
+    assert gaps.tolist() == [pytest.approx(0.2), 1.0, pytest.approx(math.nan, nan_ok=True)]
 
 
 def test_each_case_names_its_fastest_method(results):
@@ -69,7 +68,7 @@ def test_who_chooses_is_named_before_what_it_chose(tmp_path):
         row("ring:4", "best", LARGE, 2.0, 1.0, algorithm="swing"),
         row("ring:5", "nccl_like", LARGE, 2.0, 1.0, algorithm="dbt"),
     ]
-    table = nearest(Results(tmp_path, tuple(rows), {}), "allgather")
+    table = nearest(Results.of(tmp_path, rows), "allgather")
     assert [cell.more for _, (_, cell) in table.rows] == ["best (swing)", "nccl_like (dbt)"]
 
 
@@ -90,29 +89,33 @@ def test_the_nearer_the_stronger_the_shade(results):
 
 def test_methods_stand_in_order_of_their_mean_gap(results):
     """a: 100, 0, 100, 100 %; times over the best 2, 1, 1, 1. b: 0 and 50 %; 1 and 1.5."""
-    b, a, c = ranking(results)
+    b, a, c = ranking(results).itertuples()
     assert [one.series.label for one in (b, a, c)] == ["b", "a", "c"]
     assert b.mean == pytest.approx(shifted(0, 0.5))
     assert a.mean == pytest.approx(shifted(1, 0, 1, 1))
-    assert [shifted_mean(end.values()) for end in b.ends] == pytest.approx([0.0, 0.5])
-    assert [shifted_mean(end.values()) for end in a.ends] == pytest.approx([1.0, shifted(0, 1)])
+    assert [b.smallest, b.largest] == pytest.approx([0.0, 0.5])
+    assert [a.smallest, a.largest] == pytest.approx([1.0, shifted(0, 1)])
     assert a.slower == pytest.approx(2 ** (1 / 4))
     assert b.slower == pytest.approx(math.sqrt(1.5))
-    assert (c.mean, c.slower, c.seconds, c.worst) == (None, None, None, None)
+    assert all(math.isnan(number) for number in (c.mean, c.slower, c.seconds, c.worst))
 
 
 def test_a_schedule_for_all_sizes_was_made_once(results):
     """a: 1 s on ring:4 and 3 s on ring:5, the median 2 s; b: 0.5 s."""
-    b, a, _ = ranking(results)
-    assert (a.seconds, sum(a.syntheses), b.seconds) == (2.0, 4.0, 0.5)
+    b, a, _ = ranking(results).itertuples()
+    assert (a.seconds, a.synthesis, b.seconds) == (2.0, 4.0, 0.5)
 
 
 def test_cases_are_counted_by_what_became_of_them(results):
-    b, a, c = ranking(results)
-    assert dict(a.counts) == {"ok": 4}
-    assert dict(b.counts) == {"ok": 2, "unsupported": 1, "timeout": 1}
-    assert dict(c.counts) == {"infeasible": 4}
-    assert (len(a.won), len(b.won), len(c.won)) == (3, 1, 0)
+    found = ranking(results).set_index(pd.Index(["b", "a", "c"]))
+    states = found[["ok", *STATUSES]]
+    counts = {name: states.loc[name][states.loc[name] > 0].to_dict() for name in "abc"}
+    assert counts["a"] == {"ok": 4}
+    assert counts["b"] == {"ok": 2, "unsupported": 1, "timeout": 1}
+    assert counts["c"] == {"infeasible": 4}
+    assert found.won["a"] == 3
+    assert found.won["b"] == 1
+    assert not found.won["c"] > 0
 
 
 def test_the_page_begins_with_it_and_says_short_names(tmp_path):
@@ -136,21 +139,17 @@ def test_the_page_of_a_small_run_has_none(tmp_path):
 def test_methods_are_ranked_over_the_cases_that_all_of_them_have(results):
     """Both have ring:4 only: a 100 and 0 %; b 0 and 50 %. c has none."""
     members, common = common_cases(results)
-    assert (members, {case[0] for case in common}, len(common)) == ({0, 1}, {"ring:4"}, 2)
-    assert [one.common for one in ranking(results)] == [
-        pytest.approx(shifted(0, 0.5)),
-        pytest.approx(shifted(0, 1)),
-        None,
-    ]
+    networks = results.frame.topology[results.frame.case.isin(common)]
+    assert (members, set(networks), len(common)) == ({0, 1}, {"ring:4"}, 2)
+    assert ranking(results).common.tolist() == pytest.approx(
+        [shifted(0, 0.5), shifted(0, 1), math.nan], nan_ok=True
+    )
 
 
 def test_a_method_of_few_cases_has_no_place_and_decides_no_other(tmp_path):
     """By its own mean `few`, of one case of four, would be the first; it is last."""
     rows = [row(f"ring:{n}", m, LARGE, t, 1.0) for n in range(4, 8) for m, t in (("a", 1.5), ("b", 2.0))]
-    ranked = ranking(Results(tmp_path, (*rows, row("ring:4", "few", LARGE, 1.0, 1.0)), {}))
-    assert [(one.series.label, one.common) for one in ranked] == [
-        ("a", pytest.approx(0.5)),
-        ("b", pytest.approx(1.0)),
-        ("few", None),
-    ]
-    assert ranked[2].mean == pytest.approx(0.0)
+    ranked = ranking(Results.of(tmp_path, (*rows, row("ring:4", "few", LARGE, 1.0, 1.0))))
+    assert [series.label for series in ranked.series] == ["a", "b", "few"]
+    assert ranked.common.tolist() == pytest.approx([0.5, 1.0, math.nan], nan_ok=True)
+    assert ranked["mean"].iloc[2] == pytest.approx(0.0)

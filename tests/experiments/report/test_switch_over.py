@@ -5,9 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tests.experiments.report.test_page import report, row
+from tests.experiments.report.test_page import failed, report, row
 from tutti.experiments.registry import METHODS
-from tutti.experiments.report.results import Results, Row
+from tutti.experiments.report.results import Results
 from tutti.experiments.report.switch_over import switch_overs
 from tutti.schedules import Problem, collective
 from tutti.schedules.cost import step_cost
@@ -20,21 +20,21 @@ ALPHA, B = Fraction(1, 2), Fraction(100_000)
 
 
 def results(tmp_path, *rows):
-    return Results(tmp_path, tuple(rows), {})
+    return Results.of(tmp_path, rows)
 
 
 def cost(method, steps, factor, *sizes, **columns):
     """Return a row for each size, of a schedule on ring:4 that takes T_L alpha + T_B M/B."""
     return [
-        Row(
+        row(
             topology="ring:4",
             collective="allreduce",
-            size_bytes=float(size),
+            size_bytes=size,
             method=method,
             time_us=float(steps * ALPHA + Fraction(factor) * size / B),
-            tl_steps=float(steps),
+            tl_steps=steps,
             tb_factor=float(Fraction(factor)),
-            tb_text=str(factor),
+            tb_exact=str(factor),
             **columns,
         )
         for size in sizes
@@ -43,10 +43,8 @@ def cost(method, steps, factor, *sizes, **columns):
 
 def plain(method, times, schedule="s", **columns):
     """Return rows of one schedule with these times by size, without a cost."""
-    return [
-        Row("ring:4", "allreduce", float(size), method, time_us=float(time), schedule=schedule, **columns)
-        for size, time in times.items()
-    ]
+    case = {"topology": "ring:4", "collective": "allreduce", "method": method, "schedule": schedule}
+    return [case | {"size_bytes": size, "time_us": time} | columns for size, time in times.items()]
 
 
 def story(found):
@@ -54,7 +52,7 @@ def story(found):
     (one,) = found
     told = []
     for part in one.stretches:
-        told += [part.since.text] if part.since else []
+        told += [part.since] if part.since else []
         told.append(part.series.method)
     return told
 
@@ -62,10 +60,10 @@ def story(found):
 def test_the_crossing_of_two_costs_is_exact(tmp_path):
     """2 steps and 2 M/B against 4 and 3/2: 1 us = M / (2 * 100 GB/s) at 200 KB."""
     rows = [*cost("latency", 2, 2, KB, 10**6), *cost("bandwidth", 4, "3/2", KB, 10**6)]
-    found = switch_overs(results(tmp_path, *rows))
+    found = list(switch_overs(results(tmp_path, *rows)))
     assert story(found) == ["latency", "200 KB", "bandwidth"]
-    assert found[0].stretches[1].since.low == 200_000
-    assert found[0].stretches[1].since.exact
+    assert found[0].stretches[1].low == found[0].stretches[1].high == 200_000
+    assert found[0].stretches[1].exact
 
 
 def test_a_third_that_is_the_fastest_only_between_two_sizes_is_found(tmp_path):
@@ -80,7 +78,7 @@ def test_a_third_that_is_the_fastest_only_between_two_sizes_is_found(tmp_path):
 
 def test_times_that_are_not_the_cost_are_only_bracketed(tmp_path):
     rows = [*cost("latency", 2, 2, KB, 10**6), *cost("bandwidth", 5, "3/2", KB, 10**6)]
-    early = [*rows[:3], Row(**{**vars(rows[3]), "time_us": rows[3].time_us - 0.1})]
+    early = [*rows[:3], rows[3] | {"time_us": rows[3]["time_us"] - 0.1}]
     assert story(switch_overs(results(tmp_path, *early))) == ["latency", "1KB to 1MB", "bandwidth"]
 
 
@@ -113,7 +111,7 @@ def test_the_best_single_choice_loses_least_where_it_loses_most(tmp_path):
         *plain("a", {KB: 1, 10**6: 40}),
         *plain("b", {KB: 2, 10**6: 10}),
         *plain("c", {KB: 1}),
-        Row("ring:4", "allreduce", 1e6, "c", status="timeout"),
+        failed("timeout", topology="ring:4", collective="allreduce", size_bytes=10**6, method="c"),
     ]
     (one,) = switch_overs(results(tmp_path, *rows))
     assert (one.alone.method, one.loss) == ("b", "100")
@@ -123,7 +121,7 @@ def test_the_best_single_choice_loses_least_where_it_loses_most(tmp_path):
     "rows", [[*cost("a", 1, 1, KB), *cost("b", 2, 1, KB)], cost("a", 1, 1, KB, 10**6), []]
 )
 def test_one_size_or_one_method_is_no_choice(tmp_path, rows):
-    assert switch_overs(results(tmp_path, *rows)) == []
+    assert list(switch_overs(results(tmp_path, *rows))) == []
 
 
 def test_swing_s_versions_are_equal_at_the_computed_size(tmp_path):
@@ -136,21 +134,21 @@ def test_swing_s_versions_are_equal_at_the_computed_size(tmp_path):
         schedules.append(schedule)
         cost_ = step_cost(schedule)
         rows += [
-            Row(
-                "torus:4x4",
-                "allreduce",
-                float(size),
-                "swing",
+            row(
+                topology="torus:4x4",
+                collective="allreduce",
+                size_bytes=size,
+                method="swing",
                 options=f"version={version}",
                 time_us=simulate(schedule, Fraction(size)).time * 1e6,
-                tl_steps=float(cost_.tl_steps),
-                tb_text=str(cost_.tb),
+                tl_steps=cost_.tl_steps,
+                tb_exact=str(cost_.tb),
             )
             for size in (KB, 10**6)
         ]
     (one,) = switch_overs(results(tmp_path, *rows))
-    at = one.stretches[1].since
-    assert (at.text, at.exact) == ("188.2 KB", True)
+    at = one.stretches[1]
+    assert (at.since, at.exact) == ("188.2 KB", True)
     slow, fast = (simulate(schedule, at.low).time for schedule in schedules)
     assert slow == pytest.approx(fast, rel=1e-12)
     slow, fast = (simulate(schedule, at.low * Fraction(9, 10)).time for schedule in schedules)

@@ -15,12 +15,11 @@ from tutti.experiments.solver_study.comparison import (
     differences,
     measure_table,
     outcome_table,
-    par,
     virtual_best,
     wins,
 )
 from tutti.experiments.solver_study.milp_instances import integrality, violation
-from tutti.experiments.solver_study.statistics import comparable, not_run, standings
+from tutti.experiments.solver_study.statistics import comparable, not_run, standings, study_frame
 from tutti.models.solvers import CompiledModel
 
 
@@ -41,6 +40,10 @@ def row(method, topology, solve_s=1.0, seed=0, status="ok", **more):
     return common | more
 
 
+def rows_of(frame):
+    return list(frame.itertuples())
+
+
 def test_solvers_are_compared_on_the_problems_that_they_ran():
     rows = [
         *(row("a", t) for t in "stu"),
@@ -50,12 +53,12 @@ def test_solvers_are_compared_on_the_problems_that_they_ran():
         row("c", "u", status="unsupported", message="too large"),
         *(row("d", t, status="unsupported", message="not installed") for t in "stu"),
     ]
-    every, fewer = comparable(rows)
-    assert {(r["method"], r["topology"]) for r in every} == {(m, t) for m in "ab" for t in "stu"}
-    assert {(r["method"], r["topology"]) for r in fewer} == {(m, t) for m in "abc" for t in "st"}
+    every, fewer = map(rows_of, comparable(study_frame(rows)))
+    assert {(r.method, r.topology) for r in every} == {(m, t) for m in "ab" for t in "stu"}
+    assert {(r.method, r.topology) for r in fewer} == {(m, t) for m in "abc" for t in "st"}
     assert [line.solver for line in standings(rows)] == ["a", "b"]
     assert not_run(rows) == ["c: 1 of 3 problems: too large", "d: not installed"]
-    assert comparable([]) == [[]]
+    assert [rows_of(group) for group in comparable(study_frame([]))] == [[]]
 
 
 def test_wins_par10_and_the_virtual_best_are_those_by_hand():
@@ -65,9 +68,9 @@ def test_wins_par10_and_the_virtual_best_are_those_by_hand():
         row("a", "u", 10.0, status="timeout"), row("b", "u", 9.0),
         row("a", "v", 10.0, status="timeout"), row("b", "v", 10.0, status="timeout"),
     ]  # fmt: skip
+    rows = study_frame(rows)
     assert wins(rows) == {("a", "b"): 1, ("b", "a"): 1}
-    assert [par(r) for r in rows[4:6]] == [100.0, 9.0]
-    assert [(r["method"], r["topology"]) for r in virtual_best(rows)][:3] == [
+    assert [(r.method, r.topology) for r in rows_of(virtual_best(rows))][:3] == [
         ("a", "s"),
         ("b", "t"),
         ("b", "u"),
@@ -95,7 +98,7 @@ def test_an_interval_is_that_of_drawing_programs_with_all_their_seeds():
         for program in range(30)
         for seed in range(3)
     ]
-    (found,) = differences(rows)
+    (found,) = differences(study_frame(rows))
     mean_a, mean_b = (np.log(np.minimum(x, 10) + 1).mean(axis=1) for x in (a, b))
     draws = np.random.default_rng(7).integers(0, 30, (20000, 30))
     ratios = (np.exp(mean_a[draws].mean(axis=1)) - 1) / (np.exp(mean_b[draws].mean(axis=1)) - 1)
@@ -111,11 +114,10 @@ def test_solvers_that_do_not_differ_are_said_not_to():
     seconds = np.random.default_rng(2).uniform(0, 9, 20)
     rows = [row("a", f"t{i:02}", float(s)) for i, s in enumerate(seconds)]
     rows += [row("b", f"t{i:02}", float(s)) for i, s in enumerate(seconds[::-1])]
-    (line,) = difference_table(rows).frame().to_numpy().tolist()
+    (line,) = difference_table(study_frame(rows)).frame().to_numpy().tolist()
     assert (line[2], line[4]) == ("no difference", "no difference")
-    assert (
-        differences([row(name, f"t{i}", s) for name, s in (("a", 1.0), ("b", 9.0)) for i in range(9)]) == []
-    )
+    few = [row(name, f"t{i}", s) for name, s in (("a", 1.0), ("b", 9.0)) for i in range(9)]
+    assert differences(study_frame(few)) == []
 
 
 def test_intervals_of_more_pairs_are_wider():
@@ -123,8 +125,8 @@ def test_intervals_of_more_pairs_are_wider():
     rng = np.random.default_rng(3)
     times = rng.uniform(0, 9, (4, 25))
     rows = [row("abcd"[s], f"t{i:02}", float(times[s, i])) for s in range(4) for i in range(25)]
-    alone = {d.solvers: d for d in differences([r for r in rows if r["method"] in "ab"])}
-    both = {d.solvers: d for d in differences(rows)}
+    alone = {d.solvers: d for d in differences(study_frame(r for r in rows if r["method"] in "ab"))}
+    both = {d.solvers: d for d in differences(study_frame(rows))}
     (pair,) = alone
     assert both[pair].ratio_interval[0] < alone[pair].ratio_interval[0]
     assert both[pair].ratio_interval[1] > alone[pair].ratio_interval[1]
@@ -137,14 +139,14 @@ def test_more_threads_are_compared_with_one_thread_of_the_same_solver():
         for label, threads in (("a", 1), ("b", 1), ("a, 2 threads", 2), ("b, 2 threads", 2))
         for topology in "abcdefghij"
     ]
-    found = {frozenset(one.solvers) for one in differences(rows)}
+    found = {frozenset(one.solvers) for one in differences(study_frame(rows))}
     assert found == {frozenset(("a", "a, 2 threads")), frozenset(("b", "b, 2 threads"))}
 
 
 def test_a_difference_that_two_digits_do_not_show_is_none():
     """A solver that is slower by a thousandth on every program."""
     rows = [row(name, t, seconds) for name, seconds in (("a", 9.0), ("b", 9.009)) for t in "abcdefghij"]
-    (line,) = difference_table(rows).frame().to_numpy().tolist()
+    (line,) = difference_table(study_frame(rows)).frame().to_numpy().tolist()
     assert line[1:3] == ["1.00 (1.00 to 1.00)", "no difference"]
 
 
@@ -158,7 +160,7 @@ def test_every_row_has_one_outcome():
         row("a", "x", status="grid"),
         row("a", "y", status="unsupported"),
     ]
-    (found,) = outcome_table(rows).frame().to_dict("records")
+    (found,) = outcome_table(study_frame(rows)).frame().to_dict("records")
     ones = ("solved", "wrong", "time", "memory", "error", "on a grid", "not run")
     assert found == {"solver": "a", "iterations": "", **dict.fromkeys(ones, "1")}
 

@@ -23,13 +23,12 @@ from tutti.experiments.solver_study.config import read_study
 from tutti.experiments.solver_study.milp_instances import find_model, worth
 from tutti.experiments.solver_study.statistics import (
     MIXED_TOLERANCE,
-    charged,
-    gap_left,
     primal_gap,
     primal_integral,
     scored,
     shift_of,
     standings,
+    study_frame,
     trace_of,
 )
 from tutti.experiments.solver_study.tasks import judged, make_tasks
@@ -113,8 +112,9 @@ def test_the_primal_integral_is_that_by_hand():
 
 def test_a_course_is_stretched_to_the_clock_of_the_study():
     text = json.dumps([[1.0, 9.0, None], [2.0, 8.0, 8.0]])
-    assert trace_of(row(trace=text, timed_s=1.0)) == [(0.5, 9.0, None), (1.0, 8.0, 8.0)]
-    assert trace_of(row(trace=None)) == []
+    stretched, without = study_frame([row(trace=text, timed_s=1.0), row(trace=None)]).itertuples()
+    assert trace_of(stretched) == [(0.5, 9.0, None), (1.0, 8.0, 8.0)]
+    assert trace_of(without) == []
 
 
 def test_standings_are_those_by_hand():
@@ -146,8 +146,8 @@ def test_means_of_mixed_integer_programs_are_shifted_by_ten_seconds():
     assert shift_of([row()]) == 10.0
     assert shift_of([{"integers": None}, {"integers": float("nan")}, {}]) == 1.0
     assert shifted_geometric_mean([0.0, 30.0], 10.0) == pytest.approx(10.0)  # sqrt(10 * 40) - 10
-    assert charged(row(timed_s=1.5)) == 1.5
-    assert charged(row(timed_s=float("nan"))) == 2.0
+    timed = study_frame([row(timed_s=1.5), row(timed_s=float("nan"))])
+    assert timed.charged.tolist() == [1.5, 2.0]
 
 
 def test_claims_that_own_arithmetic_refutes_are_wrong():
@@ -177,7 +177,7 @@ def test_claims_that_own_arithmetic_refutes_are_wrong():
         "slow": None,
     }
     assert scored(rows)[2]["primal_integral"] == 10.0
-    assert gap_left(rows[2]) == 1.0
+    assert study_frame(rows).gap[2] == 1.0
 
 
 def test_an_optimum_that_meets_the_projects_bound_is_right_and_one_that_nobody_seconds_is_unproven():
@@ -362,7 +362,7 @@ def test_what_a_solver_is_not_run_on_is_a_row_and_is_said_on_the_terminal(tmp_pa
 def test_a_course_has_a_mark_at_each_better_incumbent_and_goes_on_until_the_end():
     text = json.dumps([[0.1, None, 2.0], [1.0, 12.0, 2.0], [2.0, 12.0, 6.0], [4.0, 8.0, 8.0]])
     rows = scored(judged([row("a", trace=text, solve_s=5.0, timed_s=5.0)]))
-    data = trace_chart(rows, {"a": Series(0, "a", "", "", "a")}, "x").data
+    data = trace_chart(study_frame(rows), {"a": Series(0, "a", "", "", "a")}, "x").data
     courses = {what: list(zip(own.seconds, own.value, strict=True)) for what, own in data.groupby("what")}
     assert courses["incumbent"] == [(1, 12), (2, 12), (4, 8), (5, 8)]
     assert courses["bound"] == [(0.1, 2), (1, 2), (2, 6), (4, 8), (5, 8)]
@@ -375,7 +375,7 @@ def course_chart(*points):
     own = {"objective": value, "bound": bound, "worth": value, "upper_exact": str(value)}
     own |= {"termination": "time limit", "trace": json.dumps(points), "solve_s": 4.0, "timed_s": 4.0}
     rows = scored(judged([row("a", **own)]))
-    return trace_chart(rows, {"a": Series(0, "a", "", "", "a")}, "x")
+    return trace_chart(study_frame(rows), {"a": Series(0, "a", "", "", "a")}, "x")
 
 
 @pytest.mark.parametrize(

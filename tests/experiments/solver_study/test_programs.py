@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 
 from tests.experiments.solver_study.twins import routing_matrices, whole_matrices
-from tutti.experiments.solver_study.programs import routing_model, routing_optimum, whole_model, whole_optimum
+from tutti.experiments.solver_study.instances import (
+    routing_model,
+    routing_optimum,
+    whole_model,
+    whole_optimum,
+)
 from tutti.models.solvers import compile_model, solve
 from tutti.topologies.errors import Unsupported
 from tutti.topologies.text import parse_topology
