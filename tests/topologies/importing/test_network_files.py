@@ -61,7 +61,7 @@ def test_the_petersen_graph_of_the_case(name):
     assert arcs(topology) == EXPECTED
     assert set(topology.bandwidth) == {50 * GB}
     assert set(topology.alpha) == {Fraction(1, 10**6)}
-    assert any(note == "ignored, as no network has it: weight of edges" for note in topology.notes)
+    assert any(note == "ignored keys of edges: weight" for note in topology.notes)
 
 
 WRITERS = [
