@@ -163,7 +163,7 @@ class Worker:
 
     @classmethod
     def forked(cls, entry: str, setting: Any, preload: Sequence[str]) -> Worker:
-        """Fork a worker from a server that imported `preload`; to call `entry` with a `Caller` and a setting.
+        """Fork a worker from a server that imported `preload`. It calls ``entry(caller, setting)``.
 
         Raises
         ------
