@@ -209,7 +209,7 @@ def test_hosts_that_are_told_count_in_any_numbering_and_switches_follow_their_ra
 def test_one_host_and_hosts_of_one_rank_count_where_that_is_asked_for(told, shape):
     network = replace(parse_topology("complete:4"), hosts=np.array(told, dtype=np.int32))
     assert hosts_of(network, trivial=True).ranks.shape == shape
-    assert hosts_of(network) == "has no two or more machines of equally many ranks, at least two"
+    assert hosts_of(network) == "does not have two or more machines of equal size, at least 2 ranks each"
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_equal_hosts_and_none_are_not_uneven(text):
 
 def test_hosts_of_several_sizes_never_count():
     network = replace(parse_topology("complete:4"), hosts=np.array([0, 0, 0, 1], dtype=np.int32))
-    assert hosts_of(network, trivial=True) == "has no machines of equally many ranks"
+    assert hosts_of(network, trivial=True) == "has no machines of equal size"
 
 
 def test_dimensions_of_hosts_have_the_ranks_of_their_places():
@@ -292,7 +292,7 @@ def test_hosts_may_be_larger_or_smaller_than_what_is_plain(hosts, tmp_path):
 def test_hosts_of_some_ranks_alone_are_refused(tmp_path):
     path = tmp_path / "net.json"
     path.write_text(json.dumps(told(IN_ORDER, (7, 7, 7, 7, 8, 8, 8, -1))))
-    with pytest.raises(InputError, match=r"rank gpu7 has no host, others have; tell all or none"):
+    with pytest.raises(InputError, match=r"rank gpu7 has no host, but others have; give one to all or none"):
         parse_topology(str(path))
 
 
