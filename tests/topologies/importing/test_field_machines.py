@@ -356,7 +356,7 @@ HOPS TABLE:
         ),
         (HIVES.replace("PCIE         \n", "\n", 1), "line 26: the row GPU0 has 7 cells; the head has 8 GPUs"),
         (AMD.replace("SELF", "XGMI", 1), "'XGMI' for 0000:0d:00.0 itself"),
-        (AMD + AMD, "stands twice"),
+        (AMD + AMD, "occurs twice"),
         (
             AMD.replace("50000-50000", "40000-40000", 1),
             "not the same in both directions in the table of bandwidths",

@@ -265,7 +265,7 @@ def test_a_log_that_ends_early_is_said_to(fitted):
     assert "ends the table, so rows may be missing" in series.notes[0]
     first, second = both.index("#       size"), both.index("# Out of bounds")
     found = fitted(both[:first] + both[both.index("        1024") : second] + both[second:])
-    assert "10 rows stand below no head" in found[0][0].notes[0]
+    assert "10 rows have no head above them" in found[0][0].notes[0]
 
 
 CPU = log("sendrecv", 5, 25).replace("     time", "  cputime")
