@@ -62,7 +62,7 @@ resumes; progress; the answer of the call; an error that the parent is to raise.
 
 
 class CallEnd(StrEnum):
-    """The ways in which a call can end."""
+    """The possible ends of a call."""
 
     ANSWER = "answer"
     TIME = "time limit"

@@ -6,9 +6,9 @@ between GPUs, direct or through an NVSwitch, are the *fabric*; all others, also 
 
 Some devices are left out. A bridge, which is a PCIe switch with two neighbours, becomes a link as fast as its
 slower side. An adapter of one GPU alone becomes this GPU's link to the network. Switches that lead nowhere
-are dropped, and so are devices that schedules do not use. These are the adapters of a single host; all of
-PCIe if the fabric joins the GPUs of a single host; and the CPUs of several hosts, if the fabric joins the
-GPUs of each and every GPU shares a PCIe switch with an adapter. ``pcie=all`` keeps the last two.
+are dropped, and so are devices that schedules do not use. A single host needs no adapters, and no PCIe if the
+fabric joins its GPUs. Several hosts need no CPUs if the fabric joins the GPUs of each and every GPU shares a
+PCIe switch with an adapter. ``pcie=all`` keeps the last two.
 
 The files contain no α. By default, in one direction, it is 0.7 us between GPUs over the fabric (half of it
 from a GPU to an NVSwitch and half onwards), as TACCL measured it (Table 1). It is 0.5 us for a GPU's PCIe
@@ -92,7 +92,7 @@ OTHERS = tuple(kind for kind in DeviceKind if kind is not DeviceKind.GPU)
 
 
 class AdapterPort(NamedTuple):
-    """Where an adapter meets the network: bytes/s, one-way seconds if the file has them, and its owner.
+    """A port from an adapter to the network: bytes/s, one-way seconds if the file has them, and its owner.
 
     The port of a GPU's own adapter includes the PCIe link between them in its bandwidth and α.
     """

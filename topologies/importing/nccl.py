@@ -171,7 +171,7 @@ class _Gpu:
 
 @dataclass
 class _TopologyReading:
-    """What is read so far. In static files, which lack ``gpu`` or ``net``, PCI classes mark the devices."""
+    """The content read so far. In static files, which lack ``gpu`` or ``net``, PCI classes mark devices."""
 
     static_gpus: bool
     static_nics: bool
