@@ -78,7 +78,7 @@ def test_generated_matrices_are_what_they_say():
     [
         ([[0, 1], [1, 0]], 3, "is 2 x 2, for 3 ranks"),
         ([[0, 1, 2], [1, 0, 2]], 3, "2 x 3; it must be square"),
-        ([[0, 1], [1]], 2, "rows are of unlike lengths"),
+        ([[0, 1], [1]], 2, "rows differ in length"),
         ([[0, -1], [1, 0]], 2, "row 1, column 2 is -1; bytes are whole numbers"),
         ([[0, 1.0], [float("nan"), 0]], 2, "row 2, column 1 is nan"),
         ([[0, float("inf")], [1, 0]], 2, "row 1, column 2 is inf"),
