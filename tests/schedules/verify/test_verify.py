@@ -511,7 +511,7 @@ def test_any_table_is_judged_as_the_oracle_judges_it(clock, kind, rows):
 @pytest.mark.parametrize(
     ("copy_of", "text"),
     [
-        ([-1, 1, 0, -1], "chunk 1 is a copy of 1; a copy stands behind what it is a copy of, with other"),
+        ([-1, 1, 0, -1], "chunk 1 is a copy of 1; a copy follows its original, with at most other"),
         ([-1, 0, 0, 0], "chunk 3 is a copy of 0, which has another item or size"),
         ([0, -1, -1, -1], "chunk 0 is a copy of 0; a copy"),
         ([-1, -1, 0, -1], "chunk 2 is a copy of 0; a copy"),
