@@ -40,11 +40,11 @@ def test_a_right_program_is_right():
 FAULTS = {
     "message left": (
         [[OWN, SEND, SEND]], [[RECV]],
-        "rank 0, block 0, step 2 sends to rank 1 on channel 0, where nobody takes it",
+        "rank 0, block 0, step 2 sends to rank 1 on channel 0, where no step takes it",
     ),
     "signal left": (
         [[OWN, SEND, SIGNAL]], [[RECV]],
-        "rank 0, block 0, step 2 signals rank 1 on channel 0, where nobody takes it",
+        "rank 0, block 0, step 2 signals rank 1 on channel 0, where no step takes it",
     ),
     "no message": (
         [[OWN]], [[RECV]],

@@ -106,7 +106,7 @@ def test_waits_that_follow_from_others_are_left_out():
 
 
 def test_a_program_that_is_one_sided_already_is_refused():
-    with pytest.raises(InputError, match="rank 0, block 0, step 0: 'signal' is not of a two-sided program"):
+    with pytest.raises(InputError, match="rank 0, block 0, step 0: 'signal' can't be in a two-sided program"):
         one_sided(one_sided(ring_allgather(3)))
 
 

@@ -51,7 +51,7 @@ def test_waits_are_steps_of_the_same_rank():
     ("instruction", "fault"),
     [
         (Instruction(Op.SEND, Address(IN, 1), to=1), "reads outside its buffer of 1 units"),
-        (Instruction(Op.SEND, Address(IN, 0)), "sends to nobody"),
+        (Instruction(Op.SEND, Address(IN, 0)), "sends to no rank"),
         (Instruction(Op.SEND, Address(IN, 0), to=2), r"goes to a rank outside 0\.\.1"),
         (Instruction(Op.SEND, Address(IN, 0), to=0), "is connected to its own rank"),
         (Instruction(Op.SEND, Address(IN, 0), to=1, length=0), "moves less than a unit"),

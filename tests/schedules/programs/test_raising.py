@@ -161,7 +161,7 @@ TWO = parse_topology("ring:2")
         ),
         (two([[HALF._replace(to=1)]], []), Unsupported, "reads or writes another rank's memory"),
         (two([[Instruction(Op.SIGNAL, to=1)]], [[]]), Unsupported, "another rank's memory"),
-        (two([[SEND]], [[]]), InputError, "nobody receives"),
+        (two([[SEND]], [[]]), InputError, "no instruction receives"),
         (two([], []), VerificationError, "missing"),
         (ring_allgather(3), InputError, "ring is for 3 ranks; ring:2 has 2"),
         (two([], [], scratch=[2**21, 2**21]), InputError, "hand holds 4194310 units; at most 4194304"),
@@ -185,7 +185,7 @@ def test_a_rank_has_one_value_of_a_chunk():
         ],
         name="hand",
     )
-    fault = r"^hand is no schedule: rank 0, block 0, step 1 sends another sum than the rank has by then"
+    fault = r"^hand is no schedule: rank 0, block 0, step 1 sends another sum than the rank's current one"
     with pytest.raises(Unsupported, match=fault):
         to_schedule(program, parse_topology("complete:3"))
 

@@ -50,12 +50,12 @@ def test_everything_runs_after_what_it_needs(program):
 @pytest.mark.parametrize(
     ("program", "fault"),
     [
-        (two([[SEND]], []), "rank 0, block 0, step 0: nobody receives this message"),
-        (two([], [[RECV]]), "rank 1, block 0, step 0: nobody sends this message"),
-        (two([[SEND, SEND]], [[RECV]]), "rank 0, block 0, step 1: nobody receives"),
+        (two([[SEND]], []), "rank 0, block 0, step 0: no instruction receives this message"),
+        (two([], [[RECV]]), "rank 1, block 0, step 0: no instruction sends this message"),
+        (two([[SEND, SEND]], [[RECV]]), "rank 0, block 0, step 1: no instruction receives"),
         (
             two([[SEND]], [[RECV._replace(channel=1)]]),
-            "rank 0, block 0, step 0: nobody receives this message",
+            "rank 0, block 0, step 0: no instruction receives this message",
         ),
         (
             two([[SEND._replace(length=2)]], [[RECV]]),
