@@ -39,7 +39,7 @@ class Clock(StrEnum):
     """The start in integer ticks, for the size that the schedule was made for."""
 
     FLOW = "flow"
-    """There is no order: a row waits for every earlier row into its source that overlaps its chunk."""
+    """Rows have no order: a row waits for every earlier row into its source that overlaps its chunk."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -57,7 +57,7 @@ def changed(old, new, text=RING, count=1):
         (changed('depid="-1" deps="-1"', 'depid="0" deps="7"'), 4, "waits for step 7 of block 0, which"),
         (changed('hasdep="1"', 'hasdep="0"', PAIRS), 11, "which raises no flag"),
         (changed('depid="1" deps="1"', 'depid="-1" deps="-1"', PAIRS), 4, "a nop that waits for nothing"),
-        (changed('depid="2" deps="1"', 'depid="-1" deps="-1"', PAIRS), 5, "stands behind a nop and waits"),
+        (changed('depid="2" deps="1"', 'depid="-1" deps="-1"', PAIRS), 5, "follows a nop and waits"),
     ],
 )
 def test_each_rule_has_its_line(text, line, fault):

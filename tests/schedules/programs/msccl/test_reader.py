@@ -138,9 +138,9 @@ def step(s=0, type="s", off=0, cnt=1, more=""):  # noqa: A002 (the format's name
         (algo(ngpus=3), "<algo> has ngpus='3' and 2 <gpu>"),
         (algo(coll="allreducee"), "<algo> has coll='allreducee', which isn't read; did you mean 'allreduce'"),
         (algo(coll="custom"), "<algo> has coll='custom', which isn't read"),
-        (algo().replace('gpu id="1"', 'gpu id="0"'), "line 3: <gpu> has id='0', as that of line 2"),
+        (algo().replace('gpu id="1"', 'gpu id="0"'), "line 3: <gpu> has id='0', the same as line 2"),
         (algo().replace('gpu id="1"', 'gpu id="7"'), "line 3: <gpu> has id='7'; a whole number from 0 to 1"),
-        (algo('</tb><tb id="0">'), "line 3: <tb> has id='0', as that of line 2"),
+        (algo('</tb><tb id="0">'), "line 3: <tb> has id='0', the same as line 2"),
         (algo('</tb><tb id="-1">'), "line 3: <tb> has id='-1'"),
         (
             algo().replace('s_chunks="3"', 's_chunks="99999999999"'),
