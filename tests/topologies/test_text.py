@@ -1,4 +1,4 @@
-"""The one-line grammar: what it reads, and what it says of what it can't."""
+"""The one-line grammar: the texts that it reads, and the errors for others."""
 
 import csv
 import json
@@ -196,7 +196,7 @@ def test_what_fails_at_random_fails_besides_what_has():
 
 
 def test_what_fails_together_is_judged_together():
-    # Without the link 0-1, rank 0 of a path hangs on nothing; but rank 0 failed too.
+    # Without the link 0-1, rank 0 of a path is isolated; but rank 0 failed too.
     assert parse_topology("mesh:4x1?drop_links=0-1&drop_nodes=0").num_ranks == 3
 
 
@@ -364,7 +364,7 @@ def test_a_torus_that_is_no_such_product_keeps_no_expression(text: str):
 
 
 def test_all_switches_may_be_told_to_multicast_and_add():
-    """Two boxes of 8: their two NVSwitches, and the InfiniBand switch."""
+    """The network is two boxes of 8, with one NVSwitch each, and an InfiniBand switch."""
     able = parse_topology("dgx_a100:2?switches=sharp")
     assert able.multicast == able.aggregate == {16, 17, 18}
 

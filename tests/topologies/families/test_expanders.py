@@ -1,4 +1,4 @@
-"""Random regular networks: regular, simple, connected, the same by seed, and low of diameter."""
+"""Random regular networks: regular, simple, connected, the same for a seed, and of small diameter."""
 
 from collections import Counter
 

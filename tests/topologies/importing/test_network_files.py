@@ -1,4 +1,4 @@
-"""Networks in files of others: networkx's graphs and ASTRA-sim's yml; and what only looks like a network."""
+"""Networks in other tools' files: networkx's graphs, ASTRA-sim's yml, and files that only resemble these."""
 
 import json
 from fractions import Fraction
@@ -20,7 +20,7 @@ GB = 10**9
 
 @pytest.fixture
 def network(tmp_path):
-    """Return the network of a text, in a file of some name, with keys."""
+    """Return the reader of a network from a text, a file name and keys."""
 
     def read(text, name, keys=""):
         path = tmp_path / name
@@ -43,7 +43,7 @@ EXPECTED = sorted((str(a), str(b)) for a, b in nx.petersen_graph().to_directed()
 
 
 def written(graph, how):
-    """Return what a writer of networkx makes of a graph."""
+    """Return the text that a writer of networkx makes of a graph."""
     lines = {"gml": nx.generate_gml, "graphml": nx.generate_graphml, "edgelist": nx.generate_edgelist}
     if how in lines:
         return "\n".join(lines[how](graph))
@@ -200,7 +200,7 @@ def test_a_network_of_astra_sim_is_that_of_a_family(network, kinds, counts, expe
 
 
 def test_dimensions_of_astra_sim_have_bandwidths_of_their_own(network):
-    """Eight H100 on a switch, two such: ranks 0-7 share a switch, and so do 0 and 8."""
+    """Two groups of eight H100: ranks 0-7 share a switch, and so do ranks 0 and 8."""
     topology = network(yml(["Switch", "Switch"], [8, 2], [400, 50], [1, 2]), "net.yaml")
     ends = dict(zip(topology.labels, range(topology.num_nodes), strict=True))
     near = {

@@ -42,7 +42,7 @@ def network(tmp_path):
 
 
 def square(*rows):
-    """Return a matrix of GPUs only."""
+    """Return a matrix of GPUs without adapters."""
     names = [f"GPU{i}" for i in range(len(rows))]
     lines = [" ".join(names), *(f"{name} {row}" for name, row in zip(names, rows, strict=True))]
     return "\n".join(lines)
@@ -91,7 +91,7 @@ def test_lost_tabs_and_lost_affinities_are_read_alike(network):
 
 
 def test_direct_nvlinks_are_links(network):
-    # Azure NDv2 and DGX-1: 6 links a GPU, one or two to each of four others.
+    # Azure NDv2 and DGX-1: 6 links for each GPU, one or two to each of four others.
     dgx1 = square(
         "X NV1 NV1 NV2 NV2 SYS SYS SYS",
         "NV1 X NV2 NV1 SYS NV2 SYS SYS",
