@@ -12,7 +12,7 @@ IN, OUT, SCRATCH = Buffer
 
 
 def ring(ranks: int) -> Program:
-    """Return the ring allgather: send my shard, pass on what comes."""
+    """Return the ring allgather: each rank sends its shard and forwards what it receives."""
     blocks = []
     for rank in range(ranks):
         after, before = (rank + 1) % ranks, (rank - 1) % ranks
@@ -69,7 +69,7 @@ def test_what_cannot_be_is_named(instruction, fault):
 
 
 def test_buffers_of_every_collective():
-    # By hand, 3 ranks, M = 6 units: MPI's and NCCL's buffers.
+    # MPI's and NCCL's buffers by hand, for 3 ranks and M = 6 units.
     sizes = {
         "allgather": [(2, 6)] * 3,
         "reduce-scatter": [(6, 2)] * 3,

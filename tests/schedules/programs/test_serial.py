@@ -1,4 +1,4 @@
-"""Who receives from whom, and one order of all instructions."""
+"""The sends of all receives, and one order of all instructions."""
 
 import numpy as np
 import pytest

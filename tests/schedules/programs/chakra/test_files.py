@@ -104,7 +104,7 @@ TIMES = [
     ("dgx_a100:1", "allreduce", "rhd", Fraction(1, 20)),
     ("dgx_a100:1", "allreduce", "dbt", Fraction(1, 20)),
 ]
-"""Direct networks whose routes are single links, and one switch, with how far the times may be apart."""
+"""Direct networks whose routes are single links, and one switch, with the largest difference of times."""
 
 
 @pytest.mark.parametrize(("network", "kind", "method", "apart"), TIMES)

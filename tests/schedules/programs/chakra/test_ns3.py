@@ -14,7 +14,7 @@ US = Fraction(1, 10**6)
 
 
 def test_ns3_has_a_switch_as_astra_sims_example_has_it():
-    """examples/network/ns3/topology/8_nodes_1_switch_topology.txt: counts, switches, a line a link."""
+    """examples/network/ns3/topology/8_nodes_1_switch_topology.txt: counts, switches, one line per link."""
     lines = to_ns3(parse_topology("dgx_a100:1")).splitlines()
     assert lines[:2] == ["9 1 8", "8"]
     assert lines[2:] == [f"{rank} 8 2400Gbps 500ns 0" for rank in range(8)]  # 300 GB/s

@@ -1,4 +1,4 @@
-"""The rules of the runtimes: each file breaks one."""
+"""The rules of the runtimes; each file breaks one of them."""
 
 import re
 from pathlib import Path
@@ -84,7 +84,7 @@ def test_two_blocks_do_not_share_a_connection():
 
 
 def test_whoever_waits_for_each_other_is_found():
-    # Block 1 of rank 0 sends only after the sum, which waits for what block 1 receives after that.
+    # Block 1 of rank 0 sends only after the sum, and the sum waits for a later receive of block 1.
     text = changed('type="s" srcbuf="i" srcoff="1"', 'type="s" srcbuf="i" srcoff="1"', PAIRS)
     first = text.splitlines()[8]
     assert 'type="s"' in first

@@ -1,4 +1,4 @@
-"""MSCCL XML of others, and files that are none."""
+"""MSCCL XML from other tools, and files that are not MSCCL XML."""
 
 import re
 from pathlib import Path
@@ -63,7 +63,7 @@ def test_blocks_stand_by_their_ids():
 
 
 def test_others_sizes_of_buffers_are_read():
-    # ForestColl gives an allgather's input all chunks, RCCL's files in place none.
+    # ForestColl gives an allgather's input all chunks; RCCL's in-place files give it none.
     text = TWO.read_text()
     assert from_xml(text.replace('i_chunks="1"', 'i_chunks="2"'), "text") == ring_allgather(2)
     inside = to_xml(ring_allgather(3, in_place=True))
@@ -185,7 +185,7 @@ def test_what_is_no_text_is_one_line(tmp_path):
 @pytest.mark.parametrize(
     ("name", "instructions", "in_place"),
     [
-        # grep -c "<step": all of them; of the all-pairs files without the nops.
+        # The counts are those of grep -c "<step"; in the all-pairs files nops are left out.
         ("rccl_all-reduce-ring-simple.xml", 11904, False),
         ("rccl_allreduce-allpairs-8n-ll-32tb.xml", 5344 - 2656, True),
         ("rccl_allreduce-allpairs-8n-simple.xml", 10688 - 5312, True),

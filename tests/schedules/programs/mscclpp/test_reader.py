@@ -1,4 +1,4 @@
-"""Execution plans of others: what they mean, what is wrong with them, and files that are none."""
+"""Execution plans from other tools: their meaning, their faults, and files that are not plans."""
 
 import copy
 import json
@@ -32,7 +32,7 @@ def local(letter, index=0, size=1):
 
 
 def alone(ops, *more, protocol="LL", **gpu):
-    """Return a plan of two ranks, in which both have these blocks, each a peer's scratch and a channel."""
+    """Return a plan of two ranks with these blocks each, which have a channel and the peer's scratch."""
     blocks = [
         {
             "id": number,
@@ -75,7 +75,7 @@ def test_plans_of_the_runtime_are_right(name):
 
 @pytest.mark.parametrize("slices", [1, 2])
 def test_packets_become_signals(slices):
-    """Both send all they have and add what comes; two blocks may share it."""
+    """Both ranks send all their data and add what they receive; two blocks may share a chunk."""
     group = [{"tbg_info": {"tb_id": number, "tbg_size": slices}} for number in range(slices)]
     blocks = [
         [
@@ -97,7 +97,7 @@ def test_packets_become_signals(slices):
 
 
 def test_unequal_scratch_of_packets_hangs_in_every_second_call():
-    # The second half begins at the fourth chunk of one, at the fifth of the other.
+    # The second half begins at the fourth chunk of one rank and at the fifth of the other.
     plan = alone([put("ppkt", local("i", 0, 2), 0, 2)], [{"name": "repkt", "src_buff": [local("i", 0, 2),
                   local("s", 0, 2)], "dst_buff": [local("i", 0, 2)]}])  # fmt: skip
     plan["use_double_scratch_buffer"] = True
@@ -112,7 +112,7 @@ def test_unequal_scratch_of_packets_hangs_in_every_second_call():
 
 
 def test_a_chunk_of_fewer_than_all_ranks_is_cut():
-    """An allreduce of two ranks in one chunk is one of two units."""
+    """An allreduce of two ranks in one chunk becomes one of two units."""
     reduce = {
         "name": "rre",
         "src_buff": [local("i"), {"buffer_id": 1, "index": 0, "size": 1}],
