@@ -1,4 +1,4 @@
-"""Groups by dimensions: which ranks they have, what they do, and what is no such text."""
+"""Groups by dimensions: their ranks, their collectives, and texts that are refused."""
 
 from fractions import Fraction
 

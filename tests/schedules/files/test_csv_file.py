@@ -62,7 +62,7 @@ def test_programs_differ_in_how_they_write_it(read, text):
 
 @pytest.mark.parametrize(("yes", "no"), [("1", "0"), ("true", "false"), ("True", "False")])
 def test_rows_may_reduce(read, yes, no):
-    """In this allreduce rank 1 sends its data to be added, and gets the sum back."""
+    """Rank 1 sends its data, which are added, and gets the sum back."""
     head = "# topology: complete:2\n# collective: allreduce\nchunk,src,dst,order,reduce\n"
     schedule = read(f"{head}0,1,0,1,{yes}\n0,0,1,2,{no}\n1,1,0,1,{yes}\n1,0,1,2,{no}\n")
     assert schedule.reduce.tolist() == [True, False, True, False]

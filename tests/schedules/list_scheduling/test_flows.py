@@ -248,7 +248,7 @@ def test_routes_through_ranks_are_refused():
 
 
 def test_given_messages_go_one_after_the_other():
-    """In a one-way ring of three there are 2 hops of M/3 each, and all links are busy in both."""
+    """A one-way ring of three takes 2 hops of M/3 each, and all links are busy in both."""
     topology = parse_topology("uniring:3?bandwidth=50GB/s&alpha=1us")
     link = {int(a): i for i, a in enumerate(topology.source)}
     given = Schedule(

@@ -47,7 +47,7 @@ def test_every_interleaving_of_a_ring_of_two_is_right():
 
 
 def test_a_message_to_an_untouched_place_goes_straight_there():
-    """By hand, a ring's rank does: ready, wait for it, copy, put, signal, wait, forward, signal, wait."""
+    """The ring's steps by hand are: ready, wait for it, copy, put, signal, wait, forward, signal, wait."""
     made = one_sided(ring_allgather(3))
     assert made.scratch.tolist() == [0, 0, 0]
     put = [Op.COPY, Op.SIGNAL]
