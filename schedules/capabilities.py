@@ -127,7 +127,7 @@ class Capabilities:
         """Its needs of a network, in words that follow "needs"; empty if it takes any."""
         needs = {
             self.switches.value: self.switches is not Switches.ANY,
-            "links both ways that join all ranks": not self.one_way_links,
+            "bidirectional links that join all ranks": not self.one_way_links,
             "bandwidths that are multiples of the least one": not self.uneven_links,
             str(self.shape): self.shape is not Shape.ANY,
             "a power of two ranks": self.power_of_two,
@@ -178,7 +178,7 @@ class Capabilities:
         if self.switches is Switches.BALANCED:
             yield from _uneven(topology, self.switches.value, free=what.members[0])
         if not self.one_way_links and not topology.num_switches and not joined_both_ways(topology):
-            yield f"needs links both ways that join all ranks; those of {topology.name} do not"
+            yield f"needs bidirectional links that join all ranks; those of {topology.name} do not"
         speeds = topology.bandwidth.numerators
         if not self.uneven_links and (speeds % speeds.min()).any():
             yield f"needs bandwidths that are multiples of the least one; {topology.name} has others"

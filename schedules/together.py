@@ -186,7 +186,7 @@ def _in_slices(schedule: Schedule, slices: int) -> tuple[Schedule, Int64Array, I
         return schedule, np.arange(len(schedule)), np.zeros(len(schedule), np.int64)
     chunks = schedule.chunks
     if chunks.denominator * slices > INT64_MAX:
-        raise InputError("the chunks do not fit 64 bits over their denominator in so many slices")
+        raise InputError("the chunks, cut into slices, do not fit 64 bits over their denominator")
     item, size = np.repeat(chunks.item, slices), np.repeat(chunks.size, slices)
     count = np.ones(len(schedule), np.int64) if schedule.count is None else schedule.count.astype(np.int64)
     of_row = np.repeat(np.arange(len(schedule)), count * slices)

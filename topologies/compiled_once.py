@@ -3,7 +3,7 @@
 numba keeps what it compiled, but processes that find nothing on disk all compile the same kernel. Here a
 process claims a kernel before it compiles it. A claim is a lock on the kernel's byte of a file beside the
 compiled kernels; the system lifts it when the process ends, however that happens. Other processes wait, and
-load the result. Every process claims a kernel before its callees, so that no circle of processes can wait.
+load the result. Every process claims a kernel before its callees, so that no cycle of processes can wait.
 """
 
 from __future__ import annotations

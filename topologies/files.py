@@ -362,7 +362,7 @@ def _read(document: Any, name: str | None, defaults: Mapping[str, Fraction]) -> 
         raise InputError("'graph' must be an object")
     directed = document.get("directed")
     if not isinstance(directed, bool):
-        raise InputError("the key 'directed' must be true, or false (each edge is then a link both ways)")
+        raise InputError("the key 'directed' must be true, or false (each edge is then two links)")
     nodes, edges = _objects(document, "nodes"), _objects(document, "edges")
     notes = [*_ignored("nodes", nodes, _NODE_KEYS), *_ignored("edges", edges, _EDGE_KEYS)]
     if nodes and not any("kind" in node for node in nodes):

@@ -72,7 +72,7 @@ def rounds(program: Program) -> list[Round]:
         sent = [number for number in now.local if Op(code.op[number]).sends]
         if not now.local:
             stuck = program.place(int(following[following < program.begin[1:]][0]))
-            raise InputError(f"{program.name}: {stuck} waits for ever")
+            raise InputError(f"{program.name}: {stuck} waits forever")
         for number in sent:
             fifo = _fifo(program, number, sends=True)
             taker = takers[fifo].pop(0)

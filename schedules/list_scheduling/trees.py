@@ -78,7 +78,7 @@ def tree_transfers(
 def _tree_transfers(
     trees: TreePairs, pair: Int64Array, a_piece: int, a_half: int
 ) -> tuple[Int32Array, Int32Array, Int64Array, Int32Array]:
-    """Return routes, needs and followers; piece p goes up from rank v in p * a_piece + v, down a_half later."""
+    """Return routes, needs and followers; rank v sends piece p up in p * a_piece + v, down a_half later."""
     ranks = trees.up.shape[1]
     count = 2 * len(pair) * ranks
     route, before, after = (

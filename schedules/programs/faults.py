@@ -57,7 +57,7 @@ def deadlock(
 def too_shallow(program: Program, step: int, depth: int, enough: int) -> ProgramError:
     """Return the error for a run that is stuck at a step because its FIFOs hold too few messages."""
     return ProgramError(
-        f"deadlock: {program.place(step)} waits for ever, as a FIFO holds {depth} messages of one unit; "
+        f"deadlock: {program.place(step)} waits forever, as a FIFO holds {depth} messages of one unit; "
         f"it needs {enough}"
     )
 

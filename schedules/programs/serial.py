@@ -95,5 +95,5 @@ def serial_order(program: Program, sent: Int64Array | None = None) -> Int64Array
     if len(done) < len(program):
         stuck = np.ones(len(program), dtype=np.bool_)
         stuck[done] = False
-        raise InputError(f"{program.name}: {program.place(int(np.argmax(stuck)))} waits for ever")
+        raise InputError(f"{program.name}: {program.place(int(np.argmax(stuck)))} waits forever")
     return np.array(done, dtype=np.int64)

@@ -4,10 +4,10 @@ A *message* is all rows with one route and one order; in the flow clock, a row a
 It is ready when its data has arrived (`dependencies`), and then enters the links of its route in turn:
 
 * It enters link j at e_j: the earliest moment at which it is ready for the link, no message holds it, and the
-  link's earlier messages have entered. These are the messages of smaller steps or, in the time clock, all that
-  entered it before in the schedule. If several messages could enter, those of the first slice are preferred,
-  so that a rank passes on what it received before it sends more of its own. Then the first to be ready is
-  preferred, then the first in the table.
+  link's earlier messages have entered. Earlier are the messages of smaller steps or, in the time clock, those
+  that entered it before in the schedule. If several messages could enter, those of the first slice are
+  preferred, so that a rank passes on what it received before it sends more of its own. Then the first to be
+  ready is preferred, then the first in the table.
 * It holds the link until e_j + α_j + b / B_j, whatever happens at later links, because nodes can buffer it.
   With `overlap_alpha` it holds it until e_j + b / B_j (ASTRA-sim's network: α is in flight, the link free).
 * Its head is at the end of the link at e_j + α_j: it is then ready for link j + 1 (cut-through).
@@ -393,4 +393,4 @@ def _check_complete(finish: FloatArray, grouped: Messages, slices: int) -> None:
     stuck = np.flatnonzero(np.isnan(finish))
     if len(stuck):
         row = int(np.flatnonzero(grouped.of_row == stuck[0] // slices)[0])
-        raise InputError(f"transfer {row} never starts: messages wait for each other in a circle")
+        raise InputError(f"transfer {row} never starts: messages wait for each other in a cycle")

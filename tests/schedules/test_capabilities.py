@@ -70,7 +70,7 @@ def what(kind="allgather", ranks=4, **details):
             Capabilities(one_way_links=False),
             "uniring:4",
             what(),
-            "needs links both ways that join all ranks; those of uniring:4 do not",
+            "needs bidirectional links that join all ranks; those of uniring:4 do not",
         ),
         (
             Capabilities(uneven_links=False),

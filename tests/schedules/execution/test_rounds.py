@@ -44,7 +44,7 @@ def test_what_waits_for_ever_is_refused():
     block = [Instruction(Op.RECV, target=Address(Buffer.OUTPUT, 0), origin=1)]
     other = [Instruction(Op.RECV, target=Address(Buffer.OUTPUT, 1), origin=0)]
     program = Program.of(collective("allgather", 2), 2, [[block], [other]])
-    with pytest.raises(InputError, match="rank 0, block 0, step 0 waits for ever"):
+    with pytest.raises(InputError, match="rank 0, block 0, step 0 waits forever"):
         rounds(program)
 
 

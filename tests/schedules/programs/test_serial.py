@@ -63,10 +63,10 @@ def test_everything_runs_after_what_it_needs(program):
         ),
         (two([[SEND], [SEND]], [[RECV, RECV]]), "rank 0, block 1, step 0 shares its FIFO with another block"),
         (two([[SEND, SEND]], [[RECV], [RECV]]), "rank 1, block 1, step 0 shares its FIFO with another block"),
-        (two([[SEND._replace(waits=((0, 0),))]], [[RECV]]), "rank 0, block 0, step 0 waits for ever"),
+        (two([[SEND._replace(waits=((0, 0),))]], [[RECV]]), "rank 0, block 0, step 0 waits forever"),
         (
             two([[SEND]], [[RECV._replace(waits=((1, 0),))], [Instruction(Op.NOP, waits=((0, 0),))]]),
-            "rank 1, block 0, step 0 waits for ever",
+            "rank 1, block 0, step 0 waits forever",
         ),
     ],
 )

@@ -24,7 +24,7 @@ def walked(pairs, rows, t):
         count = 0
         while node != rows.root[t]:
             node, count = pairs.tails[rows.via[node, t]], count + 1
-            assert count < pairs.nodes, "a circle"
+            assert count < pairs.nodes, "a cycle"
         hops.append(count)
     return hops
 

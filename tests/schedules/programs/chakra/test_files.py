@@ -167,7 +167,7 @@ def test_the_analytical_back_end_has_three_kinds_of_networks(network, form, tmp_
 
 def test_a_network_of_one_way_links_has_no_network_file(tmp_path):
     said = files.write(made("gen_kautz:2,5", "allgather", "bfb"), tmp_path / "x", files.OPTIONS(f"{SIZE}B"))
-    assert "both ways" in said["ns3"]
+    assert "both directions" in said["ns3"]
     assert not (tmp_path / "x.topology.txt").exists()
 
 

@@ -89,7 +89,7 @@ def test_whoever_waits_for_each_other_is_found():
     first = text.splitlines()[8]
     assert 'type="s"' in first
     stuck = text.replace(first, first.replace('depid="-1" deps="-1"', 'depid="0" deps="2"'), 1)
-    assert [f.text for f in lint(stuck, BOTH)] == ["pairs: rank 0, block 0, step 0 waits for ever"]
+    assert [f.text for f in lint(stuck, BOTH)] == ["pairs: rank 0, block 0, step 0 waits forever"]
 
 
 def test_each_runtime_has_its_own_names():
