@@ -1,13 +1,13 @@
-"""Schedules: what moves when, checked, costed and simulated by one piece of code each.
+"""Schedules: what moves when. They are checked, costed and simulated by one piece of code each.
 
-Read `collective` first (who holds what before and after), then `schedule` (the table of transfers and its
-three clocks) and `method` (a problem goes in, a schedule comes out; `capabilities` is what a method
-declares). `verify` replays a table, `cost` gives T_L, T_B and congestion as fractions, `simulation` seconds
-at a size, and `files` keeps schedules. `reversal` and `compose` make schedules of schedules, `retiming` gives
-messages new times, `pruning` finds which transfers are of use. Methods that cut M into pieces share
-`intervals`, `message_durations` and `list_scheduling`.
+Read `collective` first (which ranks hold what before and after), then `schedule` (the table of transfers and
+its three clocks) and `method` (a problem goes in, a schedule comes out; `capabilities` is what a method
+declares). `verify` replays a table, `cost` gives T_L, T_B and congestion as fractions, `simulation` gives
+seconds at a size, and `files` stores schedules. `reversal` and `compose` make schedules of schedules,
+`retiming` gives messages new times, and `reversal` also finds which transfers are useful. Methods that cut M
+into pieces share `intervals`, `message_durations` and `list_scheduling`.
 
-Below is `topologies`; nothing here knows of any method. `models` and `heuristics` build on it.
+The folder builds on `topologies` and knows no method; `models` and `heuristics` build on it.
 """
 
 if __name__ != "tutti.schedules":

@@ -1,9 +1,9 @@
-"""Any method does several collectives at once, over any groups: each by itself, and then all on one network.
+"""Lets any method do several collectives at the same time, over any groups: each alone, then combined.
 
-What a method does not do at once is taken apart (`schedules.together.parts_of`): a mixed collective into its
-parts, several groups into one each. A group is then alone on a network, in two ways: the other ranks are
-switches, which forward, or they are gone. `together` puts the schedules of all groups together, and the
-fastest is kept.
+If a method does not do a problem directly, the problem is divided (`schedules.together.parts_of`): a mixed
+collective into its parts, several groups into one each. A group is then alone on a network, in two variants:
+the other ranks are switches, which forward, or they are removed. `together` combines the schedules of all
+groups, and the fastest result is kept.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from tutti.topologies.transforms import among, only_among
 from tutti.topologies.units import parse_time
 
 LEAST_SECONDS = 0.01
-"""Of a time limit, for one of many parts."""
+"""Least time limit in seconds for one of many parts. A larger value may exceed the whole limit."""
 OWN, WHOLE = "own", "whole"
-"""On what networks groups are alone: without the other ranks, and with these as switches."""
+"""Names of the networks on which groups are alone: without the other ranks, or with them as switches."""
 
 
 @dataclass(frozen=True)
 class ByGroups(Method):
-    """A method with all that it does alone, and the rest by groups.
+    """A method that does directly what it can, and everything else by groups.
 
     Parameters
     ----------
     alone
-        The method; the other fields are its own, or call it.
+        The method. The other fields are copied from it, or call it.
     """
 
     alone: Method = field(kw_only=True)
 
     def supports(self, problem: Problem, options: Any) -> None:
-        """Refuse a problem that the method does neither at once nor by groups."""
+        """Refuse a problem that the method does neither directly nor by groups."""
         if _at_once(self.alone, problem, options):
             self.alone.supports(problem, options)
             return
@@ -58,12 +58,12 @@ class ByGroups(Method):
                 _refuse_group(self.alone, problem.topology, part, options)
 
     def kind_of(self, problem: Problem, options: Any) -> str:
-        """Return the kind of its answer: parts that are exact do not make an exact whole."""
+        """Return the kind of its answer. Exact parts do not make an exact whole."""
         return self.kind if _at_once(self.alone, problem, options) else "heuristic"
 
 
 def by_groups(method: Method) -> Method:
-    """Return the method with all collectives at once that it does one by one, over any groups of ranks."""
+    """Return the method, able to do its collectives at the same time over any groups of ranks."""
 
     def synthesize(problem: Problem, options: Any, rng: np.random.Generator) -> Schedule:
         if _at_once(method, problem, options):
@@ -75,7 +75,7 @@ def by_groups(method: Method) -> Method:
         return not _at_once(method, problem, options) or method.size_dependent(problem, options)
 
     def improve(problem: Problem, schedule: Schedule, options: Any, rng: np.random.Generator) -> Schedule:
-        method.supports(problem, options)  # the rest has no schedule that it could begin with
+        method.supports(problem, options)  # by groups, no given schedule can be improved
         return better(problem, schedule, options, rng)
 
     def estimate(problem: Problem, options: Any) -> float | None:
@@ -90,7 +90,7 @@ def by_groups(method: Method) -> Method:
 
 
 def limited(options: Any, most: float) -> Any:
-    """Return a method's options with its own ``time_limit``, if it has one, not beyond these seconds."""
+    """Return a method's options with its ``time_limit``, if it has one, reduced to at most `most` seconds."""
     if not hasattr(options, "time_limit"):
         return options
     own = options.time_limit
@@ -100,7 +100,7 @@ def limited(options: Any, most: float) -> Any:
 
 
 def _divided(options: Any, parts: int) -> Any:
-    """Return a method's options with its time limit, if there is one, for so many parts together."""
+    """Return a method's options with its time limit, if there is one, divided among `parts` parts."""
     own = getattr(options, "time_limit", None)
     if own is None:
         return options
@@ -109,7 +109,7 @@ def _divided(options: Any, parts: int) -> Any:
 
 
 def _at_once(method: Method, problem: Problem, options: Any) -> bool:
-    """Whether the method does a problem itself, as it has to where all ranks take part in one collective."""
+    """Whether the method does a problem directly; it must if all ranks take part in one collective."""
     try:
         if problem.collective.groups is not None:
             method.supports(problem, options)
@@ -120,17 +120,17 @@ def _at_once(method: Method, problem: Problem, options: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _GroupTopology:
-    """A network whose ranks are one group, in order, and its links' numbers in the whole one."""
+    """A network whose ranks are one group, in order, and the numbers of its links in the whole network."""
 
     topology: Topology
     links: Int64Array
 
     def problem(self, what: Collective, size: Fraction | None) -> Problem:
-        """Return what a collective of the group is here."""
+        """Return the problem of the group's collective on this network."""
         return Problem(self.topology, replace(what, num_ranks=self.topology.num_ranks, groups=None), size)
 
     def lifted(self, schedule: Schedule, topology: Topology, what: Collective) -> Schedule:
-        """Return a schedule made here on the whole network; what it claims and proves is of this one."""
+        """Return a schedule made here on the whole network, without its claims, which hold only here."""
         table = schedule.route_table
         return schedule.replace(
             topology=topology,
@@ -143,7 +143,7 @@ class _GroupTopology:
 
 def _places(topology: Topology, members: tuple[int, ...]) -> Iterator[tuple[str, _GroupTopology]]:
     if len(members) < topology.num_ranks:
-        with suppress(InputError):  # without the others they may not reach each other
+        with suppress(InputError):  # without the other ranks they may be disconnected
             yield OWN, _GroupTopology(*only_among(topology, members))
     yield WHOLE, _GroupTopology(among(topology, members), np.arange(topology.num_links))
 
@@ -164,7 +164,7 @@ def _refuse_group(method: Method, topology: Topology, what: Collective, options:
 
 @dataclass(frozen=True)
 class _GroupSynthesizer:
-    """What a method makes of parts."""
+    """Makes schedules of parts with a method, and combines them."""
 
     method: Method
     options: Any
@@ -176,13 +176,13 @@ class _GroupSynthesizer:
         return min(self.ways(problem).values(), key=lambda made: best_slices(made, size)[1])
 
     def ways(self, problem: Problem) -> dict[str, Schedule]:
-        """Return the schedules by the networks on which groups were alone."""
+        """Return the schedules, by the name of the network on which groups were alone."""
         if _at_once(self.method, problem, self.options):
             return {OWN: self.synthesized(problem)}
         return self.mixed(problem) if problem.collective.parts else self.grouped(problem)
 
     def mixed(self, problem: Problem) -> dict[str, Schedule]:
-        """Return the schedules of parts, all by one way, and each by that which is the fastest alone."""
+        """Return schedules of the parts: all on one kind of network, and each on its fastest kind."""
         size, asked = problem.size or Fraction(1), parts_of(problem.collective)
         parts = [self.ways(Problem(problem.topology, part, size * share)) for share, part in asked]
         times = [
@@ -209,11 +209,11 @@ class _GroupSynthesizer:
         Raises
         ------
         TuttiError
-            If the method makes none: what it said last.
+            If the method makes none: its last error.
         """
         size, groups = problem.size or Fraction(1), [part for _, part in parts_of(problem.collective)]
         made: dict[str, list[Schedule]] = {OWN: [], WHOLE: []}
-        said: TuttiError = NoSchedule(f"{self.method.name} makes nothing of {problem.collective}")
+        said: TuttiError = NoSchedule(f"{self.method.name} finds no schedule for {problem.collective}")
         for group in groups:
             for way, place in _places(problem.topology, group.members[0]):
                 try:
@@ -232,7 +232,7 @@ class _GroupSynthesizer:
         }
 
     def synthesized(self, problem: Problem) -> Schedule:
-        """Return what the method makes at once; it is told the size only if that matters."""
+        """Return the schedule that the method makes directly; it gets the size only if that matters."""
         dependent = self.method.size_dependent(problem, self.options)
         told = problem if dependent else replace(problem, size=None)
         return self.method.synthesize(told, self.options, self.rng)

@@ -1,7 +1,8 @@
-"""The matrix of an all-to-all-v: how many bytes each member of a group sends to each.
+"""The matrix of an all-to-all-v: the number of bytes that each member of a group sends to each.
 
-A text says it: a file (``moe.csv``, ``moe.npy``), or how it is generated (`FORMS`), ``zipf:1.2?seed=3``. A
-file's numbers are bytes, and M is then their largest row; those of a generated one are relative, for any M.
+A text names a file (``moe.csv``, ``moe.npy``), or a rule that generates the matrix (`FORMS`), such as
+``zipf:1.2?seed=3``. Numbers in a file are bytes, and M is then the largest row. Generated numbers are
+relative, for any M.
 """
 
 from __future__ import annotations
@@ -23,26 +24,26 @@ from tutti.topologies.files import read_text
 from tutti.topologies.units import exact_number
 
 MOST_BYTES = INT64_MAX // 2
-"""Of all entries together."""
+"""Largest sum of all entries, in bytes."""
 GRAIN = 2**20
-"""A row of a generated matrix has about so many units, and what is not 0 has one at least."""
+"""Units in the largest row of a generated matrix; a positive entry has at least one. Larger is finer."""
 FILES = (".csv", ".npy")
 BACKWARDS = ", backwards"
-"""Ends the name of a transposed matrix."""
+"""Suffix of the name of a transposed matrix."""
 
 
 @dataclass(frozen=True, eq=False)
 class ByteMatrix:
-    """What each of n members sends to each; the diagonal is what each keeps.
+    """The bytes that each of n members sends to each; the diagonal is what each keeps.
 
     Parameters
     ----------
     amounts
-        int64, shape (n, n): row i is what member i sends. A row may be all 0.
+        int64, shape (n, n): row i has the bytes that member i sends. A row may be all 0.
     text
-        What it is called; two of one name are equal.
+        Its name, which states its content: two with one name are equal.
     relative
-        Whether `amounts` only say proportions; else they are bytes.
+        Whether `amounts` are only proportions; otherwise they are bytes.
 
     Raises
     ------
@@ -64,24 +65,24 @@ class ByteMatrix:
         for row, column in np.argwhere(amounts < 0)[:1].tolist():
             raise InputError(_entry(where, row, column, amounts[row, column]))
         if not amounts.any():
-            raise InputError(f"{where} has only zeros; somebody must send something")
+            raise InputError(f"{where} has only zeros; at least one entry must be positive")
         if amounts.sum(dtype=np.float64) > MOST_BYTES:
             raise InputError(f"{where} has more than {MOST_BYTES} bytes in all")
 
     @property
     def largest_row(self) -> int:
-        """The most that one member sends, what it keeps included: the unit of shares."""
+        """The most bytes that one member sends, including what it keeps: the unit of shares."""
         return int(self.amounts.sum(axis=1).max())
 
     @property
     def busiest(self) -> int:
-        """The most that one member sends to others, or receives from them."""
+        """The most bytes that one member sends to others, or receives from them."""
         others = self.amounts - np.diag(self.amounts.diagonal())
         return int(max(others.sum(axis=0).max(), others.sum(axis=1).max()))
 
     @property
     def transposed(self) -> ByteMatrix:
-        """What each sends where it received: of a schedule that runs backwards."""
+        """The matrix with senders and receivers exchanged: that of a schedule run backwards."""
         name = self.text.removesuffix(BACKWARDS)
         return ByteMatrix(self.amounts.T, name if name != self.text else name + BACKWARDS, self.relative)
 
@@ -100,19 +101,19 @@ class ByteMatrix:
 
 
 def byte_matrix(given: Any, members: int) -> ByteMatrix:
-    """Return the matrix that a text says, or with these rows of bytes, for so many members.
+    """Return the matrix for `members` members that a text names, or that has these rows of bytes.
 
     Parameters
     ----------
     given
         A text as in `FORMS`, the name of a file, a square array or lists of whole numbers, or a `ByteMatrix`.
     members
-        n.
+        The number of members, n.
 
     Raises
     ------
     InputError
-        If it is none, or of another shape.
+        If there is no such matrix, or it has another shape.
     """
     if isinstance(given, Path):
         given = str(given)
@@ -131,7 +132,7 @@ def byte_matrix(given: Any, members: int) -> ByteMatrix:
 
 
 def _named(amounts: Int64Array, name: str) -> ByteMatrix:
-    """Return bytes as given, called by their file and content."""
+    """Return the matrix of the given bytes, named after its file and its content."""
     digest = hashlib.sha256(f"{amounts.shape}".encode() + amounts.tobytes()).hexdigest()[:8]
     return ByteMatrix(amounts, f"{name}#{digest}")
 
@@ -194,9 +195,10 @@ FORMS: dict[str, tuple[str, Callable[..., FloatArray]]] = {
     "hot": ("hot:SHARE", _hot),
     "block": ("block:RANKS:SHARE", _block),
 }
-"""Generated matrices: everyone sends everyone the same; all entries uniform between 0 and 1; each row the
-numbers k^-POWER in an order of its own; SHARE of each row to one rank, the rest to all others alike; SHARE of
-each row inside blocks of so many ranks (hosts), the rest outside."""
+"""Generated matrices. uniform: all entries are equal. random: all entries are uniform between 0 and 1. zipf:
+each row has the numbers k^-POWER in its own order. hot: one rank receives SHARE of each row, all others share
+the rest equally. block: SHARE of each row stays inside blocks of RANKS ranks (hosts), the rest goes
+outside."""
 
 
 def _read_npy(path: str) -> Int64Array:
@@ -238,14 +240,14 @@ def _entry(where: str, row: int, column: int, value: Any) -> str:
 
 
 def _whole(given: Sequence[Sequence[int]] | np.ndarray[Any, Any], where: str) -> Int64Array:
-    """Return numbers as 64-bit integers, which they must be."""
+    """Return numbers as 64-bit integers; refuse other numbers."""
     try:
         array = np.asarray(given)
     except ValueError:
-        raise InputError(f"{where}: its rows are of unlike lengths; it must be square") from None
+        raise InputError(f"{where}: its rows differ in length; it must be square") from None
     if array.dtype.kind not in "iuf" or array.ndim != 2:
         raise InputError(f"{where} must be a square table of numbers, the bytes that each rank sends to each")
-    with np.errstate(invalid="ignore", over="ignore"):  # of 16-bit floats, all are in range
+    with np.errstate(invalid="ignore", over="ignore"):  # 16-bit floats are all in range
         wrong = ~((array >= 0) & (array <= MOST_BYTES) & (array == np.floor(array)))
     for row, column in np.argwhere(wrong)[:1].tolist():
         raise InputError(_entry(where, row, column, array[row, column]))

@@ -1,6 +1,6 @@
 """A method declares here what it can do; `schedules.method.Method.supports` refuses everything else.
 
-A declaration says nothing of options, sizes or numbers that outgrow a method: that is its own `check`'s.
+A declaration covers no options, no sizes and no numbers that outgrow a method; its `check` does.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tutti.topologies.units import format_bandwidth
 
 
 class Groups(Enum):
-    """Over which ranks a method does a collective."""
+    """The groups of ranks over which a method does a collective."""
 
     NONE = "all ranks"
     ONE = "one group, of all ranks or some"
@@ -26,21 +26,21 @@ class Groups(Enum):
 
 
 class Switches(Enum):
-    """On which networks with switches a method works.
+    """The networks with switches on which a method works.
 
     Ranks outside the one group of a collective only forward, as switches do, and count as such.
     """
 
     NONE = "no switches"
     EULERIAN = "a network with switches to be Eulerian"
-    """Every node takes in as much bandwidth as it sends."""
+    """Every node has equal bandwidth in and out."""
     BALANCED = "switches to send as much bandwidth as they take in"
-    """Ranks need not."""
+    """Every switch has equal bandwidth in and out; ranks need not."""
     ANY = "nothing of switches"
 
 
 class Shape(StrEnum):
-    """The sort of network that a method is made for, as it follows "needs"."""
+    """The sort of network that a method is made for, in words that follow "needs"."""
 
     ANY = "any network"
     GRID = (
@@ -51,7 +51,7 @@ class Shape(StrEnum):
     EVEN_TORUS = "a torus whose sides are powers of two"
     MESH = "a 2D mesh of at least 3x3"
     NOTATION = "a network in the papers' notation, such as L(C(16,{3,4}))"
-    # What follows only the method itself can tell.
+    # Only the method itself can check the following ones.
     CIRCULANT = "a circulant network, links i to i ± a for all i"
     HOSTS = "hosts of equally many ranks"
     ONE_HOST = "one host, or hosts of equally many ranks"
@@ -69,28 +69,28 @@ _FITS: Mapping[Shape, Callable[[Grid], bool]] = {
     ),
     Shape.MESH: lambda grid: grid.lines == (LineKind.PATH, LineKind.PATH) and min(grid.shape) >= 3,
 }
-"""Which grids have a shape."""
+"""For each shape, a test whether a grid has it."""
 
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a method does and what it needs of a network; by default it does everything everywhere.
+    """The collectives that a method does, and the networks that it needs; by default all.
 
     Parameters
     ----------
     collectives
-        The kinds that it does; `Kind.MIXED` among them: several kinds at once.
+        The kinds that it does. `Kind.MIXED` among them means several kinds at the same time.
     groups
-        Over which ranks.
+        The groups of ranks over which it does them.
     uneven_shards
         Whether the shards of one collective may differ in size.
     switches
-        Which networks with switches it takes.
+        The networks with switches that it takes.
     one_way_links
-        Whether links may lead one way only; False: those of a network without switches that lead both ways
-        join all ranks.
+        Whether links may have one direction only. False: in a network without switches, the links that have
+        both directions must join all ranks.
     uneven_links
-        Whether bandwidths may be any; False: they are multiples of the least one.
+        Whether bandwidths may be arbitrary. False: they must be multiples of the least one.
     shape
         The sort of network that it is made for.
     power_of_two
@@ -98,7 +98,7 @@ class Capabilities:
     most_ranks
         The largest number of ranks; None: any.
     further
-        What else it needs, in words; the method's `check` sees to it.
+        A further need, in words; the method's `check` tests it.
 
     Examples
     --------
@@ -124,10 +124,10 @@ class Capabilities:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What it needs of a network, each as it follows "needs"; empty: it takes any."""
+        """Its needs of a network, in words that follow "needs"; empty if it takes any."""
         needs = {
             self.switches.value: self.switches is not Switches.ANY,
-            "links both ways that join all ranks": not self.one_way_links,
+            "bidirectional links that join all ranks": not self.one_way_links,
             "bandwidths that are multiples of the least one": not self.uneven_links,
             str(self.shape): self.shape is not Shape.ANY,
             "a power of two ranks": self.power_of_two,
@@ -137,7 +137,7 @@ class Capabilities:
         return tuple(need for need, needed in needs.items() if needed)
 
     def refusal(self, topology: Topology, what: Collective) -> str | None:
-        """Return why a collective on a network is ruled out, as it follows the method's name, or None."""
+        """Return why a collective on a network is refused, in words that follow the name, or None."""
         return next(self._refusals(topology, what), None)
 
     def _refusals(self, topology: Topology, what: Collective) -> Iterator[str]:
@@ -149,7 +149,7 @@ class Capabilities:
         yield from self._layout(topology)
 
     def _data(self, what: Collective) -> Iterator[str]:
-        """Yield what speaks against the groups and shards."""
+        """Yield the objections to the groups and shards."""
         grouped = self.groups is Groups.NONE and what.groups is not None
         parts = [] if self.uneven_shards else [part for part in what.parts or (what,) if not _even(part)]
         if self.groups is Groups.NONE and not self.uneven_shards and (grouped or parts):
@@ -169,7 +169,7 @@ class Capabilities:
             yield f"needs shards of one size; this {part.kind} {own}"
 
     def _links(self, topology: Topology, what: Collective) -> Iterator[str]:
-        """Yield what speaks against the switches and links."""
+        """Yield the objections to the switches and links."""
         if self.switches is Switches.NONE and topology.num_switches:
             number = topology.num_switches
             yield f"needs a switch-free topology; {topology.name} has {number} switch{'es' * (number > 1)}"
@@ -178,17 +178,17 @@ class Capabilities:
         if self.switches is Switches.BALANCED:
             yield from _uneven(topology, self.switches.value, free=what.members[0])
         if not self.one_way_links and not topology.num_switches and not joined_both_ways(topology):
-            yield f"needs links both ways that join all ranks; those of {topology.name} do not"
+            yield f"needs bidirectional links that join all ranks; those of {topology.name} do not"
         speeds = topology.bandwidth.numerators
         if not self.uneven_links and (speeds % speeds.min()).any():
             yield f"needs bandwidths that are multiples of the least one; {topology.name} has others"
 
     def _layout(self, topology: Topology) -> Iterator[str]:
-        """Yield what speaks against the shape and the number of ranks."""
+        """Yield the objections to the shape and the number of ranks."""
         if self.shape is Shape.NOTATION and topology.expression is None:
             yield f"needs {self.shape}; {topology.name} is not"
         if self.shape in _FITS:
-            grid = grid_of(topology, hosts_of(topology, infer=True))  # inferred ones: the method's option
+            grid = grid_of(topology, hosts_of(topology, infer=True))  # an option may forbid to infer
             if grid is None or not _FITS[self.shape](grid):
                 uneven = uneven_hosts(topology)
                 why = "" if grid is not None or uneven is None else f", with {uneven}"
@@ -201,7 +201,7 @@ class Capabilities:
 
 
 EVERYTHING = Capabilities()
-"""Any collective on any network."""
+"""The capabilities of a method that does any collective on any network."""
 
 
 def _even(what: Collective) -> bool:
@@ -212,7 +212,7 @@ def _even(what: Collective) -> bool:
 
 
 def _uneven(topology: Topology, needed: str, free: Sequence[int] = ()) -> Iterator[str]:
-    """Yield which node takes in another bandwidth than it sends, if one does that is not free to."""
+    """Yield an objection that names a node whose bandwidths in and out differ, unless all such are free."""
     node = topology.eulerian_defect(free)
     if node is not None:
         into, out = (format_bandwidth(total[node]) for total in (topology.ingress, topology.egress))
@@ -220,7 +220,7 @@ def _uneven(topology: Topology, needed: str, free: Sequence[int] = ()) -> Iterat
 
 
 def joined_both_ways(topology: Topology) -> bool:
-    """Return whether the pairs of nodes that have links both ways join all nodes.
+    """Return whether the pairs of nodes with links in both directions join all nodes.
 
     Examples
     --------
@@ -231,7 +231,7 @@ def joined_both_ways(topology: Topology) -> bool:
     nodes, source, target = topology.num_nodes, topology.source.astype(np.int64), topology.target
     near, far = np.divmod(np.intersect1d(source * nodes + target, target * nodes + source), nodes)
     label, before = np.arange(nodes), np.zeros(0, np.int64)
-    while not np.array_equal(label, before):  # every node takes the least label that it can see
+    while not np.array_equal(label, before):  # every node takes the least label of its neighbours
         before = label.copy()
         np.minimum.at(label, near, label[far])
         label = label[label]

@@ -1,8 +1,8 @@
-"""Collectives: who holds which datum before, and who must hold it after.
+"""Collectives: which rank holds which datum before, and which ranks must hold it after.
 
-Every collective is a list of *items*. An item is a datum with a share of M, ranks where it starts
-and ranks where it must end. Only four shapes occur, since a start (and an end) is either one rank or
-every rank of a group:
+Every collective is a list of *items*. An item is a datum with a share of M, the ranks where it starts, and
+the ranks where it must end. Only four shapes occur, because a start (and an end) is either one rank or every
+rank of a group:
 
 ==============  =========  =======  ==============================================
 kind            start      end      item
@@ -17,16 +17,16 @@ reduce          all        root     the whole buffer
 allreduce       all        all      one N-th of the buffer
 ==============  =========  =======  ==============================================
 
-Where every rank is a start, each contributes its own operand and the item *combines*: the end must
-hold the sum of all contributions, each once.
+If every rank is a start, each contributes its own operand and the item *combines*: the end must hold the sum
+of all contributions, each once.
 
-In an all-to-all with a *matrix* (all-to-all-v) the items are its entries that are not 0, in units of its
-largest row: M is the most that one rank sends, what it keeps included.
+In an all-to-all with a *matrix* (all-to-all-v) the items are its non-zero entries, in units of its largest
+row: M is the most that one rank sends, including what it keeps.
 
-Several collectives of one kind run at once over disjoint groups of the ranks. Several of unlike kinds, or
-over groups that share ranks, are one *mixed* collective of *parts* (`concurrent`), whose items are those of
-its parts. Each part has a *weight*, its own M over that of the whole: M is what the part that moves most
-has.
+Several collectives of one kind can run at the same time over disjoint groups of the ranks. Several of
+different kinds, or over groups that share ranks, are one *mixed* collective of *parts* (`concurrent`); its
+items are those of its parts. Each part has a *weight*, its own M over that of the whole: M is that of the
+part that moves most.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from tutti.topologies.errors import InputError, suggestion
 from tutti.topologies.exact import BoolArray, Int32Array, Rationals, frozen
 
 EVERYONE = -1
-"""In `Items.start` and `Items.end`: every rank of the item's group."""
+"""The entry of `Items.start` and `Items.end` for every rank of the item's group."""
 
 MANY_RANKS = 8
-"""Whose groups along a dimension are not listed: the 4 ranks at distance 8 of each other are ``4 by 8``."""
+"""Least number of ranks whose groups along a dimension are not listed: ``4 by 8`` is 4 ranks, 8 apart."""
 
 
 class Kind(StrEnum):
@@ -63,7 +63,7 @@ class Kind(StrEnum):
     GATHER = "gather"
     SCATTER = "scatter"
     MIXED = "mixed"
-    """Several of the others at once; only as the kind of `concurrent` collectives."""
+    """Several of the others at the same time; it is the kind of `concurrent` collectives only."""
 
     @property
     def rooted(self) -> bool:
@@ -77,7 +77,7 @@ class Kind(StrEnum):
 
     @property
     def reverse(self) -> Kind:
-        """The collective that a schedule does when all its transfers are run backwards (Theorem 1)."""
+        """The collective that a schedule does if all its transfers run backwards (Theorem 1)."""
         return _REVERSE.get(self, self)
 
 
@@ -89,7 +89,7 @@ _PAIRS = {
 _REVERSE = _PAIRS | {b: a for a, b in _PAIRS.items()}
 
 KINDS = tuple(kind for kind in Kind if kind is not Kind.MIXED)
-"""The kinds of a collective by itself."""
+"""The kinds of a single collective."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,13 +101,13 @@ class Items:
     group
         int32: the row of `Collective.groups`.
     owner
-        int32: the rank whose datum it is.
+        int32: the rank whose datum the item is.
     dest
-        int32: in all-to-all the rank that it is for; otherwise -1. (Column ``for`` of a schedule file.)
+        int32: in all-to-all the rank that the item is for; otherwise -1. (Column ``for`` of a schedule file.)
     start, end
-        int32: the rank where it starts (must end), or `EVERYONE` in the group.
+        int32: the rank where the item starts (must end), or `EVERYONE`.
     share
-        Its size in units of M, exact.
+        The item's size in units of M, exact.
     """
 
     group: Int32Array
@@ -122,33 +122,30 @@ class Items:
 
     @property
     def combines(self) -> BoolArray:
-        """Whether each is a sum of contributions: it starts at every rank of its group."""
+        """Whether each item is a sum of contributions: it starts at every rank of its group."""
         return self.start == EVERYONE
 
 
 @dataclass(frozen=True)
 class Collective:
-    """A collective over N ranks, or several of one kind at once over groups of them.
+    """A collective over N ranks, or several of one kind at the same time over groups of them.
 
     Parameters
     ----------
     kind
-        Which.
+        Its kind.
     num_ranks
-        N, of the whole network.
+        The number of ranks of the whole network, N.
     root
         The root of a rooted collective, else None. With groups: the root's position in each group.
     shards
-        Relative sizes of the shards, one a member of a group in order; None for equal ones. Broadcast
+        Relative sizes of the shards, one for each member of a group in order; None for equal ones. Broadcast
         and reduce, whose datum is the whole buffer, take none.
     groups
-        Disjoint tuples of ranks that each do the collective on their own M; None for one of all ranks.
-    parts
-        Of a mixed collective, and only there: the collectives that it is made of, which may share ranks. Its
-        own groups are theirs.
-    weights
-        Of a mixed collective: relative sizes of its parts, kept in units of the largest; None for equal ones.
-    matrix
+        Of a mixed collective only: the collectives that it consists of, which may share ranks. Its groups are
+        theirs.     weights         Of a mixed collective: relative sizes of its parts, kept in units of the
+        largest; None for equal ones.     matrix         Of an all-to-all: what each member of a group sends
+        to each, in order; None for equal amounts.
         Of an all-to-all: what each member of a group sends to each, in order; None for equal amounts.
 
     Raises
@@ -188,7 +185,7 @@ class Collective:
 
     @property
     def members(self) -> tuple[tuple[int, ...], ...]:
-        """The ranks of each group; one group of all ranks where none are given."""
+        """The ranks of each group; one group of all ranks if none are given."""
         return self.groups if self.groups is not None else (tuple(range(self.num_ranks)),)
 
     @property
@@ -209,15 +206,15 @@ class Collective:
 
     @property
     def own_size(self) -> int | None:
-        """M in bytes, if its matrix says how many they are."""
+        """M in bytes, if the matrix is in bytes."""
         return None if self.matrix is None or self.matrix.relative else self.matrix.largest_row
 
     @property
     def bus_factor(self) -> Fraction | None:
-        """Busbw over algbw, as nccl-tests has it: what of M the busiest rank sends or receives at least.
+        """Busbw over algbw, as in nccl-tests: the least part of M that the busiest rank sends or receives.
 
-        Hence busbw can be compared with a link's bandwidth. Of a matrix that is its largest row or column
-        without what ranks keep. None for groups of unlike sizes.
+        Busbw can therefore be compared with a link's bandwidth. For a matrix, the factor is the largest row
+        or column without what ranks keep. It is None for groups of different sizes.
 
         Examples
         --------
@@ -236,9 +233,9 @@ class Collective:
 
     @property
     def reverse(self) -> Collective:
-        """What this collective's schedules do when run backwards (dissertation, Theorem 1).
+        """The collective that this collective's schedules do if run backwards (dissertation, Theorem 1).
 
-        With a matrix M is another: the largest column.
+        With a matrix its M differs: it is the largest column.
         """
         if self.parts:
             weighted = zip(self.part_weights, self.parts, strict=True)
@@ -251,7 +248,7 @@ class Collective:
 
     @property
     def unit_of_reverse(self) -> Fraction:
-        """M over that of the reverse: with a matrix the largest row over the largest column, else 1."""
+        """M over that of the reverse: the largest row of a matrix over its largest column, otherwise 1."""
         if self.matrix is None:
             return Fraction(1)
         return Fraction(self.matrix.largest_row, self.matrix.transposed.largest_row)
@@ -261,7 +258,7 @@ class Collective:
         return Collective(kind, self.num_ranks, None, self.shards, self.groups)
 
     def with_group(self, number: int) -> Collective:
-        """Return the same in one of its groups."""
+        """Return the same collective in one of its groups."""
         return replace(self, groups=(self.members[number],))
 
     @cached_property
@@ -295,7 +292,7 @@ class Collective:
         return sum(len(group) ** power for group in self.members)
 
     def _matrix_items(self, matrix: ByteMatrix) -> Items:
-        """Return the items of an all-to-all-v: none for what is 0."""
+        """Return the items of an all-to-all-v: none for entries that are 0."""
         sender, receiver = np.nonzero(matrix.amounts)
         members = np.array(self.members, dtype=np.int32)
         owner, dest = members[:, sender].ravel(), members[:, receiver].ravel()
@@ -349,7 +346,7 @@ class Collective:
 
 
 def _group_text(groups: tuple[tuple[int, ...], ...], num_ranks: int) -> str:
-    """Return the ranks; of groups along one dimension of many ranks, how many and how far apart they are."""
+    """Return the ranks of groups as text; for groups along a dimension of many ranks, size and distance."""
     size, stride = len(groups[0]), groups[0][1] - groups[0][0]
     if num_ranks >= MANY_RANKS and stride > 0 and num_ranks % (size * stride) == 0:
         lines = np.arange(num_ranks).reshape(-1, size, stride).swapaxes(1, 2).reshape(-1, size)
@@ -382,7 +379,7 @@ def collective(
     groups: Sequence[Sequence[int]] | None = None,
     matrix: Any = None,
 ) -> Collective:
-    """Return a collective; the root of a rooted one defaults to rank 0, a matrix is as `byte_matrix` has it.
+    """Return a collective; the root of a rooted one defaults to rank 0, a matrix is as for `byte_matrix`.
 
     Raises
     ------
@@ -402,7 +399,7 @@ def collective(
 
 
 def concurrent(parts: Sequence[Collective], weights: Sequence[Fraction | int] | None = None) -> Collective:
-    """Return the mixed collective that does several at the same time, each over groups of its own.
+    """Return the mixed collective that does several at the same time, each over its own groups.
 
     Parameters
     ----------
@@ -421,7 +418,7 @@ def concurrent(parts: Sequence[Collective], weights: Sequence[Fraction | int] | 
     ------
     InputError
         If there are fewer than two, if they are over different numbers of ranks, or if the weights are not
-        one a part or not positive.
+        one per part or not positive.
     """
     if len(parts) < 2:
         raise InputError(f"mixed: {len(parts)} part(s); at least 2 are needed")
@@ -430,7 +427,7 @@ def concurrent(parts: Sequence[Collective], weights: Sequence[Fraction | int] | 
 
 
 def _joined_items(parts: Sequence[Collective], weights: Sequence[Fraction]) -> Items:
-    """Return the items of all parts, their shares scaled, and their groups numbered through."""
+    """Return the items of all parts, with scaled shares and consecutive numbers of groups."""
     tables = [part.items for part in parts]
     base = np.cumsum([0, *(len(part.members) for part in parts)])
 
@@ -453,7 +450,7 @@ def _joined_items(parts: Sequence[Collective], weights: Sequence[Fraction]) -> I
 
 
 def _in_units_of_largest(weights: tuple[Fraction, ...] | None) -> tuple[Fraction, ...] | None:
-    """Return the weights with 1 the largest; None where all are."""
+    """Return the weights with 1 as the largest; None if all are equal."""
     if weights is None or len(set(weights)) == 1:
         return None
     return tuple(weight / max(weights) for weight in weights)

@@ -1,6 +1,6 @@
 """Composition: a reduce-scatter and then an allgather is an allreduce (dissertation, section A.2).
 
-The two may cut an item into different chunks; the whole is over their common refinement, where every cut of
+The two may cut an item into different chunks. The whole uses their common refinement, in which every cut of
 either is a cut. Sizes are integers, so the refinement is exact.
 """
 
@@ -24,12 +24,12 @@ from tutti.topologies.exact import INT64_MAX, Int64Array, IntArray, common_divis
 from tutti.topologies.transforms import transpose
 
 BY_ALLGATHER = (Kind.ALLGATHER, Kind.REDUCE_SCATTER, Kind.ALLREDUCE)
-"""What a method does that only makes allgathers, by `from_allgather`."""
+"""The collectives that a method for allgathers does by `from_allgather`."""
 
 ADDITIVE_CLAIMS = ("tl_steps", "tb")
-"""What a composition claims if both parts do; the congestion of the whole is less than the sum."""
+"""Claims that a composition adds up if both parts make them. Congestion is none: it is at most the sum."""
 SOLVER_GAP = "solver_gap"
-"""Of `Schedule.stats`: how far a model's answer may be from its optimum; None: nothing is proven."""
+"""Key of `Schedule.stats`: the largest possible gap of a model's answer to its optimum; None: not proven."""
 
 
 def from_allgather(problem: Problem, make: Callable[[Problem], Schedule]) -> Schedule:
@@ -41,14 +41,14 @@ def from_allgather(problem: Problem, make: Callable[[Problem], Schedule]) -> Sch
     Parameters
     ----------
     problem
-        What is asked.
+        The problem.
     make
         Returns a schedule for a problem whose collective is an allgather.
 
     Raises
     ------
     Unsupported
-        If the collective is another.
+        If the collective is none of these.
     """
     what = problem.collective
     if what.kind not in BY_ALLGATHER:
@@ -66,32 +66,32 @@ def from_allgather(problem: Problem, make: Callable[[Problem], Schedule]) -> Sch
 def allreduce_in_clusters(
     what: Collective, clusters: Int64Array, reduce_scatter: Schedule, allgather: Schedule | None = None
 ) -> Schedule:
-    """Return the allreduce that is added up in each cluster of ranks, and then spread in it.
+    """Return the allreduce that sums the data in each cluster of ranks, and then spreads the sums in it.
 
-    A datum is added up at one rank of every cluster, in a copy for each, by a reduce-scatter among all ranks
-    of whose N shards each is g / N of the data, g being the ranks of a cluster; then the clusters' allgathers
-    bring it to the others there. With one rank a cluster that is one shot, for N times the data. With one
-    cluster it would be `compose_allreduce`.
+    A datum is summed at one rank of every cluster, in a copy for each cluster. This is a reduce-scatter among
+    all ranks, in which each of the N shards is g / N of the data, where g is the number of ranks in a
+    cluster. Then the clusters' allgathers bring it to the other ranks there. With one rank per cluster it is
+    one shot, for N times the data. With one cluster it would be `compose_allreduce`.
 
     Parameters
     ----------
     what
         The allreduce, among all ranks.
     clusters
-        int64, shape (clusters, g): the ranks of each.
+        int64, shape (clusters, g): the ranks of each cluster.
     reduce_scatter, allgather
-        Each shard in equally many equal chunks, in the step clock; the allgather's groups are the clusters,
-        and it is left out where they are of one rank.
+        Schedules in the step clock with each shard in the same number of equal chunks. The groups of the
+        allgather are the clusters; it is None if clusters have one rank.
     """
     first = _in_copies(reduce_scatter, what, clusters)
     return first if allgather is None else _one_after_the_other(first, _in_copies(allgather, what, clusters))
 
 
 def _in_copies(half: Schedule, what: Collective, clusters: Int64Array) -> Schedule:
-    """Return a half whose shards, of ranks, stand for all data that are added up there.
+    """Return a half whose shards stand for all data that are summed at their ranks.
 
-    Datum i is added up by those that are number i modulo g of their clusters. Nothing arrives in what the
-    copies are made of, so that each begins as it does.
+    Datum i is summed at the ranks that are number i modulo g of their clusters. Nothing arrives in the
+    originals of the copies, so each copy begins as its original.
     """
     ranks, share = what.num_ranks, what.items.share.reduced
     count, size = clusters.shape
@@ -118,11 +118,11 @@ def _in_copies(half: Schedule, what: Collective, clusters: Int64Array) -> Schedu
 
 
 def compose_allreduce(reduce_scatter: Schedule, allgather: Schedule) -> Schedule:
-    """Return the allreduce that does one schedule and then the other, over their common refinement.
+    """Return the allreduce that does one schedule after the other, over their common refinement.
 
-    Steps and ticks of the second start where the first ends: after its last step, or when all has arrived
-    and no link is held; in the flow clock its rows follow. Ticks of different length are first made multiples
-    of a common one.
+    Steps and ticks of the second start where the first ends: after its last step, or when all data has
+    arrived and no link is held. In the flow clock its rows follow. Ticks of different length are first made
+    multiples of a common one.
 
     Raises
     ------
@@ -138,7 +138,7 @@ def compose_allreduce(reduce_scatter: Schedule, allgather: Schedule) -> Schedule
 
 
 def _one_after_the_other(first: Schedule, second: Schedule) -> Schedule:
-    """Return the rows of both, over the same chunks: the second starts where the first ends."""
+    """Return the rows of both, over the same chunks: the second starts when the first ends."""
     routes, base = _joined_routes(first, second)
     return first.replace(
         chunk=np.concatenate([first.chunk, second.chunk]),
@@ -197,9 +197,9 @@ def refine(schedule: Schedule, chunks: Chunks) -> Schedule:
 
 
 def _aligned(one: Chunks, other: Chunks) -> tuple[Int64Array, Int64Array, int]:
-    """Return both tables' cuts over a common denominator, and that.
+    """Return both tables' cuts over a common denominator, and the denominator.
 
-    An item without a size is given one place for each of its chunks, so that these stay apart.
+    An item of size 0 gets one place for each of its chunks, so that these stay apart.
     """
     denominator = math.lcm(one.denominator, other.denominator)
     shares = [_scaled(_shares(c), denominator // c.denominator) for c in (one, other)]
@@ -223,7 +223,7 @@ def _scaled(values: Int64Array, factor: int) -> Int64Array:
 
 
 def _cuts(chunks: Chunks, factor: int, places: IntArray) -> Int64Array:
-    """Return where each chunk begins, and the end; `places` is the width given to items without a size."""
+    """Return where each chunk begins, and the end; `places` is the width given to items of size 0."""
     width = chunks.size * factor
     sizeless = places[chunks.item] > 0
     width[sizeless] = 1
@@ -249,7 +249,7 @@ def _check_halves(first: Schedule, second: Schedule) -> None:
 
 
 def _on_common_tick(first: Schedule, second: Schedule) -> tuple[Schedule, Schedule]:
-    """Return both with the longest tick that divides their own."""
+    """Return both schedules with the longest tick that divides their own ticks."""
     if first.tick is None or second.tick is None or first.tick == second.tick:
         return first, second
     tick = common_divisor([first.tick, second.tick])
@@ -257,7 +257,7 @@ def _on_common_tick(first: Schedule, second: Schedule) -> tuple[Schedule, Schedu
 
 
 def _with_tick(schedule: Schedule, tick: Fraction) -> Schedule:
-    """Return the schedule at the same moments in shorter ticks; what was rounded up is so no longer."""
+    """Return the schedule at the same moments in shorter ticks; former rounding is not undone."""
     if schedule.order is None or schedule.tick is None:
         return schedule
     factor = int(schedule.tick / tick)
@@ -277,9 +277,9 @@ def _joined_order(first: Schedule, second: Schedule) -> IntArray | None:
 
 
 def _end(schedule: Schedule) -> int:
-    """Return the last step, or the tick at which all has arrived and no link is held.
+    """Return the last step, or the tick at which all data has arrived and no link is held.
 
-    A link at the end of a route may be held for a tick longer: what it is entered after is rounded up, too.
+    The last link of a route may be held a tick longer, because the time until it is entered is rounded up.
     """
     if schedule.order is None or len(schedule) == 0:
         return 0
@@ -292,7 +292,7 @@ def _end(schedule: Schedule) -> int:
 
 
 def _joined_column(first: Schedule, second: Schedule, name: str, default: Any) -> npt.NDArray[Any] | None:
-    """Return a column of both, `default` standing in where one lacks it."""
+    """Return a column of both, with `default` if one lacks it."""
     columns = [getattr(schedule, name) for schedule in (first, second)]
     if all(column is None for column in columns):
         return None
@@ -304,7 +304,7 @@ def _joined_column(first: Schedule, second: Schedule, name: str, default: Any) -
 
 
 def _joined_routes(first: Schedule, second: Schedule) -> tuple[Routes | None, int]:
-    """Return a table with the routes of both, and where those of the second begin."""
+    """Return a table with the routes of both, and the number of the second schedule's first route."""
     one, other = first.route_table, second.route_table
     if np.array_equal(one.offsets, other.offsets) and np.array_equal(one.links, other.links):
         return first.routes, 0
@@ -313,7 +313,7 @@ def _joined_routes(first: Schedule, second: Schedule) -> tuple[Routes | None, in
 
 
 def _joined_stats(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the statistics of both; numbers that both have are added, of gaps the larger counts."""
+    """Return the statistics of both; numbers in both are added, and the larger gap counts."""
     joined = {**first, **second}
     for name in first.keys() & second.keys():
         if isinstance(first[name], int | float) and isinstance(second[name], int | float):

@@ -1,22 +1,22 @@
 """Exact costs: (T_L, T_B, T_C) of a step schedule, congestion of any (dissertation, sections 3.3.2 and A.3).
 
-T_L counts α: each step lasts as many of them as the longest route that it uses has links. T_B is the sum over
-steps of the largest time that a link needs for its load of that step, per byte of M:
+T_L counts α: each step lasts as many α as its longest route has links. T_B is the sum over steps of the
+largest time that a link needs for its load of that step, per byte of M:
 
     T_B = sum over steps t of  max over links l of  load(l, t) / bandwidth(l)
 
-T_C counts γ, the time in which a rank reduces a byte that it receives (A.3.4). A rank reduces what came in a
-step before the next begins, so that T_C is the sum over steps of the most bytes that a rank reduces. Switches
-that add do so at the speed of their links.
+T_C counts γ, the time in which a rank reduces one received byte (A.3.4). A rank reduces the data of a step
+before the next step begins, so T_C is the sum over steps of the most bytes that a rank reduces. Switches that
+add do so at the speed of their links.
 
-Congestion is the same maximum over all rows at once: what a pipelined schedule takes per byte of M.
+Congestion is the same maximum over all rows together: the time of a pipelined schedule per byte of M.
 
-What crosses between hosts is counted once, where it leaves one, as by the authors of Bine trees (De Sensi et
-al., SC 2025): over a link from a node of the host to one that is not.
+Data that crosses between hosts is counted once, on a link from a node of a host to a node outside, as by the
+authors of Bine trees (De Sensi et al., SC 2025).
 
-What is best among all networks of N ranks and degree d (section A.3): T_L is measured against the Moore bound
-on the diameter, T_B against what every rank must receive. An allreduce, done as a reduce-scatter and then an
-allgather, has twice both (A.3.3).
+The best values are taken over all networks of N ranks and degree d (section A.3). T_L is compared with the
+Moore bound on the diameter, T_B with the data that every rank must receive. An allreduce, done as a
+reduce-scatter and then an allgather, has twice both (A.3.3).
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class StepCost:
     Parameters
     ----------
     tl_steps
-        T_L in units of α: the number of steps, where every route is one link.
+        T_L in units of α: the number of steps if every route is one link.
     bandwidth_time
         T_B in seconds per byte of M.
     tb
-        T_B in units of M/B; None where the topology has no B (`Topology.node_bandwidth`).
+        T_B in units of M/B; None if the topology has no B (`Topology.node_bandwidth`).
     tc
-        T_C in units of M γ; 0 where nothing is reduced.
+        T_C in units of M γ; 0 if nothing is reduced.
     """
 
     tl_steps: int
@@ -58,9 +58,9 @@ class StepCost:
 
 
 class _Peaks(NamedTuple):
-    """Per period (a step, or the whole table): largest load of each class of links, longest route.
+    """For each period (a step, or the whole table): largest load of each class of links, and longest route.
 
-    `totals` holds the loads of the last period in which each link was used, `stamp` which that was.
+    `totals` holds the loads of the last period in which each link was used, and `stamp` that period's number.
     """
 
     load: Int64Array
@@ -76,7 +76,7 @@ def step_cost(schedule: Schedule) -> StepCost:
     Raises
     ------
     InputError
-        If its clock is another, or the load of a link or rank in a step does not fit 64 bits.
+        If it has another clock, or the load of a link or rank in a step does not fit 64 bits.
     """
     if schedule.clock is not Clock.STEP or schedule.order is None:
         raise InputError(f"T_L and T_B are of step schedules; this one has the {schedule.clock} clock")
@@ -90,7 +90,7 @@ def step_cost(schedule: Schedule) -> StepCost:
 
 
 def _reduced(schedule: Schedule) -> Fraction:
-    """Return T_C in units of M γ: the sum over steps of the most that a rank reduces."""
+    """Return T_C in units of M γ: the sum over steps of the largest amount that a rank reduces."""
     if schedule.reduce is None or schedule.order is None:
         return Fraction(0)
     ranks, target = schedule.topology.num_ranks, schedule.target
@@ -118,14 +118,14 @@ def congestion(schedule: Schedule) -> Fraction:
 
 @dataclass(frozen=True)
 class TotalCost:
-    """What a schedule makes links carry in all.
+    """Totals of the loads of links.
 
     Parameters
     ----------
     congestion
         The largest load of a link over its bandwidth, in seconds per byte of M.
     between_hosts
-        The sum of the loads of all links that lead out of a host, in units of M; None of a network without
+        The sum of the loads of all links that lead out of a host, in units of M; None for a network without
         hosts of equally many ranks (`topologies.graphs.grid_structure.hosts_of`, inferred ones too).
     """
 
@@ -134,7 +134,7 @@ class TotalCost:
 
 
 def total_cost(schedule: Schedule) -> TotalCost:
-    """Return what links carry in all, exact.
+    """Return the exact totals of the loads of links.
 
     Raises
     ------
@@ -152,7 +152,7 @@ def total_cost(schedule: Schedule) -> TotalCost:
 
 
 def link_loads(schedule: Schedule) -> Int64Array:
-    """Return what crosses each link in total: int64, shape (links,), over ``chunks.denominator``, units of M.
+    """Return each link's total load: int64, shape (links,), over ``chunks.denominator``, in units of M.
 
     Raises
     ------
@@ -243,7 +243,7 @@ _HALVES = {Kind.ALLGATHER: 1, Kind.REDUCE_SCATTER: 1, Kind.ALLREDUCE: 2}
 
 
 def moore_bound(degree: int, steps: int) -> int:
-    """Return M(d, k) = 1 + d + ... + d^k, the most nodes within k steps of one (Definition 9).
+    """Return M(d, k) = 1 + d + ... + d^k, the most nodes that are within k steps of a node (Definition 9).
 
     Raises
     ------
@@ -304,7 +304,7 @@ def is_bandwidth_optimal(schedule: Schedule) -> bool:
     Raises
     ------
     Unsupported
-        As `is_moore_optimal`, and where the links' bandwidths differ.
+        As `is_moore_optimal`, and if the links' bandwidths differ.
     InputError
         If the schedule is not in the step clock.
     """

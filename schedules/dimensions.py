@@ -1,8 +1,9 @@
-"""Groups by dimensions of the ranks, as jobs have them: ``tp=8:allreduce@64MB,dp=4:reduce-scatter@1GB``.
+"""Groups by dimensions of the ranks, as jobs name them: ``tp=8:allreduce@64MB,dp=4:reduce-scatter@1GB``.
 
 The sizes of the dimensions multiply to N, and the first varies fastest: ranks 0 to 7 are the first group of
-``tp`` here, and ranks 0, 8, 16 and 24 the first of ``dp``. One size may be ``*``: what is left. Each
-dimension says what its groups do, and on how many bytes; one that says ``none``, or has size 1, does nothing.
+``tp`` here, and ranks 0, 8, 16 and 24 the first of ``dp``. One size may be ``*``, which is the remaining
+factor of N. Each dimension states its collective and the bytes; a dimension with ``none``, or of size 1, does
+nothing.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from tutti.topologies.exact import Int64Array
 from tutti.topologies.units import parse_size
 
 IDLE, REST = "none", "*"
-"""What a dimension does that does nothing; the size that is what the others leave."""
+"""The collective of a dimension that does nothing, and the size that is the remaining factor of N."""
 _DIMENSION = re.compile(r"\s*([^=:@\s]+)\s*=\s*([1-9][0-9]{0,8}|\*)\s*(?::([^@]*))?(?:@(.+))?")
 
 
 @dataclass(frozen=True)
 class Dimension:
-    """One dimension: its size (0: what is left), what its groups do, on how many bytes (None: not said)."""
+    """A dimension: its size (0: the rest of N), its groups' collective, and their bytes (None: not given)."""
 
     name: str
     size: int
@@ -37,27 +38,27 @@ class Dimension:
 
 
 def is_dimensions(text: str) -> bool:
-    """Whether a text gives groups by dimensions, rather than as lists of ranks."""
+    """Whether a text gives groups by dimensions instead of lists of ranks."""
     return "=" in text
 
 
 def grouped(text: str, num_ranks: int, kind: str) -> tuple[Collective, Fraction | None]:
-    """Return what dimensions do at the same time, and M in bytes, the largest of theirs, where they say it.
+    """Return the collectives that dimensions do together, and M in bytes, their largest, if they give it.
 
     Parameters
     ----------
     text
         Dimensions, separated by commas: a name, ``=``, a size; then ``:`` and a collective, and ``@`` and its
-        bytes, both of which may be left out.
+        bytes, which may both be left out.
     num_ranks
-        N.
+        The number of ranks, N.
     kind
-        What those dimensions do that do not say it.
+        The collective of dimensions that do not state one.
 
     Raises
     ------
     InputError
-        If it is no such text, a name or ``*`` is there twice, the sizes do not multiply to N, a collective is
+        If it is no such text, a name or ``*`` occurs twice, the sizes do not multiply to N, a collective is
         unknown, or only some give bytes.
 
     Examples
@@ -78,7 +79,7 @@ def grouped(text: str, num_ranks: int, kind: str) -> tuple[Collective, Fraction 
         raise InputError(f"{where}: no dimension of more than one rank does anything")
     sizes = [each.bytes for each, _ in doing if each.bytes is not None]
     if sizes and len(sizes) < len(doing):
-        raise InputError(f"{where}: only some dimensions say on how many bytes; all or none must")
+        raise InputError(f"{where}: only some dimensions give bytes; give them for all or none")
     parts = [collective(each.kind, num_ranks, groups=groups.tolist()) for each, groups in doing]
     return concurrent(parts, sizes or None) if len(parts) > 1 else parts[0], max(sizes, default=None)
 
@@ -100,7 +101,7 @@ def _whole(dimensions: Sequence[Dimension], num_ranks: int, where: str) -> list[
     words = Counter([*(each.name for each in dimensions), *(REST for each in dimensions if not each.size)])
     word, count = words.most_common(1)[0]
     if count > 1:
-        raise InputError(f"{where}: '{word}' is there {count} times; once is allowed")
+        raise InputError(f"{where}: '{word}' occurs {count} times; once is allowed")
     known = math.prod(each.size or 1 for each in dimensions)
     left = num_ranks // known if words[REST] else 1
     if known * left != num_ranks:

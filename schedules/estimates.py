@@ -14,7 +14,7 @@ from tutti.topologies.transforms import transpose
 
 
 def seconds_by_allgathers(problem: Problem, seconds: Callable[[Problem], float]) -> float:
-    """Return the seconds of a schedule of `schedules.compose.from_allgather`, from those of its allgathers.
+    """Return the seconds of a schedule by `schedules.compose.from_allgather`, given those of its allgathers.
 
     Parameters
     ----------
@@ -34,13 +34,13 @@ def shard_seconds(problem: Problem, pieces: int = 1) -> float | None:
     """Return the least seconds of a schedule whose messages carry data of one shard each.
 
     In an allgather every rank receives N - 1 shards in separate messages. Each message holds an in-link for
-    its α and its bytes over the bandwidth. Where links are equal and always busy, T_L is (N - 1)/d and T_B is
+    its α and its bytes over the bandwidth. If links are equal and always busy, T_L is (N - 1)/d and T_B is
     (N - 1)/N. Trees that bring shards one by one, and greedy matchings, are such schedules.
 
     Parameters
     ----------
     problem
-        Any, with a size. The result is None if it is not made of allgathers of equal shards of all ranks.
+        Any problem with a size. The result is None unless allgathers of all ranks' equal shards solve it.
     pieces
         The number of messages in which each shard is sent.
     """

@@ -1,7 +1,7 @@
-"""Fingerprints: the multiset of contributions that a value is made of, as one word.
+"""Fingerprints: one word for the multiset of contributions that a value consists of.
 
-Each contribution is a random word modulo the prime 2^61 - 1, and a multiset the sum of its words, so that two
-different multisets look alike with a probability of 2^-61.
+Each contribution is a random word modulo the prime 2^61 - 1, and a multiset is the sum of its words. So two
+different multisets get the same word with probability 2^-61.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ UInt64Array = npt.NDArray[np.uint64]
 
 PRIME = np.uint64(2**61 - 1)
 EMPTY = np.uint64(2**64 - 1)
-"""The word of the empty multiset: no sum, so that a sum of 0 is not mistaken for it."""
+"""The word of the empty multiset. It is no possible sum, so that a sum of 0 differs from it."""
 
 
 @kernel
 def plus(a: np.uint64, b: np.uint64) -> np.uint64:
-    """Return the word of the union of two multisets, of which the second is not empty."""
+    """Return the word of the union of two multisets; the second is not empty."""
     if a == EMPTY:
         return b
     total = a + b
@@ -29,7 +29,7 @@ def plus(a: np.uint64, b: np.uint64) -> np.uint64:
 
 @kernel
 def word_of(rank: int, chunk: int) -> np.uint64:
-    """Return the random word of a rank's contribution to a chunk, always the same."""
+    """Return the random word of a rank's contribution to a chunk; it is always the same."""
     word = mix(mix(np.uint64(chunk)) + np.uint64(rank)) >> np.uint64(3)
     return word if word < PRIME else np.uint64(0)
 

@@ -1,4 +1,4 @@
-"""Schedules as data frames, for people: what is sent, and when it holds which link at a size."""
+"""Schedules as data frames for people: the transfers, and when each message holds which link."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def transfer_frame(schedule: Schedule) -> pd.DataFrame:
-    """Return one row a transfer, in table order.
+    """Return one row per transfer, in table order.
 
     Columns: ``order`` (the comm step, or seconds in the time clock; none in a flow), ``source`` and
     ``target`` (nodes), ``links`` (numbers, with spaces), ``chunk`` (the first), ``count``, ``share`` (of M, a
@@ -46,7 +46,7 @@ def transfer_frame(schedule: Schedule) -> pd.DataFrame:
 
 
 def message_frame(schedule: Schedule, size: Fraction | int | str) -> pd.DataFrame:
-    """Return one row for each message and link that it holds, by start.
+    """Return one row for each message and link that it holds, sorted by start.
 
     Columns: ``message``, ``link``, ``source`` and ``target`` (the link's nodes), ``start`` and ``end``
     (seconds, while the link is held), ``bytes``. A flow is cut into its best slices.
@@ -54,7 +54,7 @@ def message_frame(schedule: Schedule, size: Fraction | int | str) -> pd.DataFram
     Parameters
     ----------
     schedule
-        Legal.
+        A legal schedule.
     size
         M in bytes, or as text such as ``"1MB"``.
 

@@ -1,10 +1,10 @@
-"""The buffer as a line: trees move intervals of M, and chunks lie between the places where any of them ends.
+"""The buffer as a line: trees move intervals of M, and chunks lie between the ends of the intervals.
 
-M is a line of so many units, on which the items of the collective lie one after the other. A tree of weight w
-has w units of it; what an edge of a tree moves is an interval over an arc, or over several arcs that join the
-same two ranks, by their room. The line is cut where an item or an interval ends, so each interval is a run of
-chunks of every item that it meets. An item without a size is one chunk of size 0, which goes where the unit
-goes at which the item would begin. What has steps in place of trees moves equal parts of the line.
+M is a line of units, on which the items of the collective lie one after the other. A tree of weight w has w
+units of it. An edge of a tree moves an interval over an arc, or over several arcs that join the same two
+ranks, according to their room. The line is cut where an item or an interval ends, so each interval is a run
+of chunks of every item that it meets. An item of size 0 is one chunk, which goes where the unit goes at which
+the item would begin. Methods with steps instead of trees move equal parts of the line.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.trees.forest import Forest, LogicalNetwork, depths
 
 MOST_TRANSFERS = 5 * 10**7
-"""A table takes about 60 bytes a row while it is made; every rank sends every item twice: 5,000 ranks."""
+"""Most rows of a table, which takes about 60 bytes per row while it is made. 5,000 ranks need as many."""
 
 
 class PartTransfers(NamedTuple):
-    """Transfers of a part of the line, as arrays of one length: when, over which link, and which add."""
+    """Transfers of a part of the line, as arrays of one length: step, link, and whether the transfer adds."""
 
     step: Int64Array
     link: Int64Array
@@ -37,7 +37,7 @@ class PartTransfers(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[PartTransfers]) -> PartTransfers:
-        """Return the rows of all."""
+        """Return the rows of all parts."""
         return cls(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
@@ -49,9 +49,10 @@ class IntervalTransfers(NamedTuple):
     begin, end
         The units begin to end - 1.
     arc
-        The route that they go over.
+        The route that each takes.
     turn
-        The depth of the tree edge's child, negative if it reduces: all in replay order if sorted by it.
+        The depth of the tree edge's child, negative if the transfer reduces. Sorting by it gives replay
+        order.
     """
 
     begin: Int64Array
@@ -60,12 +61,12 @@ class IntervalTransfers(NamedTuple):
     turn: Int64Array
 
     def in_turn(self) -> IntervalTransfers:
-        """Return them in replay order: reductions from the deepest on, then copies from the root on."""
+        """Return them in replay order: reductions from the deepest edges on, then copies from the root on."""
         order = np.argsort(self.turn, kind="stable")
         return IntervalTransfers(*(column[order] for column in self))
 
     def merged(self) -> IntervalTransfers:
-        """Return them in replay order, those of one turn over one arc that continue each other as one."""
+        """Return the transfers in replay order; adjacent intervals of one turn over one arc are merged."""
         turn, arc, begin, end = self.turn, self.arc, self.begin, self.end
         order = np.lexsort((begin, arc, turn))
         turn, arc, begin, end = turn[order], arc[order], begin[order], end[order]
@@ -76,14 +77,14 @@ class IntervalTransfers(NamedTuple):
         return IntervalTransfers(begin[first], end[last], arc[first], turn[first])
 
     def scaled(self, scale: int) -> IntervalTransfers:
-        """Return the same on a line with so many units for each."""
+        """Return the same transfers on a line with `scale` units in place of each."""
         return self._replace(begin=self.begin * scale, end=self.end * scale)
 
 
 class _PairArcs(NamedTuple):
     """Arcs by pair of ranks: those of pair keys[i] = tail * N + head are arc[first[i] : first[i + 1]].
 
-    `room` says what each may still carry, in the order of `arc`.
+    `room` is the number of units that each may still carry, in the order of `arc`.
     """
 
     keys: Int64Array
@@ -102,33 +103,33 @@ class _PairArcs(NamedTuple):
 def tree_transfers(
     network: LogicalNetwork, forest: Forest, *, up: bool, down: bool, scale: int = 1, load: int | None = None
 ) -> IntervalTransfers:
-    """Return what the edges of trees move, tree by tree: each has its interval of the line.
+    """Return the transfers of the edges of trees, tree by tree; each tree has its interval of the line.
 
     Parameters
     ----------
     network
-        The arcs. Those of a pair are filled in turn, as far as each one's room goes.
+        The arcs. Those of a pair are filled in turn, up to the room of each.
     forest
         The trees; a weight of 1 is `scale` units.
     up, down
         Whether edges carry their interval from the child to the parent, and from the parent to the child.
     scale
-        Units that a weight of 1 has.
+        The number of units of a weight of 1.
     load
-        Units that a capacity of 1 has room for, the last arc of a pair taking what is left; None: `scale`,
-        and no arc takes more.
+        The number of units for which a capacity of 1 has room; the last arc of a pair takes the rest. None:
+        `scale`, and no arc takes more.
 
     Raises
     ------
     TuttiError
-        If the arcs of a pair have too little room, or it has none.
+        If the arcs of a pair have too little room, or a pair has no arc.
 
     Examples
     --------
     >>> path = LogicalNetwork(3, [0, 0, 1], [1, 1, 2], [1, 2, 3], [0, 1, 2, 3], [7, 8, 9])
     >>> moved = tree_transfers(path, Forest([0], [2], [[-1, 0, 1]]), up=False, down=True)
     >>> moved.arc.tolist(), moved.begin.tolist(), moved.end.tolist()  # half over each of two arcs, then all
-    ([0, 1, 2], [0, 1, 0], [1, 2, 2])
+    of it ([0, 1, 2], [0, 1, 0], [1, 2, 2])
     """
     pairs = _PairArcs.of(network, network.capacity * (scale if load is None else load))
     table, lacking = _lay(forest.parent, forest.weight * scale, pairs, up, down)
@@ -144,7 +145,7 @@ def tree_transfers(
 def _lay(
     parent: Int32Array, weight: Int64Array, pairs: _PairArcs, up: bool, down: bool
 ) -> tuple[Int64Array, int]:
-    """Return begin, end, arc and turn of what tree edges move, and a pair without arcs or -1."""
+    """Return begin, end, arc and turn of tree edges' transfers, and a pair without arcs or -1."""
     trees, ranks = parent.shape
     table = np.empty((4, 2 * trees * (ranks - 1) + len(pairs.arc)), dtype=np.int64)
     place = pairs.first[:-1].copy()
@@ -181,12 +182,12 @@ def _lay(
 
 
 def line_width(what: Collective, *widths: int) -> int:
-    """Return the least number of units in which items are whole, and lines of these widths too.
+    """Return the least number of units for which items, and parts of lines of these widths, are whole.
 
     Raises
     ------
     NoSchedule
-        If they are too many for 64 bits.
+        If there are too many units for 64 bits.
 
     Examples
     --------
@@ -202,12 +203,12 @@ def line_width(what: Collective, *widths: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class CutLine:
-    """The chunks of a line that is cut.
+    """The chunks of a line with cuts.
 
     Parameters
     ----------
     width
-        How many units the line has.
+        The number of units of the line.
     start
         int64, shape (chunks,): where each chunk begins, non-decreasing.
     item, size
@@ -226,11 +227,11 @@ class CutLine:
         Parameters
         ----------
         what
-            Whose items lie on the line, in order.
+            The collective whose items lie on the line, in order.
         width
             A multiple of `line_width`.
         cuts
-            int64, shape (cuts,): in any order.
+            int64, shape (cuts,): the places, in any order.
 
         Examples
         --------
@@ -261,7 +262,7 @@ class CutLine:
         return first[interval] + np.arange(len(interval)) - offsets_of(last - first)[interval], interval
 
     def runs(self, begin: Int64Array, end: Int64Array) -> tuple[Int32Array, Int32Array, Int64Array]:
-        """Return what intervals have of each item that they meet: first chunk, number of chunks, interval."""
+        """Return the run of each item that an interval meets: first chunk, number of chunks, interval."""
         low, high = np.searchsorted(self.start, begin), np.searchsorted(self.start, end)
         first = np.searchsorted(self.item, np.arange(self.item[-1] + 2))  # of each item
         met = self.item[high - 1] - self.item[low] + 1
@@ -272,7 +273,7 @@ class CutLine:
         return chunk.astype(np.int32), count.astype(np.int32), interval
 
     def runs_in(self, begin: Int64Array, end: Int64Array) -> int:
-        """Return how many `runs` there are."""
+        """Return the number of `runs`."""
         low, high = np.searchsorted(self.start, begin), np.searchsorted(self.start, end)
         return int((self.item[high - 1].astype(np.int64) - self.item[low] + 1).sum())
 
@@ -291,11 +292,11 @@ def interval_schedule(
     topology, what
         The network and the collective.
     transfers
-        In replay order; those whose turn is negative reduce.
+        The transfers in replay order; those whose turn is negative reduce.
     width
-        How many units the line has: a multiple of `line_width`.
+        The number of units of the line: a multiple of `line_width`.
     routes
-        Of the arcs; None: each arc is the link of its number.
+        The routes of the arcs; None: each arc is the link of its number.
 
     Raises
     ------
@@ -328,22 +329,22 @@ def joined_routes(*networks: LogicalNetwork) -> Routes:
 
 
 def take_sums(topology: Topology, links: Int64Array, keeps: BoolArray, held: BoolArray) -> None:
-    """Change held[v, u], whether what rank u began with is in the sum of rank v, by what links bring.
+    """Update held[v, u], whether rank u's first value is in rank v's sum, after transfers over links.
 
-    `keeps` says of each rank whether that is added to its sum, or takes its place.
+    `keeps` says for each rank whether arriving data is added to its sum or replaces it.
     """
     arrived, target = held[topology.source[links]], topology.target[links]
     held[~keeps] = False
-    while len(target):  # of each rank one after the other
+    while len(target):  # one arrival per rank at a time
         ranks, first = np.unique(target, return_index=True)
         held[ranks] |= arrived[first]
         arrived, target = np.delete(arrived, first, axis=0), np.delete(target, first)
 
 
 def sums_sent(topology: Topology, steps: Sequence[tuple[Int64Array, BoolArray]]) -> PartTransfers:
-    """Return what is sent in steps, each the links that are used and whether each rank keeps its sum.
+    """Return the transfers of steps; a step is the links used, and whether each rank keeps its sum.
 
-    A sum that would only take the place of the same one is not sent: the rank keeps its own.
+    A sum that would only replace an equal one is not sent: the rank keeps its own.
     """
     held, rows = np.eye(topology.num_ranks, dtype=np.bool_), []
     for number, (links, keeps) in enumerate(steps, 1):
@@ -362,16 +363,16 @@ def sums_sent(topology: Topology, steps: Sequence[tuple[Int64Array, BoolArray]])
 def in_parts(
     topology: Topology, what: Collective, parts: Sequence[PartTransfers], sizes: Sequence[int] | None = None
 ) -> Schedule:
-    """Return the schedule in the step clock of a line in parts, each with transfers of its own.
+    """Return the schedule in the step clock of a line in parts, each with its own transfers.
 
     Parameters
     ----------
     topology, what
         The network and the collective.
     parts
-        What is sent of each. Of what arrives at a rank in a step copies come first.
+        The transfers of each. Among the data that arrive at a rank in a step, copies come first.
     sizes
-        How large the parts are beside each other; None: equally large.
+        The relative sizes of the parts; None for equal sizes.
     """
     ends = offsets_of([1] * len(parts) if sizes is None else sizes)
     width = line_width(what, int(ends[-1]))

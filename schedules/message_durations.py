@@ -1,14 +1,14 @@
-"""The time clock's messages, and how many ticks each lasts: one implementation for all who ask.
+"""The time clock's messages, and the number of ticks that each lasts: one implementation for all callers.
 
-A *message* is what travels as one: all rows with one route and one order; in the flow clock, a row. In the
-time clock a message of b bytes that starts at tick s
+A *message* is what travels together: all rows with one route and one order or, in the flow clock, a single
+row. In the time clock a message of b bytes that starts at tick s
 
 * enters link j of its route at s + ceil((α_0 + ... + α_{j-1}) / tick),
 * holds it for ceil((α_j + b / bandwidth_j) / tick) ticks from then, and
 * is at its destination at s + ceil((sum of α + b / slowest bandwidth) / tick),
 
-each quantity counted exactly and rounded up once. What is held and what arrives last at least a tick, also
-where nothing is sent over links without α: else what comes of a message could be sent at the same moment.
+Each quantity is computed exactly and rounded up once. Holding a link and arriving take at least a tick, even
+if nothing is sent over links without α. Otherwise a message could be forwarded at the moment when it starts.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Topology
 
 RESOLUTION = 10**6
-"""Ticks in the shortest message of `link_ticks`: rounding up adds less than 1e-6 of it."""
+"""Number of ticks in the shortest message of `link_ticks`. Rounding up adds less than 1e-6 of it."""
 REACH = 2.0**62
-"""Times in ticks, and what they are sorted by, stay below this; 64 bits hold twice as much."""
+"""Limit for times in ticks and for the keys by which they are sorted. 64 bits hold twice as much."""
 
 
 class FarApartError(ArithmeticError):
@@ -39,12 +39,12 @@ class FarApartError(ArithmeticError):
 
 
 def check_reach(*times: float | Fraction) -> None:
-    """Check that such times, in ticks, can be counted.
+    """Check that times in ticks are below `REACH`.
 
     Raises
     ------
     FarApartError
-        If they can't.
+        If they are not.
     """
     if any(time >= REACH for time in times):
         raise FarApartError("messages are too far apart in length for one clock")
@@ -63,7 +63,7 @@ class Messages:
     order
         int64, shape (messages,): non-decreasing; zeros in the flow clock.
     load
-        int64, shape (messages,): what each carries, over `Chunks.denominator`.
+        int64, shape (messages,): the load of each, over `Chunks.denominator`.
     """
 
     of_row: Int32Array
@@ -76,21 +76,21 @@ class Messages:
 
 
 class Durations(NamedTuple):
-    """How long messages last, in ticks from their start. Messages alike in links and load share a kind.
+    """Times of messages, in ticks from their start. Messages with equal links and load share a kind.
 
     Parameters
     ----------
     kind
-        int32, shape (messages,): rows of the tables below.
+        int32, shape (messages,): the row of each in the tables below.
     arrival
-        int64, shape (kinds,): when the data is at the destination.
+        int64, shape (kinds,): the time until the data is at the destination.
     offsets
         int64, shape (kinds + 1,): the links of kind k, in route order, are entries offsets[k] to
         offsets[k + 1] - 1 of `enter` and `hold`.
     enter
-        int64: when the head enters the link.
+        int64: the time until the head enters the link.
     hold
-        int64: for how long the link is held from then.
+        int64: the time for which the link is held from then on.
     """
 
     kind: Int32Array
@@ -101,12 +101,12 @@ class Durations(NamedTuple):
 
     @property
     def until_arrival(self) -> Int64Array:
-        """int64, shape (messages,): ticks from each message's start until its data is there."""
+        """int64, shape (messages,): ticks from each message's start until its data has arrived."""
         return self.arrival[self.kind]
 
     @classmethod
     def over_one_link(cls, ticks: Int64Array) -> Durations:
-        """Return those of messages over one link each, which they hold for so long."""
+        """Return the durations of messages over one link each, which they hold for `ticks`."""
         each = np.arange(len(ticks) + 1)
         return cls(each[:-1].astype(np.int32), ticks, each, np.zeros_like(ticks), ticks)
 
@@ -125,7 +125,7 @@ def messages(schedule: Schedule) -> Messages:
 
 @kernel
 def _group(order: Int64Array, route: Int32Array, num_routes: int) -> tuple[Int32Array, Int64Array]:
-    """Number the pairs (order, route) by first occurrence, `order` being non-decreasing."""
+    """Number the pairs (order, route) by first occurrence; `order` is non-decreasing."""
     of_row = np.empty(len(route), dtype=np.int32)
     first = np.empty(len(route), dtype=np.int64)
     latest = np.full(num_routes, -1, dtype=np.int32)
@@ -148,14 +148,14 @@ def _add_at(total: Int64Array, index: Int32Array, value: Int64Array) -> None:
 
 
 def transfer_ticks(schedule: Schedule, grouped: Messages) -> Durations:
-    """Return how many ticks each message of a time-clock schedule lasts, at the schedule's own size.
+    """Return the durations of the messages of a time-clock schedule, at the schedule's own size.
 
     Parameters
     ----------
     schedule
-        In the time clock, with its tick and size.
+        A schedule in the time clock, with its tick and size.
     grouped
-        Its `messages`.
+        The schedule's `messages`.
 
     Raises
     ------
@@ -215,7 +215,7 @@ def _round_up(seconds: Fraction, tick: Fraction) -> int:
 
 
 def _route_classes(schedule: Schedule) -> tuple[Int32Array, list[list[int]]]:
-    """Return the class of each route (alike in α and bandwidth, link by link), and one of each class."""
+    """Return each route's class (equal α and bandwidth, link by link), and one route of each class."""
     topology, table = schedule.topology, schedule.route_table
     pairs = np.stack([topology.alpha.numerators, topology.bandwidth.numerators])
     _, link_class = np.unique(pairs, axis=1, return_inverse=True)
@@ -238,18 +238,18 @@ def _link_lists(table: Routes) -> Iterator[list[int]]:
 
 
 FINE_RESOLUTION = 2**30
-"""Ticks in the shortest message where `exact_tick` rounds: that adds less than 1e-9 of it."""
+"""Number of ticks in the shortest message if `exact_tick` rounds. This adds less than 1e-9 of it."""
 
 
 def exact_tick(seconds: Sequence[Fraction], horizon: Fraction) -> Fraction:
-    """Return the tick of which all times are multiples, or one so short that rounding hardly matters.
+    """Return a tick of which all times are multiples or, if it is too short, one that hardly rounds.
 
     Parameters
     ----------
     seconds
-        Times that are to be counted, positive.
+        Positive times.
     horizon
-        Seconds that the whole lasts at most: no more ticks than `REACH`.
+        Largest duration of the whole in seconds; it has at most `REACH` ticks.
 
     Examples
     --------
@@ -267,14 +267,14 @@ def exact_tick(seconds: Sequence[Fraction], horizon: Fraction) -> Fraction:
 
 
 def tick_of(topology: Topology, chunk_sizes: Iterable[Fraction], transfers: int) -> Fraction:
-    """Return the tick of which all times are multiples, or one so short that rounding hardly matters.
+    """Return a tick of which all times are multiples or, if it is too short, one that hardly rounds.
 
     Parameters
     ----------
     chunk_sizes
-        In bytes.
+        The sizes of chunks in bytes.
     transfers
-        How many there are: all of them, one after the other, last no more ticks than 64 bits hold.
+        The number of transfers: all of them, one after the other, last at most as many ticks as 64 bits hold.
     """
     alphas = {topology.alpha[link] for link in range(topology.num_links)}
     bandwidths = {topology.bandwidth[link] for link in range(topology.num_links)}
@@ -283,21 +283,21 @@ def tick_of(topology: Topology, chunk_sizes: Iterable[Fraction], transfers: int)
 
 
 def sizes_of(chunks: Chunks, size: Fraction) -> list[Fraction]:
-    """Return the sizes of chunks that there are, in bytes, the largest last."""
+    """Return the different sizes of chunks in bytes, the largest last."""
     return [size * amount / chunks.denominator for amount in np.unique(chunks.size).tolist()]
 
 
 class LinkTicks(NamedTuple):
-    """For how many ticks messages of some amounts hold single links, rounded up as in the time clock.
+    """The ticks for which messages of some amounts hold single links, rounded up as in the time clock.
 
     Parameters
     ----------
     kind
-        int64, shape (links,): links alike in α and bandwidth are of one kind.
+        int64, shape (links,): links with equal α and bandwidth share a kind.
     table
         int64, shape (kinds, amounts).
     tick
-        Seconds.
+        The tick in seconds.
     """
 
     kind: Int64Array
@@ -306,16 +306,16 @@ class LinkTicks(NamedTuple):
 
 
 def link_ticks(topology: Topology, amounts: Int64Array, unit: Fraction) -> LinkTicks:
-    """Return how long messages hold links, in ticks of which the shortest message has `RESOLUTION`.
+    """Return how long messages hold links, in ticks such that the shortest message has `RESOLUTION` of them.
 
     Parameters
     ----------
     topology
-        Its links.
+        The network.
     amounts
-        int64, shape (amounts,): of messages, in units.
+        int64, shape (amounts,): amounts of messages, in units.
     unit
-        Bytes.
+        The bytes of a unit.
 
     Raises
     ------

@@ -25,14 +25,14 @@ SEED = Whole(0, INT64_MAX)
 
 @dataclass(frozen=True)
 class Problem:
-    """What is asked: a collective on a network, at a size where the answer depends on it.
+    """A collective on a network, with a size if the answer depends on it.
 
     Parameters
     ----------
     topology, collective
         The network and what to do on it.
     size
-        M in bytes, exact; None where the method's schedule does not depend on it.
+        M in bytes, exact; None if the method's schedule does not depend on it.
     """
 
     topology: Topology
@@ -47,7 +47,7 @@ class Problem:
         Parameters
         ----------
         clock, chunks, chunk, route, order, further
-            As of `schedules.schedule.Schedule`; columns of integers may be of any type that holds them.
+            As in `schedules.schedule.Schedule`; columns of integers may be of any type that holds them.
         """
         if further.get("count") is not None:
             further["count"] = further["count"].astype(np.int32, copy=False)
@@ -65,7 +65,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class NoOptions:
-    """For methods that have none."""
+    """The options of methods that have none."""
 
 
 def _anything(problem: Problem, options: Any) -> None:
@@ -74,33 +74,33 @@ def _anything(problem: Problem, options: Any) -> None:
 
 @dataclass(frozen=True)
 class Method:
-    """A way to make schedules, as the registry holds it.
+    """A method that makes schedules, as stored in the registry.
 
     Parameters
     ----------
     name
-        As on the command line.
+        The name on the command line.
     kind
         ``"exact"``, ``"heuristic"`` or ``"expansion"``.
     synthesize
-        ``(problem, options, rng) -> Schedule``; raises `NoSchedule` where it finds none.
+        ``(problem, options, rng) -> Schedule``; raises `NoSchedule` if it finds none.
     options
         A frozen dataclass that checks itself (raising `InputError`); its fields are the options.
     capabilities
-        What it does, and on which networks; `supports`, ``tutti list methods`` and the tests go by it.
+        Its collectives and networks; `supports`, ``tutti list methods`` and the tests use it.
     check
-        ``(problem, options) -> None``; raises `Unsupported` for what only the method knows, of a problem that
-        its capabilities allow.
+        ``(problem, options) -> None``; raises `Unsupported` for a problem that the capabilities allow but
+        that only the method itself can refuse.
     size_dependent
         ``(problem, options) -> bool``: whether the schedule depends on the size.
     seeded
         Whether the schedule depends on the seed.
     improve
-        ``(problem, schedule, options, rng) -> Schedule``, if it can begin with any schedule: one no slower.
+        ``(problem, schedule, options, rng) -> Schedule``, no slower, if it can improve any schedule.
     fast
-        Options that name its fast way, where it also has a model to solve; methods that call it take these.
+        Options that select its fast algorithm if it also has a model; methods that call it use them.
     quick
-        Options for an answer in seconds, where nobody asked for others: at a prompt or in a notebook.
+        Options for an answer in seconds, used at a prompt or in a notebook if the user gives none.
     estimate
         ``(problem, options) -> float | None``: the seconds that its schedule will take at the problem's size,
         T_L α + T_B M/B in closed form, computed in milliseconds. It is asked only for problems that it
@@ -128,7 +128,7 @@ class Method:
     exact_for: str | Callable[[Any], str] = ""
 
     def exactness(self, options: Any, problem: Problem | None = None) -> str:
-        """Return the sense in which its answers, or that to a problem, are optimal; empty: none is proven."""
+        """Return the sense in which its answers, or that to a problem, are optimal; empty if unproven."""
         if (self.kind if problem is None else self.kind_of(problem, options)) != "exact":
             return ""
         return self.exact_for if isinstance(self.exact_for, str) else self.exact_for(options)
@@ -139,7 +139,7 @@ class Method:
         Raises
         ------
         Unsupported
-            For what it does not declare, and as its `check`.
+            If its capabilities do not cover the problem, or from its `check`.
         """
         refusal = self.capabilities.refusal(problem.topology, problem.collective)
         if refusal is not None:
@@ -147,7 +147,7 @@ class Method:
         self.check(problem, options)
 
     def refusal(self, problem: Problem, options: Any) -> str:
-        """Return why the method does not handle a problem; empty: it does."""
+        """Return why the method does not handle a problem; empty if it does."""
         try:
             self.supports(problem, options)
         except Unsupported as error:
@@ -169,7 +169,7 @@ def first_seeds(method: Method, count: int, name: str = "seeds") -> range:
     Raises
     ------
     InputError
-        If there can't be so many, with what the user calls their number.
+        If the count is out of range; the message calls it `name`.
     """
     SEED_COUNT.check("", name, count)
     return range(count if method.seeded else 1)
@@ -181,7 +181,7 @@ def only_seed(method: Method, seed: int, name: str = "seed") -> range:
     Raises
     ------
     InputError
-        If it is no seed, with what the user calls it.
+        If the seed is out of range; the message calls it `name`.
     """
     SEED.check("", name, seed)
     return range(seed, seed + 1) if method.seeded else range(1)

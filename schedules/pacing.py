@@ -1,9 +1,9 @@
-"""Steps for data on fixed paths: in each a link takes up to a quota, the data with the farthest to go first.
+"""Steps for data on fixed paths: a link takes a quota of data per step, that with most hops left first.
 
-All data may set out at once where nothing is copied or added, so that only the order on each link is open.
-With no quota each goes as soon as it can, in as many steps as the longest path has hops, each link paying α
-for one message a step; with smaller ones a link that has little to do in a step doesn't hold up what others
-wait for.
+If nothing is copied or added, all data may start immediately, and only the order on each link is free. With
+no quota each datum moves as soon as it can, in as many steps as the longest path has hops, and each link pays
+α for one message per step. With smaller quotas a link that has little to do in a step does not hold up data
+that others wait for.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from tutti.topologies.exact import INT64_MAX, FloatArray, Int32Array, Int64Array
 from tutti.topologies.kernels import kernel
 
 CUTS = (12, 4, 1)
-"""A datum is cut in the most of these parts with which there are few transfers."""
+"""Numbers of parts into which a datum may be cut; the largest with few enough transfers is taken."""
 SPREADS = (0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0)
-"""Quotas into which the busiest link's load is divided, as multiples of the hops of the longest path."""
+"""Numbers of quotas in the busiest link's load, as multiples of the hops of the longest path."""
 ROUNDING = 1e-9
 """Relative error of sums of loads. A larger value leaves out fewer quotas that can't be the fastest."""
 
 
 def paced(schedule: Schedule, size: Fraction | int, *others: Schedule) -> Schedule:
-    """Return the fastest at a size of others, a schedule, and those that move its data in steps.
+    """Return the fastest at a size: one of `others`, the schedule, or one that moves its data in steps.
 
     Parameters
     ----------
     schedule
-        In which every chunk goes from one rank to one, not copied and not added, a chunk a row, the hops of
-        each in order.
+        A schedule in which every chunk goes from one rank to one, and is not copied and not added. A row has
+        one chunk, and the hops of each chunk are in order.
     size
-        M, bytes.
+        M in bytes.
     others
-        Any of the same problem; of equally fast ones the first of these is returned.
+        Other schedules of the same problem. Among equally fast ones, the first of these is returned.
     """
     order = np.argsort(schedule.chunk, kind="stable")
     hops = np.bincount(schedule.chunk)
@@ -75,14 +75,14 @@ def paced(schedule: Schedule, size: Fraction | int, *others: Schedule) -> Schedu
 
 
 def hop_by_hop(schedule: Schedule, most: int) -> Schedule:
-    """Return the schedule with a stop at each rank on a route, chunks cut for that in equal parts.
+    """Return the schedule with a stop at each rank on a route; chunks are cut into equal parts.
 
     Parameters
     ----------
     schedule
-        In the flow clock, a chunk a row.
+        A schedule in the flow clock with one chunk per row.
     most
-        Rows to be had: chunks are cut in the most of `CUTS` parts that make no more.
+        Largest number of rows: chunks are cut into the largest number of `CUTS` that does not exceed it.
     """
     topology, routes = schedule.topology, schedule.route_table
     stops = topology.target[routes.links] < topology.num_ranks
@@ -106,18 +106,18 @@ def hop_by_hop(schedule: Schedule, most: int) -> Schedule:
 
 
 class Hops(NamedTuple):
-    """Hops, those of a datum together and in order.
+    """The hops of all data; those of a datum are together and in order.
 
     Parameters
     ----------
     begin
-        int64, shape (data + 1,): where the hops of each begin.
+        int64, shape (data + 1,): the first hop of each datum.
     route, amount
-        Of each hop: the route, and what goes over it.
+        The route of each hop, and the amount that goes over it.
     first, links
         The links of routes, as in `schedules.schedule.Routes`.
     slowness
-        Of each link: what an amount of 1 takes.
+        The time that each link needs for an amount of 1.
     """
 
     begin: Int64Array
@@ -129,13 +129,13 @@ class Hops(NamedTuple):
 
     @classmethod
     def over_links(cls, begin: Int64Array, link: Int32Array, size: FloatArray, slowness: FloatArray) -> Hops:
-        """Return those over one link each, given the sizes of data."""
+        """Return hops over one link each, given the sizes of data."""
         first, links = np.arange(len(slowness) + 1), np.arange(len(slowness), dtype=np.int32)
         return cls(begin, link.astype(np.int64), np.repeat(size, np.diff(begin)), first, links, slowness)
 
 
 def quotas(hop: Hops, alpha: FloatArray, seconds: float) -> Iterator[tuple[float, float]]:
-    """Yield the quota for each of `SPREADS`, and seconds that every schedule with it takes at least.
+    """Yield the quota for each of `SPREADS`, and a lower bound in seconds on every schedule with it.
 
     A link sends a message for each quota that goes into its load, or fewer if a datum is larger than the
     quota, and pays α for each.
@@ -143,11 +143,11 @@ def quotas(hop: Hops, alpha: FloatArray, seconds: float) -> Iterator[tuple[float
     Parameters
     ----------
     hop
-        At least one.
+        The hops, at least one.
     alpha
-        Of each link, in seconds.
+        The α of each link in seconds.
     seconds
-        What an amount of 1 takes on a link of slowness 1.
+        The time of an amount of 1 on a link of slowness 1.
     """
     most, (used, largest) = int(np.diff(hop.begin).max()), _use(hop)
     for spread in SPREADS:
@@ -157,7 +157,7 @@ def quotas(hop: Hops, alpha: FloatArray, seconds: float) -> Iterator[tuple[float
 
 
 def steps(hop: Hops, quota: float) -> Int64Array:
-    """Return the step of every hop, from 1, with a quota."""
+    """Return the step of every hop, counted from 1, for a quota."""
     step = np.empty(len(hop.route), dtype=np.int64)
     _pace(hop, quota, step)
     return step
@@ -165,20 +165,21 @@ def steps(hop: Hops, quota: float) -> Int64Array:
 
 @kernel
 def last_end(hop: Hops, step: Int64Array, alpha: FloatArray, seconds: float) -> float:
-    """Return when the last message arrives: what goes over a link in a step is one, after that of the last.
+    """Return when the last message arrives.
 
-    It is what `simulate` finds of the schedule, but for rounding.
+    A link's data in a step is one message, after that of the last step. The result equals that of `simulate`
+    except for rounding.
 
     Parameters
     ----------
     hop
-        Over one link each.
+        Hops over one link each.
     step
-        Of each hop, from 1.
+        The step of each hop, counted from 1.
     alpha
-        Of each link, in seconds.
+        The α of each link in seconds.
     seconds
-        What an amount of 1 takes on a link of slowness 1.
+        The time of an amount of 1 on a link of slowness 1.
     """
     ready, free = np.zeros(len(hop.begin) - 1), np.zeros(len(alpha))
     start, held = np.full(len(alpha), -1.0), np.zeros(len(alpha))
@@ -198,7 +199,7 @@ def last_end(hop: Hops, step: Int64Array, alpha: FloatArray, seconds: float) -> 
 
 
 def busiest(hop: Hops) -> float:
-    """Return how long the busiest link takes for all, less α's."""
+    """Return the time of the busiest link for all its data, without α."""
     return float(_use(hop)[0].max())
 
 
@@ -222,7 +223,7 @@ def _by_step(hop: Hops, step: Int64Array) -> tuple[Int64Array, Int32Array, Int32
 
 @kernel
 def _use(hop: Hops) -> tuple[FloatArray, FloatArray]:
-    """Return how long each link takes for all, and for its largest datum, less α's."""
+    """Return the time of each link for all its data, and for its largest datum, without α."""
     used, largest = np.zeros(len(hop.slowness)), np.zeros(len(hop.slowness))
     for place in range(len(hop.route)):
         for at in range(hop.first[hop.route[place]], hop.first[hop.route[place] + 1]):
@@ -241,13 +242,13 @@ def _pace(hop: Hops, quota: float, step: Int64Array) -> None:
     count = np.zeros((begin[1:] - begin[:-1]).max() + 1, dtype=np.int64)
     order, first = np.empty(data, dtype=np.int64), np.zeros_like(count)
     used = np.empty(len(hop.slowness))
-    for datum in range(data):  # by how many hops each has left
+    for datum in range(data):  # counted by the hops that each has left
         count[begin[datum + 1] - begin[datum]] += 1
     now = 0
     while count[0] < data:
         now += 1
         moving = 0
-        for hops in range(len(count) - 1, 0, -1):  # the most first
+        for hops in range(len(count) - 1, 0, -1):  # those with the most hops left first
             first[hops] = moving
             moving += count[hops]
         for datum in range(data):
@@ -268,7 +269,7 @@ def _pace(hop: Hops, quota: float, step: Int64Array) -> None:
 
 @kernel
 def _fits(hop: Hops, place: int, quota: float, used: FloatArray) -> bool:
-    """Return whether each link of a hop has room for it or nothing to do, and if so take the room."""
+    """Return whether each link of a hop has room for it or is idle; if so, take the room."""
     route, amount = hop.route[place], hop.amount[place]
     for at in range(hop.first[route], hop.first[route + 1]):
         link = hop.links[at]

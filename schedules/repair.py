@@ -1,18 +1,19 @@
-"""Repair: what to change of a schedule when links fail or slow down, and what happens when nobody does.
+"""Repair of a schedule when links fail or slow down, and the result without a repair.
 
-A *rerouted* schedule is the old one on a network that routes around failures: what crossed a dead link takes
-a path of the fewest hops to where it goes.
+A *rerouted* schedule is the old one on a network that routes around failures: data that crossed a dead link
+takes a path of the fewest hops to its destination.
 
 A *repaired* one keeps every transfer that crosses neither a dead nor a slower link. Each of the others brings
-its chunks to the same node as before, at its old place in the table, but from the node and over the links
-that cost least, cut in parts. Any node will do that has the same value by then: the same
-contributions, added up. A reduction is a copy backwards (`schedules.reversal`), so that what it may change is
-where its contribution is added. What each node holds when it sends stays as it was.
+its chunks to the same node as before, at its old place in the table. But it starts at the node and takes the
+links that cost least, and is cut in parts. Any node is allowed that has the same value by then: the same
+contributions, summed. A reduction is a copy backwards (`schedules.reversal`), so it may change the place
+where its contribution is added. The data that each node holds when it sends stays the same.
 
-A path costs what it adds to the sum over links of (load / bandwidth)^p. To choose for one transfer after the
-other what adds least comes within a constant of the least sum (Awerbuch, Azar, Grove, Kao, Krishnan, Vitter:
-Load balancing in the L_p norm, FOCS 1995), and a large p goes by the largest load, which is what takes time.
-Each is then chosen for again, the others staying. In the step clock loads are those of the step, as in T_B.
+The cost of a path is the increase of the sum over links of (load / bandwidth)^p. Choosing the least increase
+for one transfer after the other comes within a constant of the least sum (Awerbuch, Azar, Grove, Kao,
+Krishnan, Vitter: Load balancing in the L_p norm, FOCS 1995). With a large p the largest load decides, which
+determines the time. Then a path is chosen again for each transfer, while the others stay. In the step clock
+loads are those of the step, as in T_B.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class RepairTuning(NamedTuple):
     """Number of times that a source and a route are chosen for each transfer. A larger value balances links
     better."""
     most_cells: int
-    """Pairs of node and chunk whose values are kept (512 MiB). In larger schedules sources stay."""
+    """Most pairs of node and chunk whose values are kept (512 MiB). In larger schedules sources stay."""
     parts: tuple[int, ...]
     """Numbers of parts of a transfer that are tried. More parts load links more evenly and make more
     messages."""
@@ -63,28 +64,28 @@ TUNING = RepairTuning(sweeps=2, most_cells=2**27, parts=(4, 2, 1))
 
 
 def rerouted(schedule: Schedule, topology: Topology) -> Schedule:
-    """Return the schedule on a network with failures, what crossed dead links on paths of the fewest hops.
+    """Return the schedule on a network with failures; rows over dead links take paths of the fewest hops.
 
     Parameters
     ----------
     schedule
-        Verified.
+        A verified schedule.
     topology
-        What is left of its network: the same ranks, links with other bandwidths or none.
+        The remaining network: the same ranks, and links with other bandwidths or none.
 
     Returns
     -------
     Schedule
-        ``stats["changed"]`` is how many transfers go another way.
+        ``stats["changed"]`` is the number of transfers with another route.
 
     Raises
     ------
     InputError
-        If the network has other ranks, or links that the schedule's has not.
+        If the network has other ranks, or links that the schedule's network lacks.
     NoSchedule
-        If a switch that copies or adds is gone.
+        If a switch that copies or adds has failed.
     Unsupported
-        In the time clock, where messages get other times, if sums depend on those.
+        If the schedule is in the time clock, where messages get other times, and sums depend on the times.
     """
     left, routes = _left(schedule, topology), schedule.route_table
     dead = np.logical_or.reduceat(left.link_of[routes.links] == NONE, routes.offsets[:-1])
@@ -102,9 +103,8 @@ def rerouted(schedule: Schedule, topology: Topology) -> Schedule:
 def fastest_repair(schedule: Schedule, topology: Topology, size: Fraction, slices: int = 1) -> Schedule:
     """Return the fastest at a size of `repaired`, in each number of `TUNING.parts`, and `rerouted`.
 
-    The size is in bytes, and of a flow in slices.
-
-    All change the same transfers. Where messages are short what counts is how many they are.
+    The size is in bytes, and a flow is in `slices` slices. All change the same transfers. If messages are
+    short, their number is what counts.
     """
     options = SimulationOptions(slices if schedule.clock is Clock.FLOW else 1)
     several = TUNING.parts[:1] if schedule.clock is Clock.TIME else TUNING.parts
@@ -113,14 +113,14 @@ def fastest_repair(schedule: Schedule, topology: Topology, size: Fraction, slice
 
 
 def repaired(schedule: Schedule, topology: Topology, parts: int = TUNING.parts[0]) -> Schedule:
-    """Return the schedule on a network with failures, no more changed than what crosses links that fail.
+    """Return the schedule on a network with failures; only transfers over failed or slow links change.
 
     Parameters
     ----------
     schedule, topology
-        As of `rerouted`, and so is what is returned and raised.
+        As in `rerouted`, and so are the result and the errors.
     parts
-        In which what must go elsewhere is cut, to go several ways; not in the time clock, where it fits gaps.
+        The number of parts in which these are cut, to take several routes; none in the time clock.
     """
     left = _left(schedule, topology)
     if schedule.clock is Clock.TIME:
@@ -134,7 +134,7 @@ def repaired(schedule: Schedule, topology: Topology, parts: int = TUNING.parts[0
     moved = _moved(cut, chosen, left) if added is None else _moved(added, chosen & ~adds, left)
     changed = len(np.unique(row[moved.route != cut.route]))
     if schedule.clock is Clock.TIME:
-        # Rows of a message that go one way stay one: rows of others may bring what the next of it take on.
+        # Only consecutive rows stay one message: rows between them may bring data that later ones send on.
         begin = (np.diff(message) != 0) | (np.diff(moved.route) != 0)
         return _on(left, moved.replace(clock=Clock.TIME, order=offsets_of(begin)[: len(row)]), changed)
     return _on(left, _joined(moved, row), changed)
@@ -148,9 +148,9 @@ def _message_by_message(schedule: Schedule) -> tuple[Int32Array, Schedule]:
 
 
 def _added_elsewhere(schedule: Schedule, adds: BoolArray, left: _Left) -> Schedule | None:
-    """Return the schedule with some contributions added elsewhere on their way, if it has such a reverse.
+    """Return the schedule with some contributions added elsewhere on their route, or None if it can't.
 
-    It has none where sums are overwritten, or where a switch that adds gets nothing any more.
+    It can't if sums are overwritten, or if a switch that adds receives nothing any more.
     """
     try:
         moved = reverse(_moved(reverse(schedule), adds[::-1], left), schedule.topology)
@@ -161,10 +161,10 @@ def _added_elsewhere(schedule: Schedule, adds: BoolArray, left: _Left) -> Schedu
 
 
 def _cut(schedule: Schedule, left: _Left, most: int) -> tuple[Schedule, Int64Array]:
-    """Return the schedule with what crosses failing links cut in so many parts, and the old row of each.
+    """Return the schedule with rows over failing links cut in `most` parts, and the old row of each.
 
-    The chunks are cut; other transfers carry all parts of them. Uncut is what would not fit 64 bits, and what
-    has copies.
+    The chunks are cut; other transfers carry all their parts. Nothing is cut if it would not fit 64 bits, or
+    if chunks have copies.
     """
     chunks, chosen = schedule.chunks, left.crossed(schedule)
     fits = chunks.denominator * len(chunks) * most <= INT64_MAX
@@ -184,16 +184,16 @@ def _cut(schedule: Schedule, left: _Left, most: int) -> tuple[Schedule, Int64Arr
 
 
 class _Left(NamedTuple):
-    """What is left of a network.
+    """The remaining network.
 
     Parameters
     ----------
     old, topology
-        What it was, and what is left.
+        The old network, and the remaining one.
     node_of, link_of
-        Int64 and int32, of each node and link of the old one: its number in what is left, or `NONE`.
+        Int64 and int32: the new number of each node and link of the old network, or `NONE`.
     speed
-        Float64, of each link of the old one: bytes a second, 0 where it is dead.
+        Float64: bytes per second of each link of the old network, 0 if it is dead.
     """
 
     old: Topology
@@ -204,7 +204,7 @@ class _Left(NamedTuple):
 
     @classmethod
     def of(cls, old: Topology, topology: Topology) -> _Left:
-        """Match nodes by label, and links by their ends; of parallel ones the first are left."""
+        """Match nodes by label, and links by their ends; the first of parallel links remain."""
         ranks = old.labels[: old.num_ranks]
         if topology.labels[: topology.num_ranks] != ranks:
             raise InputError(
@@ -232,20 +232,20 @@ class _Left(NamedTuple):
         return cls(old, topology, node_of, link_of, speed)
 
     def crossed(self, schedule: Schedule) -> BoolArray:
-        """Return which transfers of a schedule cross a link that is dead or slower than it was."""
+        """Return a mask of the transfers that cross a link that is dead or slower than before."""
         slower, routes = self.speed < self.old.bandwidth.floats * (1 - 1e-12), schedule.route_table
         return np.logical_or.reduceat(slower[routes.links], routes.offsets[:-1])[schedule.route]
 
     @property
     def old_link(self) -> Int32Array:
-        """The number that each link that is left had."""
+        """The old number of each remaining link."""
         found = np.empty(self.topology.num_links, np.int32)
         alive = np.flatnonzero(self.link_of != NONE)
         found[self.link_of[alive]] = alive
         return found
 
     def no_way(self, node: int) -> NoSchedule:
-        """Return what is raised where what goes to or from a node can't."""
+        """Return the error for data that can't go to or from a node."""
         return NoSchedule(
             f"topology {self.topology.name} leaves no way to or from {self.old.labels[node]}, which copies "
             "or adds in the schedule; make a new one"
@@ -253,7 +253,7 @@ class _Left(NamedTuple):
 
 
 def _left(schedule: Schedule, topology: Topology) -> _Left:
-    """Return what is left of a schedule's network, if what its rows carry is what they would one by one."""
+    """Return the remaining network of a schedule, if its rows carry the same data when replayed in turn."""
     if schedule.clock is Clock.TIME and schedule.reduce is not None:
         try:
             verify(schedule.replace(clock=Clock.FLOW, order=None))
@@ -266,7 +266,7 @@ def _left(schedule: Schedule, topology: Topology) -> _Left:
 
 
 def _joined(schedule: Schedule, row: IntArray) -> Schedule:
-    """Return the schedule with parts of one old row that go one way made one again."""
+    """Return the schedule; parts of an old row that take one route are merged again."""
     if schedule.count is None:
         return schedule
     same = (np.diff(row) == 0) & (np.diff(schedule.route) == 0)
@@ -275,7 +275,7 @@ def _joined(schedule: Schedule, row: IntArray) -> Schedule:
 
 
 def _with_routes(schedule: Schedule, rows: IntArray, route: IntArray, more: Routes) -> Schedule:
-    """Return the schedule with some rows on other routes, of its own and of more that follow them."""
+    """Return the schedule with some rows on other routes: its own, or one of `more`, numbered after them."""
     table, changed = schedule.route_table, schedule.route.copy()
     changed[rows] = route
     offsets = np.concatenate([table.offsets, table.offsets[-1] + more.offsets[1:]])
@@ -283,7 +283,7 @@ def _with_routes(schedule: Schedule, rows: IntArray, route: IntArray, more: Rout
 
 
 def _on(left: _Left, schedule: Schedule, changed: int) -> Schedule:
-    """Return a schedule whose rows cross live links only on the network that is left."""
+    """Return a schedule whose rows cross only live links on the remaining network."""
     routes = schedule.route_table
     used = np.bincount(schedule.route, minlength=len(routes)) > 0
     lengths = np.diff(routes.offsets)
@@ -304,18 +304,18 @@ class _ReplayRows(NamedTuple):
     Parameters
     ----------
     first, last
-        Int64: which cells each carries, from the first to before the last. A cell is a chunk of some row that
-        is chosen for.
+        Int64: the cells that each carries, from `first` to before `last`. A cell is a chunk of some row that
+        a route is chosen for.
     source, target
-        Int32: its ends; the source of one that is chosen for is written.
+        Int32: the ends of each; the source of a chosen row is updated.
     begin, end
-        Int64: where its links stand; written likewise.
+        Int64: the places of each row's links; updated in the same way.
     size
-        Float64: what it carries.
+        Float64: the load of each.
     adds
-        Bool: whether it reduces.
+        Bool: whether each reduces.
     chosen
-        Int64: those that are chosen for, increasing.
+        Int64: the rows that routes are chosen for, increasing.
     """
 
     first: Int64Array
@@ -330,7 +330,7 @@ class _ReplayRows(NamedTuple):
 
 
 class _RepairNetwork(NamedTuple):
-    """Links into each node, where each starts and ends, its bandwidth, and which nodes send copies."""
+    """The links into each node, their ends and bandwidths, and whether each node can send copies."""
 
     into: Incidence
     tail: Int32Array
@@ -340,7 +340,7 @@ class _RepairNetwork(NamedTuple):
 
 
 class _PathScratch(NamedTuple):
-    """Room for a search: of each node what its path to the target costs, and its first link; and a heap."""
+    """Memory of a search: each node's cost of a path to the target and its first link, and a heap."""
 
     cost: FloatArray
     link: Int32Array
@@ -349,7 +349,7 @@ class _PathScratch(NamedTuple):
 
 
 def _moved(schedule: Schedule, chosen: BoolArray, left: _Left) -> Schedule:
-    """Return the schedule with the best ways found for the rows chosen, from where and over which links."""
+    """Return the schedule with the best sources and routes found for the chosen rows."""
     topology, routes = schedule.topology, schedule.route_table
     if not chosen.any():
         return schedule
@@ -391,7 +391,7 @@ def _links_of(routes: Routes, route: int) -> tuple[int, ...]:
 
 
 def _carried(schedule: Schedule, rows: BoolArray) -> BoolArray:
-    """Return which chunks some rows carry."""
+    """Return a mask of the chunks that some rows carry."""
     edges = np.zeros(len(schedule.chunks) + 1, np.int64)
     run = 1 if schedule.count is None else schedule.count[rows]
     np.add.at(edges, schedule.chunk[rows], 1)
@@ -400,14 +400,14 @@ def _carried(schedule: Schedule, rows: BoolArray) -> BoolArray:
 
 
 def _cells(schedule: Schedule, chosen: BoolArray) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Return which cells each row carries, from the first to before the last, and the chunk of each cell."""
+    """Return the cells that each row carries, from first to before last, and the chunk of each cell."""
     cells, run = _carried(schedule, chosen), 1 if schedule.count is None else schedule.count
     before = offsets_of(cells)
     return before[schedule.chunk], before[schedule.chunk + run], np.flatnonzero(cells)
 
 
 def _initial(schedule: Schedule, cells: Int64Array) -> Int32Array:
-    """Return a number of the value of each cell at each node at the start, int32 (nodes, cells)."""
+    """Return a number for the initial value of each cell at each node, int32 (nodes, cells)."""
     what = schedule.collective
     values = np.full((schedule.topology.num_nodes, len(cells)), NONE, np.int32)
     item = schedule.chunks.item[cells]
@@ -429,10 +429,11 @@ def _choose(
     value: Int32Array,
     links: Int32Array,
 ) -> tuple[int, Int32Array]:
-    """Choose a way for each row chosen, in order, all others staying; return the list of links, grown.
+    """Choose a source and a route for each chosen row, in order, while all others stay; return the links.
 
-    Before it stands a row for which there is no way, or -1. `value` (nodes, cells) is who has which value at
-    the start, and is written; empty: rows keep their sources. Rows of one step are `at_once`.
+    Before the links stands a row for which there is no route, or -1. `value` (nodes, cells) is the initial
+    value of each node and is updated; if it is empty, rows keep their sources. Rows of one step are
+    `at_once`.
     """
     nodes, room = len(network.able), len(network.tail) + 1
     search = _PathScratch(
@@ -464,7 +465,7 @@ def _choose(
 
 @kernel
 def _add(load: FloatArray, rows: _ReplayRows, row: int, links: Int32Array, times: int) -> None:
-    """Add what a row carries so many times to the load of its links."""
+    """Add the load of a row, times `times`, to its links."""
     for place in range(rows.begin[row], rows.end[row]):
         load[links[place]] += times * rows.size[row]
 
@@ -478,7 +479,7 @@ def _find(
     load: FloatArray,
     search: _PathScratch,
 ) -> bool:
-    """Dijkstra's algorithm from a row's target, backwards, up to the nearest node that may be its source."""
+    """Run Dijkstra's algorithm backwards from a row's target to the nearest node that may be its source."""
     cost, link_of, keys, nodes = search
     target = np.int64(rows.target[row])
     power = 8  # p
@@ -509,7 +510,7 @@ def _find(
 
 @kernel
 def _may_send(rows: _ReplayRows, row: int, network: _RepairNetwork, value: Int32Array, node: int) -> bool:
-    """Return whether a node has all that a row carries, as its source has it."""
+    """Return whether a node has the same values of all that a row carries as its source has."""
     source = rows.source[row]
     if node == source:
         return True
@@ -525,7 +526,7 @@ def _may_send(rows: _ReplayRows, row: int, network: _RepairNetwork, value: Int32
 def _take(
     rows: _ReplayRows, row: int, network: _RepairNetwork, search: _PathScratch, links: Int32Array, used: int
 ) -> Int32Array:
-    """Write the links from a row's source to its target behind those in use, and return them all."""
+    """Write the links from a row's source to its target after those in use, and return all links."""
     rows.begin[row] = used
     node = rows.source[row]
     while node != rows.target[row]:
@@ -542,9 +543,9 @@ def _take(
 
 @kernel
 def _deliver(rows: _ReplayRows, low: int, high: int, at_once: bool, value: Int32Array, new: int) -> int:
-    """Give the targets of rows low to high - 1 their values; each sum is a new one, and the next is returned.
+    """Give the targets of rows low to high - 1 their values; each sum is a new number; return the next one.
 
-    Of rows `at_once` those that add come last: others read what was there before.
+    If rows are `at_once`, those that add come last, because others read the values from before.
     """
     for adding in range((2 if at_once else 1) if len(value) else 0):
         for row in range(low, high):

@@ -1,9 +1,9 @@
 """Earliest starts for messages taken one after the other: list scheduling with links as the resources.
 
-A message over several links enters each a little after the one before (the sum of α so far) and holds it
-for α + bytes/bandwidth. It starts as soon as all of its chunks that stand before it and are for its source
-are there and each link of its route is free from the moment at which it is entered, be it in a gap that
-messages taken before have left. One that brings a copy starts once what that is a copy of is there too.
+A message over several links enters each a little after the previous one (by the sum of α so far) and holds it
+for α + bytes/bandwidth. It starts as soon as two conditions hold. The chunks that earlier rows bring to its
+source have arrived. Each link of its route is free from the moment at which it is entered, perhaps in a gap
+between earlier messages. A message with a copy also waits until both of its ends have the original.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from tutti.topologies.kernels import kernel
 
 
 def retimed(schedule: Schedule, *, delayed: bool = False) -> Schedule:
-    """Return the schedule with each message as early as its data and its links allow, in table order.
+    """Return the schedule; each message, in table order, starts as early as its data and links allow.
 
     Parameters
     ----------
     schedule
-        In the time clock. Its rows give the order; those with one route and one start are a message.
+        A schedule in the time clock. Rows give the order; rows with one route and one start are a message.
     delayed
-        Whether no message starts earlier than it does now: one that fits where it is stays there.
+        Whether messages may only become later: a message that fits at its present start stays there.
     """
     grouped = messages(schedule)
     rows = np.argsort(grouped.of_row, kind="stable")
@@ -57,16 +57,16 @@ def ends(schedule: Schedule) -> Fraction:
 
 
 class _Uses(NamedTuple):
-    """When each link is held, in order of time.
+    """The times at which each link is held, in order.
 
     Parameters
     ----------
     first
-        int64, shape (links + 1,): where the uses of each link stand.
+        int64, shape (links + 1,): the first entry of each link.
     length
-        int64, shape (links,): how many there are so far.
+        int64, shape (links,): the number of uses so far.
     begin, end
-        int64.
+        int64: the ticks at which uses begin and end.
     """
 
     first: Int64Array
@@ -92,7 +92,7 @@ def _earliest(
 ) -> Int64Array:
     """Return the start of each message m, which carries rows[first[m] : first[m + 1]].
 
-    `ready` is when each node has each chunk, and is written to.
+    `ready` is the time when each node has each chunk; it is updated.
     """
     chunk, count, route = columns
     taken = route[rows[first[:-1]]]
@@ -122,7 +122,7 @@ def _earliest(
 
 @kernel
 def _originals_ready(ready: Int64Array, copy_of: Int32Array, here: int, there: int, chunk: int) -> int:
-    """Return when both nodes have what a chunk is a copy of, and what that is a copy of, and so on."""
+    """Return when both nodes have the original of a copy, the original of that, and so on."""
     latest = 0
     while len(copy_of) > 0 and copy_of[chunk] >= 0:
         chunk = copy_of[chunk]
@@ -132,7 +132,7 @@ def _originals_ready(ready: Int64Array, copy_of: Int32Array, here: int, there: i
 
 @kernel
 def _no_uses(route: Int32Array, offsets: Int64Array, links: Int32Array, num_links: int) -> _Uses:
-    """Return links that are free for ever, with room for the transfers."""
+    """Return an empty table of uses, with room for the transfers."""
     first = np.zeros(num_links + 1, np.int64)
     for row in range(len(route)):
         for hop in range(offsets[route[row]], offsets[route[row] + 1]):

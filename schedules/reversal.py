@@ -1,8 +1,8 @@
 """Reversal: a schedule run backwards on the transposed network (dissertation, Definition 5, Theorem 1).
 
-Every transfer goes the other way, last ones first: allgather becomes reduce-scatter and back, likewise
-broadcast and reduce, gather and scatter; all-to-all and allreduce become themselves. What was copied
-is added, and what was added is copied.
+Every transfer goes in the other direction, last ones first. Allgather and reduce-scatter are exchanged, and
+so are broadcast and reduce, and gather and scatter; all-to-all and allreduce become themselves. Copies become
+additions, and additions become copies.
 
 ====== ========================================================
 clock  `order` of the reverse
@@ -12,10 +12,10 @@ time   T_end - arrival (+ the earliest start, which is 0), or later
 flow   none: the rows in reverse order
 ====== ========================================================
 
-In the time clock the mirrored times of two messages can overlap where a route has several links: its fast
-links are held when the first data comes, not when the last one does. Then the later one waits (`retimed`).
-The verifier says whether the rest is legal: a copy that no rank needed has no reverse (`useful_transfers`
-finds such copies).
+In the time clock the mirrored times of two messages can overlap if a route has several links: its fast links
+are held when the first data arrives, not when the last does. Then the later message waits (`retimed`). The
+verifier checks the rest: a copy that no rank needed has no legal reverse (`useful_transfers` finds such
+copies).
 """
 
 from __future__ import annotations
@@ -35,15 +35,16 @@ from tutti.topologies.transforms import transpose
 def reverse(schedule: Schedule, topology: Topology | None = None) -> Schedule:
     """Return the reverse of a schedule; reversing twice gives the schedule back.
 
-    Back to the same table, that is, if a collective that combines adds at every transfer (allreduce apart)
-    and, in the time clock, rows with one start stand by arrival (`normal_order`) and no message has to wait.
+    The result is the same table only if a combining collective adds at every transfer (except allreduce) and,
+    in the time clock, if rows with one start are sorted by arrival (`normal_order`) and no message has to
+    wait.
 
     Parameters
     ----------
     schedule
-        Any clock; its claims (T_L, T_B, congestion) hold for the reverse too, in its M.
+        A schedule with any clock. Its claims (T_L, T_B, congestion) also hold for the reverse, in its M.
     topology
-        What to attach as the transposed network; must equal it. None: it is computed.
+        The transposed network to use, which must be equal to the computed one. None: the computed one.
 
     Raises
     ------
@@ -81,7 +82,7 @@ def reverse(schedule: Schedule, topology: Topology | None = None) -> Schedule:
 def normal_order(schedule: Schedule) -> Schedule:
     """Return the schedule with its rows in the order that reversal keeps.
 
-    In the time clock rows with one start are put by arrival, stably; other clocks are left alone.
+    In the time clock rows with one start are stably sorted by arrival; other clocks are not changed.
     """
     if schedule.clock is not Clock.TIME or schedule.order is None:
         return schedule
@@ -100,7 +101,7 @@ def _reversed_collective(what: Collective) -> Collective:
     if what.parts:
         raise Unsupported("reverse of a mixed collective: reverse the schedules of its parts")
     if what.kind is Kind.ALL_TO_ALL and what.shards is not None and len(set(what.shards)) > 1:
-        # The share of item (i, j) depends on j alone, so that of (j, i) is another.
+        # The share of item (i, j) depends only on j, so that of (j, i) differs.
         raise Unsupported(
             "reverse of an all-to-all with uneven shards: sizes that vary by sender; use equal shards"
         )
@@ -116,7 +117,7 @@ def _backwards(schedule: Schedule) -> tuple[Int64Array, IntArray | None]:
         first, last = int(schedule.order[0]), int(schedule.order[-1])
         return rows, (first + last - schedule.order[rows].astype(np.int64)).astype(schedule.order.dtype)
     arrival = _arrival(schedule)
-    # Stable: rows that arrive together stay reversed, which is by arrival of the reverse.
+    # Stable: rows that arrive together stay reversed, which is the order of arrival in the reverse.
     rows = rows[np.argsort(-arrival[rows], kind="stable")]
     return rows, int(schedule.order[0]) + int(arrival.max()) - arrival[rows]
 
@@ -168,7 +169,7 @@ def _reversed_reduce(schedule: Schedule) -> BoolArray | None:
 
 
 def _reversed_routes(schedule: Schedule) -> Routes | None:
-    """Return the routes with their link lists turned round, route r staying route r."""
+    """Return the routes with reversed link lists; route r stays route r."""
     if schedule.routes is None:
         return None
     offsets, links = schedule.routes.offsets, schedule.routes.links
@@ -180,17 +181,18 @@ def _reversed_routes(schedule: Schedule) -> Routes | None:
 def useful_transfers(chunk: IntArray, source: IntArray, target: IntArray, wanted: BoolArray) -> BoolArray:
     """Return which transfers serve a postcondition, bool (transfers,).
 
-    One does if the rank that it goes to must have the chunk in the end, or sends it on in one that does. A
-    solver leaves others where they cost its objective nothing. They cost time where they end last, and have
-    no reverse: backwards, a rank would add what it does not have.
+    A transfer does if its target must have the chunk in the end, or sends it on in a transfer that does. A
+    solver leaves other transfers in if they cost its objective nothing. They cost time if they end last, and
+    have no reverse: backwards, a rank would add what it does not have.
 
     Parameters
     ----------
     chunk, source, target
-        Shape (transfers,): what each transfer copies from where to where; each comes before those that send
-        on what it brings, and brings what is not there yet, as in a schedule that is verified.
+        Shape (transfers,): the chunk that each transfer copies, from which node, to which node. Each comes
+        before transfers that send its chunk on, and brings a chunk that is not there yet, as in a verified
+        schedule.
     wanted
-        Shape (chunks, nodes): who must have each chunk in the end.
+        Shape (chunks, nodes): the nodes that must have each chunk in the end.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The schedule: one table of chunks, one of transfers, under one of three clocks."""
+"""The schedule: a table of chunks and a table of transfers, under one of three clocks."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 COLUMNS = ("chunk", "route", "order", "count", "reduce")
 """Columns of the table of transfers. Each but the first two may be None."""
 MOST_CHUNKS = INT32_MAX
-"""A chunk's number fits 32 bits."""
+"""Largest number of chunks: their numbers fit 32 bits."""
 NO_COPY = -1
-"""In `Chunks.copy_of`: a chunk that is no copy."""
+"""The entry of `Chunks.copy_of` for a chunk that is no copy."""
 
 
 class Clock(StrEnum):
-    """What `order` means in a schedule."""
+    """The meaning of `order` in a schedule."""
 
     STEP = "step"
     """The comm step, from 1; rows of one step happen together, on data held before the step."""
@@ -39,29 +39,29 @@ class Clock(StrEnum):
     """The start in integer ticks, for the size that the schedule was made for."""
 
     FLOW = "flow"
-    """No order: a row waits for every earlier row into its source that overlaps its chunk."""
+    """Rows have no order: a row waits for every earlier row into its source that overlaps its chunk."""
 
 
 @dataclass(frozen=True, eq=False)
 class Chunks:
     """The chunk table: each item of the collective is tiled by its chunks, in table order.
 
-    A sum may be made several times over, of other parts each time: in *copies* of a chunk, which stand behind
-    it. At each rank a copy is what it is a copy of, until something arrives in it there. Who must end with
-    the chunk may end with any of its copies instead.
+    A sum may be made several times, of different parts each time: in *copies* of a chunk, which follow the
+    chunk in the table. At each rank a copy is equal to its original until something arrives in the copy
+    there. A rank that must end with the chunk may end with any of its copies instead.
 
     Parameters
     ----------
     item
         int32, shape (chunks,): row of `Collective.items`, non-decreasing.
     size
-        int64, shape (chunks,): numerators over `denominator`, in units of M; zero only where the item's
+        int64, shape (chunks,): numerators over `denominator`, in units of M; zero only if the item's
         share is.
     denominator
-        One for all.
+        The common denominator.
     copy_of
-        int32, shape (chunks,): the chunk or copy that each is a copy of, of one size with it; -1 for those
-        that tile the item, and None where all do. Only of items that are added up and end at every rank.
+        int32, shape (chunks,): the chunk or copy that each is a copy of, of the same size; -1 for chunks that
+        tile the item. None if all do. Only items that are summed and end at every rank have copies.
     """
 
     item: Int32Array
@@ -70,7 +70,7 @@ class Chunks:
     copy_of: Int32Array | None = None
 
     def __post_init__(self) -> None:
-        """Freeze the arrays; where nothing is a copy there is no column."""
+        """Freeze the arrays; if nothing is a copy, `copy_of` becomes None."""
         object.__setattr__(self, "item", frozen(self.item, np.int32))
         object.__setattr__(self, "size", frozen(self.size, np.int64))
         if self.copy_of is not None:
@@ -82,17 +82,17 @@ class Chunks:
 
     @property
     def copy_of_or_empty(self) -> Int32Array:
-        """`copy_of`, empty where nothing is a copy: kernels take one type."""
+        """`copy_of`, or an empty array if it is None, because kernels take one type."""
         return frozen([], np.int32) if self.copy_of is None else self.copy_of
 
     @property
     def tiling_size(self) -> Int64Array:
-        """int64 (chunks,): `size`, 0 for copies; anew at each call where there are some."""
+        """int64 (chunks,): `size`, but 0 for copies; computed at each call if there are any."""
         return self.size if self.copy_of is None else np.where(self.copy_of == NO_COPY, self.size, 0)
 
     @cached_property
     def original(self) -> Int32Array:
-        """int32 (chunks,): the chunk that each, if it is a copy, is made of in the end; else itself."""
+        """int32 (chunks,): the chunk that each copy is finally a copy of; other chunks themselves."""
         number = np.arange(len(self), dtype=np.int32)
         if self.copy_of is None:
             return number
@@ -155,7 +155,7 @@ class Routes:
 
     @property
     def lists(self) -> list[tuple[int, ...]]:
-        """The links of each, as `of` takes them."""
+        """The links of each route, as `of` takes them."""
         return [tuple(links.tolist()) for links in np.split(self.links, self.offsets[1:-1])]
 
     @property
@@ -165,7 +165,7 @@ class Routes:
 
 
 class TransferColumns(NamedTuple):
-    """What goes where, as kernels take it: three columns of the transfer table; `counts` may be empty."""
+    """Three columns of the transfer table, as kernels take them; `counts` may be empty."""
 
     chunk: Int32Array
     counts: Int32Array
@@ -174,14 +174,14 @@ class TransferColumns(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Schedule:
-    """What moves when. Rows of the transfer table stand in replay order.
+    """A schedule. The rows of its transfer table stand in replay order.
 
     Parameters
     ----------
     topology, collective
-        What it is for.
+        The network and the collective that it is for.
     clock
-        What `order` means.
+        The meaning of `order`.
     chunks
         The chunk table.
     chunk
@@ -191,21 +191,21 @@ class Schedule:
     order
         uint16, uint32 or int64 (`Clock`), non-decreasing; None in the flow clock.
     count
-        int32: a row carries this many consecutive chunks of one item; None: one each.
+        int32: a row carries this many consecutive chunks of one item; None: one chunk each.
     reduce
-        bool: the destination adds what arrives to what it holds, instead of overwriting; None: nowhere.
+        bool: the destination adds what arrives to what it holds, instead of overwriting; None: no row adds.
     routes
-        None: the identity, every route being one link.
+        The routes; None: route r is link r.
     tick
-        Seconds, exact; time clock only.
+        The tick in seconds, exact; time clock only.
     size
         M in bytes, exact, that a time-clock schedule was made for.
     claims
-        What the maker says of it (``tl_steps``, ``tb``, ``congestion``: exact); `verify` checks them.
+        Exact values that the maker claims (``tl_steps``, ``tb``, ``congestion``); `verify` checks them.
     stats
-        What making it cost (``build_s``, ``solve_s``, ``variables``, ``constraints``, ``solver``,
+        The cost of making it (``build_s``, ``solve_s``, ``variables``, ``constraints``, ``solver``,
         ``solver_gap``, ...): columns of a result row, not part of the schedule and not written to its file.
-        ``bounds``: lower bounds that the method proved (`models.bounds.Bound`), which a gap is set against
+        ``bounds``: lower bounds that the method proved (`models.bounds.Bound`); they give a gap
         once their certificates are checked.
     """
 
@@ -239,7 +239,7 @@ class Schedule:
             object.__setattr__(self, "routes", None)
 
     def __repr__(self) -> str:
-        """Return what it does and how long its table is: its arrays fill pages."""
+        """Return its collective and the length of its table; its arrays would fill pages."""
         return (
             f"<Schedule {self.collective} on {self.topology.name}: {len(self)} transfers, {self.clock} clock>"
         )
@@ -249,7 +249,7 @@ class Schedule:
 
     @cached_property
     def route_table(self) -> Routes:
-        """The routes, the identity included."""
+        """The routes, also if `routes` is None."""
         return self.routes if self.routes is not None else Routes.direct(self.topology.num_links)
 
     @cached_property
@@ -266,24 +266,24 @@ class Schedule:
 
     @property
     def source(self) -> Int32Array:
-        """int32 (transfers,): computed anew at each call."""
+        """int32 (transfers,): computed at each call."""
         return self.route_source[self.route]
 
     @property
     def target(self) -> Int32Array:
-        """int32 (transfers,): computed anew at each call."""
+        """int32 (transfers,): computed at each call."""
         return self.route_target[self.route]
 
     @property
     def load(self) -> Int64Array:
-        """int64 (transfers,): what each row carries, over `chunks.denominator`; anew at each call."""
+        """int64 (transfers,): the load of each row, over `chunks.denominator`; computed at each call."""
         if self.count is None:
             return self.chunks.size[self.chunk]
         return self.chunks.offset[self.chunk + self.count] - self.chunks.offset[self.chunk]
 
     @property
     def count_or_empty(self) -> Int32Array:
-        """`count`, empty where each row carries one chunk: kernels take one type."""
+        """`count`, or an empty array if it is None, because kernels take one type."""
         return frozen([], np.int32) if self.count is None else self.count
 
     @property
@@ -293,7 +293,7 @@ class Schedule:
 
     @property
     def reduce_or_empty(self) -> BoolArray:
-        """`reduce`, empty where no row reduces: kernels take one type."""
+        """`reduce`, or an empty array if it is None, because kernels take one type."""
         return frozen([], np.bool_) if self.reduce is None else self.reduce
 
     def replace(self, **changes: Any) -> Schedule:
@@ -307,7 +307,7 @@ class Schedule:
         return self.replace(**taken, **changes)
 
     def transfers(self) -> pd.DataFrame:
-        """Return one row a transfer: `schedules.frames.transfer_frame`."""
+        """Return one row per transfer: `schedules.frames.transfer_frame`."""
         frame: pd.DataFrame = resolve_name("tutti.schedules.frames:transfer_frame")(self)
         return frame
 
@@ -318,7 +318,7 @@ class Schedule:
 
 
 def step_numbers(steps: npt.ArrayLike) -> npt.NDArray[np.unsignedinteger[Any]]:
-    """Return comm steps as a column `Schedule.order`, in the narrowest type that one keeps."""
+    """Return comm steps as a column `Schedule.order`, in the narrowest of its types."""
     numbers = np.asarray(steps, dtype=np.int64)
     fits = numbers.max(initial=0) <= np.iinfo(np.uint16).max
     return numbers.astype(np.uint16 if fits else np.uint32)

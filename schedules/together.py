@@ -1,14 +1,14 @@
-"""Schedules of collectives that run at the same time, over groups of ranks, become one schedule.
+"""Combines schedules of collectives that run at the same time, over groups of ranks, into one schedule.
 
-Put side by side, the chunk tables follow each other as the items do, and the rows are merged by step or
-start (`side_by_side`). No row is moved: in the step clock links that several parts use in one step carry the
-sum; in the time clock they may collide, and whoever puts the parts together has to give them new times.
+`side_by_side` joins the chunk tables in the order of the items, and merges the rows by step or start. No row
+is moved. In the step clock links that several parts use in one step carry the sum. In the time clock they may
+collide, and the caller has to give them new times.
 
-`together` does so. It knows from simulations when each message starts in its own part, and lists the
-messages of all parts in several orders: by these starts, by what share of its part has passed, by how long
-before the end of its part it starts, and part by part. Each list is put into time, every message as early as
-its data and its links allow (`schedules.retiming`), and the fastest result is kept, or the parts side by
-side if these are faster. The last lists are the parts one after the other, with whatever fits filled in.
+`together` does so. It knows from simulations when each message starts in its own part. It sorts the messages
+of all parts in several orders: by these starts, by the fraction of the part that has passed, by the time
+until the part ends, and part by part. In each order every message starts as early as its data and its links
+allow (`schedules.retiming`). The fastest result is kept, or the parts side by side if these are faster. The
+last orders are the parts one after the other, with whatever fits filled in.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from tutti.topologies.exact import (
 
 
 def parts_of(what: Collective) -> list[tuple[Fraction, Collective]]:
-    """Return the collectives that one consists of, each with its M over that of the whole.
+    """Return the collectives of which one consists, each with its M over that of the whole.
 
-    Those of a mixed collective are its parts, those of several groups are of one group each.
+    For a mixed collective they are its parts; for several groups there is one for each group.
     """
     if what.parts:
         return list(zip(what.part_weights, what.parts, strict=True))
@@ -51,18 +51,18 @@ def parts_of(what: Collective) -> list[tuple[Fraction, Collective]]:
 
 @dataclass(frozen=True, eq=False)
 class _Played:
-    """The rows of a part in a table of whole messages, and when each starts if it is alone.
+    """The rows of a part in a table of whole messages, and the start of each if the part is alone.
 
     Parameters
     ----------
     schedule
-        The part, in pieces where it is a flow that travels in slices.
+        The part; a flow that travels in slices is cut into pieces.
     message
-        int64, shape (rows,): numbers of messages.
+        int64, shape (rows,): the number of each row's message.
     start
-        Seconds, shape (rows,).
+        The start of each row's message in seconds, shape (rows,).
     seconds
-        When all is complete.
+        The time in seconds when all is complete.
     """
 
     schedule: Schedule
@@ -72,7 +72,7 @@ class _Played:
 
     @classmethod
     def of(cls, schedule: Schedule, size: Fraction) -> _Played:
-        """Return a part as it is simulated with M = `size` bytes."""
+        """Return a part with the times of its simulation with M = `size` bytes."""
         slices, seconds = best_slices(schedule, size)
         if schedule.chunks.copy_of is not None:
             slices = 1
@@ -83,7 +83,7 @@ class _Played:
 
 
 def together(what: Collective, parts: Sequence[Schedule], size: Fraction) -> Schedule:
-    """Return the fastest schedule found of all parts at once.
+    """Return the fastest schedule found of all parts together.
 
     Parameters
     ----------
@@ -97,14 +97,14 @@ def together(what: Collective, parts: Sequence[Schedule], size: Fraction) -> Sch
     Returns
     -------
     Schedule
-        In its ``stats``: ``alone``, the seconds of each part by itself.
+        The schedule. Its ``stats`` have ``alone``, the seconds of each part by itself.
 
     Raises
     ------
     InputError
         As `side_by_side`.
     NoSchedule
-        If nothing that was compared is legal.
+        If no compared schedule is legal.
     """
     played = [_Played.of(part, size * w) for (w, _), part in zip(parts_of(what), parts, strict=True)]
     found, least = None, math.inf
@@ -142,7 +142,7 @@ def _candidates(
         (-of_row, start),
     ):
         rows = np.lexsort((message, then, first))
-        _, number = np.unique(message[rows], return_index=True)  # where each message stands first
+        _, number = np.unique(message[rows], return_index=True)  # the first row of each message
         order = np.empty(base[-1], np.int64)
         order[np.unique(message)] = number
         starts = order[message[rows]]
@@ -150,9 +150,9 @@ def _candidates(
 
 
 def _is_legal(schedule: Schedule) -> bool:
-    """Whether the verifier says so: it may not where two ranks exchange sums in one step, and one is late.
+    """Whether the verifier accepts it. It may refuse an exchange of sums in a step if a message is late.
 
-    A list by starts has the late message behind the other, whose data it then adds to its own.
+    Sorted by starts, the late message follows the other one, whose data is then already added to its own.
     """
     try:
         verify(schedule)
@@ -162,7 +162,7 @@ def _is_legal(schedule: Schedule) -> bool:
 
 
 def _in_turn(what: Collective, played: Sequence[_Played], size: Fraction) -> Schedule:
-    """Return the parts one after the other, in steps: on every link the messages of one go before the next's.
+    """Return the parts one after the other, in steps: on every link a part's messages precede the next's.
 
     Messages enter the first links of their routes in the order of their own schedule.
     """
@@ -181,12 +181,12 @@ def _in_turn(what: Collective, played: Sequence[_Played], size: Fraction) -> Sch
 
 
 def _in_slices(schedule: Schedule, slices: int) -> tuple[Schedule, Int64Array, Int64Array]:
-    """Return a flow with every chunk in so many pieces; of each of its rows the old one, and the piece."""
+    """Return a flow with every chunk in `slices` pieces, and the old row and the piece of each row."""
     if slices == 1:
         return schedule, np.arange(len(schedule)), np.zeros(len(schedule), np.int64)
     chunks = schedule.chunks
     if chunks.denominator * slices > INT64_MAX:
-        raise InputError("the chunks do not fit 64 bits over their denominator in so many slices")
+        raise InputError("the chunks, cut into slices, do not fit 64 bits over their denominator")
     item, size = np.repeat(chunks.item, slices), np.repeat(chunks.size, slices)
     count = np.ones(len(schedule), np.int64) if schedule.count is None else schedule.count.astype(np.int64)
     of_row = np.repeat(np.arange(len(schedule)), count * slices)
@@ -203,7 +203,7 @@ def _in_slices(schedule: Schedule, slices: int) -> tuple[Schedule, Int64Array, I
 
 
 def side_by_side(what: Collective, parts: Sequence[Schedule]) -> Schedule:
-    """Return the schedule that does all parts at once.
+    """Return the schedule that does all parts at the same time, without moving a row.
 
     Parameters
     ----------
@@ -216,8 +216,8 @@ def side_by_side(what: Collective, parts: Sequence[Schedule]) -> Schedule:
     Raises
     ------
     InputError
-        If they do not fit each other, or their chunks have no common denominator, or their starts no common
-        tick, that fits 64 bits.
+        If they do not fit each other, or if their chunks have no common denominator, or their starts no
+        common tick, that fits 64 bits.
     """
     _check(what, parts)
     first = parts[0]
@@ -277,14 +277,14 @@ def _joined_chunks(what: Collective, parts: Sequence[Schedule]) -> tuple[Chunks,
 
 
 def _copies(table: Chunks, first: int) -> Int32Array:
-    """Return what each chunk is a copy of, where those of the table are numbered from `first` on."""
+    """Return the original of each copy, with the chunks of the table numbered from `first` on."""
     if table.copy_of is None:
         return np.full(len(table), NO_COPY, dtype=np.int32)
     return np.where(table.copy_of == NO_COPY, NO_COPY, table.copy_of + np.int32(first))
 
 
 def _mixed_order(parts: Sequence[Schedule]) -> tuple[IntArray | None, Fraction | None]:
-    """Return the orders of all rows, in one tick, and that."""
+    """Return the orders of all rows in a common tick, and that tick."""
     orders = [part.order for part in parts if part.order is not None]
     if parts[0].clock is Clock.FLOW or len(orders) < len(parts):
         return None, None
@@ -300,7 +300,7 @@ def _mixed_order(parts: Sequence[Schedule]) -> tuple[IntArray | None, Fraction |
 
 
 def _mixed_routes(parts: Sequence[Schedule]) -> tuple[Routes | None, list[int]]:
-    """Return a table with the routes of all parts, and where those of each begin; None: routes are links."""
+    """Return a table with the routes of all parts (None: routes are links), and each part's first number."""
     if all(part.routes is None for part in parts):
         return None, [0] * len(parts)
     tables = [part.route_table for part in parts]

@@ -1,12 +1,12 @@
 """Networks: ranks, switches and links, each link with a bandwidth and an α.
 
-Read `topology` first (the network itself), then `text` (how one line names a network), `families` (what a
-line may name), `transforms` (failures, subsets of ranks, parallel links), `files`, and `graphs` and `trees`
-(the algorithms on networks that more than one folder needs); `importing` (the files of machines' tools) and
-`measurements` (α and bandwidth from measured times). What everything above stands on is here too: `exact`
-(exact numbers in arrays), `units` (quantities with units), `errors` (what a user meets), `options` (ranges
-and reading of options) and `processes` (whose limits hold). This folder imports none of the others;
-`schedules` is the next.
+Read `topology` first (the network itself), then `text` (the one-line texts that name networks), `families`
+(the networks that these texts can name), `transforms` (failures, subsets of ranks, parallel links) and
+`files`. `graphs` and `trees` hold the algorithms on networks that more than one folder needs. `importing`
+reads the files of machines' tools, and `measurements` fits α and bandwidth to measured times. All of this
+builds on `exact` (exact numbers in arrays), `units` (quantities with units), `errors` (the errors that users
+see), `options` (reading options and checking their ranges) and `processes` (processes with limits of time and
+memory). This folder imports none of the others; `schedules` is the next.
 
 The names below are imported from their modules when first asked for: a process that needs `topologies.errors`
 alone, such as a solver's, starts without compiled kernels.
@@ -48,7 +48,7 @@ __all__ = list(_HOME)
 
 
 def __getattr__(name: str) -> Any:
-    """Return a public name from the module that it stands in."""
+    """Return a public name from the module that defines it."""
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

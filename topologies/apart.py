@@ -1,7 +1,7 @@
 """Calls that end at their time limit, whatever they do: each runs in a copy of this process, which is killed.
 
-An exception that a signal's handler raises can't end a kernel or a solver, and where it comes up in Python
-that compiled code has called it can end the process (`topologies.interruption`). A process can be killed at
+An exception that a signal's handler raises can't end a kernel or a solver. If it is raised in Python code
+that compiled code has called, it can end the process (`topologies.interruption`). A process can be killed at
 any moment, and its death counts as an answer: `best` continues with its next method, also after a crash.
 
 The copy is made by ``fork``, so that it has every kernel, network and method that is loaded here, and needs
@@ -9,11 +9,11 @@ no import. It lives from one call to the next, and keeps what calls load and cac
 next call makes another, in some 10 ms. A call costs two messages (less than a millisecond) and the pickling
 of its argument and of its result.
 
-Why copies do no harm: a copy has one thread and never returns into the code that made it. It ends by
-``_exit``, which flushes no buffer and runs no handler of the parent's. Locks that other threads hold at the
-fork stay locked in the copy, so the copy must not need them. It writes through its own pipe and streams. The
-thread that forks holds the lock of numba's compiler. Python and the C library reset their own locks. The copy
-leaves Ctrl-C to its parent and ends with its parent. A copy that hangs nevertheless is killed at its limit.
+Copies do no harm, for these reasons. A copy has one thread and never returns into the code that made it. It
+ends by ``_exit``, which flushes no buffer and runs no handler of the parent's. Locks that other threads hold
+at the fork stay locked in the copy, so the copy must not need them. It writes through its own pipe and
+streams. The thread that forks holds the lock of numba's compiler. Python and the C library reset their own
+locks. The copy leaves Ctrl-C to its parent and ends with it. A copy that hangs is killed at its limit.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Apart:
     def call(self, value: Any, limit: float | None = None) -> Ended:
         """Call the function, for at most `limit` seconds unless that is None, and return how the call ended.
 
-        The clock stands still while kernels are compiled there, as does this process's own (`COMPILATION`).
+        Both the clock and this process's own (`COMPILATION`) stand still while the copy compiles kernels.
         """
         depth = 0
 
@@ -87,7 +87,7 @@ class Apart:
         if ended.how is not CallEnd.ANSWER:
             return ended
         answer, seconds = ended.answer
-        COMPILATION.seconds = compiling + seconds  # as it was measured there
+        COMPILATION.seconds = compiling + seconds  # as the copy measured it
         return replace(ended, answer=answer)
 
     def begin(
@@ -110,7 +110,7 @@ class Apart:
         """Serve calls in the copy."""
         lock = _compiler_lock()
         if lock is not None:
-            lock.release()  # which this thread holds since before the fork
+            lock.release()  # this thread has held it since before the fork
 
         def before() -> None:
             caller.pause_clock()

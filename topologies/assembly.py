@@ -1,4 +1,4 @@
-"""Networks from arrays of links that come in classes: a dimension, an offset, a kind of cable."""
+"""Networks from arrays of links that are grouped into classes: a dimension, an offset, a kind of cable."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Arcs = tuple[IntArray, IntArray]
 MAX_NODES = 2**20
 MAX_LINKS = 2**24
 HUGE = 64
-"""An exponent from which on powers are refused for their size. It is small enough to compute them."""
+"""Exponents of node counts are cut to this one before the size is checked. Its powers exceed every limit."""
 
 
 def check_size(name: str, nodes: int, links: int) -> None:
@@ -37,12 +37,12 @@ def check_size(name: str, nodes: int, links: int) -> None:
 
 
 def at_least(name: str, least: int, **values: int) -> None:
-    """Refuse a network with a value below the least, named in the message as the argument is.
+    """Refuse a value below the least; the message names it as the argument is named.
 
     Raises
     ------
     InputError
-        If one is.
+        If a value is below `least`.
     """
     for what, value in values.items():
         if value < least:
@@ -73,7 +73,7 @@ def assemble(
     bandwidth, alpha
         Bytes/s and seconds, exact: one number for all classes, one each, or None for the defaults.
     default_bandwidth
-        One a class, where it is not 50 GB/s for all.
+        One bandwidth per class; None: 50 GB/s for all classes.
     switches
         The labels of the switches.
     hosts, nominal_degree
@@ -82,7 +82,7 @@ def assemble(
     Raises
     ------
     InputError
-        If there are neither one bandwidth (or α) nor as many as classes, or one of them is a float.
+        If the number of bandwidths (or α) is neither 1 nor that of the classes, or if one of them is a float.
     """
     speeds = default_bandwidth or [DEFAULT_BANDWIDTH] * len(classes)
     bandwidths = per_class(f"topology {name}: bandwidth", bandwidth, speeds)
@@ -105,7 +105,7 @@ def assemble(
 
 
 def per_class(what: str, values: Values, defaults: Sequence[Fraction]) -> list[Fraction]:
-    """Return one exact number a class of links; `what` names them in errors."""
+    """Return one exact number for each class of links; `what` names them in errors."""
     if values is None:
         return list(defaults)
     given = list(values) if isinstance(values, Iterable) else [values]

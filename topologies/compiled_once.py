@@ -1,9 +1,9 @@
-"""Kernels on disk, of which each is compiled once, however many processes start together.
+"""Compiled kernels on disk, each of which is compiled once, however many processes start together.
 
-numba keeps what it compiled, but lets all processes that find nothing there compile the same. Here a process
-claims a kernel before it compiles it: a lock on the kernel's byte of a file beside the compiled ones, which
-the system lifts when the process ends, however it does. Others wait, and load what it made. A kernel that
-calls others is claimed before these, in every process: nobody waits in a circle.
+numba keeps what it compiled, but processes that find nothing on disk all compile the same kernel. Here a
+process claims a kernel before it compiles it. A claim is a lock on the kernel's byte of a file beside the
+compiled kernels; the system lifts it when the process ends, however that happens. Other processes wait, and
+load the result. Every process claims a kernel before its callees, so that no cycle of processes can wait.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Claiming(NamedTuple):
     """Times, in seconds, of a process that waits for another to compile the same kernel."""
 
     look: float
-    """Time between two checks whether it has ended. A larger value notices it later."""
+    """Time between two checks whether the other process has finished. A larger value notices it later."""
     told: float
     """Time after which a message tells the user. A larger value tells it later."""
     patience: float
@@ -48,16 +48,16 @@ class Index(IndexDataCacheFile):
     def _load_index(self) -> Any:
         try:
             return super()._load_index()
-        except Exception:  # noqa: BLE001 (of a class that moved, or damaged bytes: pickle raises anything)
+        except Exception:  # noqa: BLE001 (pickle raises anything: a class moved, or bytes are damaged)
             return {}
 
 
 class CompiledOnce(FunctionCache):
     """numba's cache of one function, which processes fill one after the other.
 
-    Where the file of claims can't be written or locked, as in some networks' folders, each compiles alone.
-    Where one holds a claim for too long, the others compile and don't keep what they made: of two that write
-    at once, the table of one could lead to the code of the other.
+    If the file of claims can't be written or locked, as on some network file systems, each process compiles
+    alone. If a process holds a claim for too long, the others compile and do not save the result: if two
+    processes wrote at the same time, the table of one could point to the code of the other.
     """
 
     kept = True
@@ -68,7 +68,7 @@ class CompiledOnce(FunctionCache):
         self._cache_file = Index(self._cache_path, self._impl.filename_base, made_from)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return what is on disk; None where it is this process's to compile, and to save."""
+        """Return the compiled kernel on disk, or None if this process is to compile and save it."""
         found = super().load_overload(sig, target_context)
         if found is None and self._claim():
             found = super().load_overload(sig, target_context)
@@ -77,7 +77,7 @@ class CompiledOnce(FunctionCache):
         return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Write what was compiled, for those that wait."""
+        """Save the compiled kernel for the processes that wait."""
         try:
             if self.kept:
                 super().save_overload(sig, data)
@@ -85,7 +85,7 @@ class CompiledOnce(FunctionCache):
             self.release()
 
     def release(self) -> None:
-        """Leave it to others, if it was claimed."""
+        """Lift this process's claim, if there is one."""
         file = _HELD.pop(self, None)
         if file is not None:
             fcntl.lockf(file, fcntl.LOCK_UN, 1, self._byte)
@@ -95,7 +95,7 @@ class CompiledOnce(FunctionCache):
         return zlib.crc32(self._impl.filename_base.encode())
 
     def _claim(self) -> bool:
-        """Wait until no other process compiles it. Return False if that can't be known, or takes too long."""
+        """Claim the kernel when no other process compiles it; return whether that worked in time."""
         file, began, told = _claims(self.cache_path), time.monotonic(), False
         self.kept = True
         while file is not None and (waited := time.monotonic() - began) < CLAIMING.patience:
@@ -116,14 +116,14 @@ class CompiledOnce(FunctionCache):
 
 
 def release_all() -> None:
-    """Leave to others what could not be compiled."""
+    """Lift the claims that are left, such as those of kernels that could not be compiled."""
     for cache in list(_HELD):
         cache.release()
 
 
 @functools.cache
 def _claims(folder: str) -> int | None:
-    """Return the file of claims, open; closing it would lift them all."""
+    """Return the open file of claims, or None. Closing it would lift all claims."""
     try:
         return os.open(Path(folder) / CLAIMS, os.O_RDWR | os.O_CREAT, 0o666)
     except OSError:

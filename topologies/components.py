@@ -1,4 +1,4 @@
-"""The components of a graph: which nodes reach each other."""
+"""The components of a graph: sets of nodes that reach each other."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tutti.topologies.exact import Int32Array
 def components(
     num_nodes: int, source: npt.ArrayLike, target: npt.ArrayLike, *, strong: bool = False
 ) -> tuple[int, Int32Array]:
-    """Return how many components there are, and which one each node is in, int32, shape (nodes,).
+    """Return the number of components and the component of each node, int32, shape (nodes,).
 
     Parameters
     ----------
     num_nodes
-        Of the graph.
+        The number of nodes.
     source, target
-        The ends of its edges, which count both ways unless `strong`.
+        The ends of the edges, which count in both directions unless `strong`.
     strong
-        Whether nodes are together only if each reaches the other along the edges.
+        Whether two nodes share a component only if each reaches the other along the edges.
     """
     from scipy.sparse import coo_array  # slow to import, and few commands need it
     from scipy.sparse.csgraph import connected_components

@@ -1,4 +1,4 @@
-"""The errors that a user meets, each one line: what, where, what is allowed."""
+"""The errors that users see. Each is one line that says what is wrong, where, and what is allowed."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ class TuttiError(Exception):
 
 
 class InputError(TuttiError):
-    """What the user gave is wrong: a topology, a size, a file, an option."""
+    """The user's input is wrong: a topology, a size, a file or an option."""
 
 
 class Disconnected(InputError):
-    """What is left of a network after failures has ranks that are cut off."""
+    """Failures have cut some ranks of a network off from the rest."""
 
 
 class Unsupported(TuttiError):
-    """A method does not handle a problem; said before anything is built."""
+    """A method does not handle a problem. It is raised before anything is built."""
 
 
 class NoSchedule(TuttiError):
-    """A method found no schedule: infeasible, or stopped by a limit."""
+    """A method found no schedule: the problem is infeasible, or a limit was reached."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C, which comes with what had been found by then, so that it is not lost.
+    """Ctrl-C. It carries what had been found by then, so that this is not lost.
 
     Parameters
     ----------
@@ -49,9 +49,9 @@ def raised(error: BaseException, within: Collection[str] = ()) -> str:
     Parameters
     ----------
     error
-        As it was caught.
+        The exception.
     within
-        Files: the place is the last line of these that was running, if there is one, else the last of all.
+        Names of files. The place is the innermost call in one of them, if there is one, else of all.
     """
     frames = traceback.extract_tb(error.__traceback__)
     shown = [frame for frame in frames if frame.filename in within] or list(frames)
@@ -72,7 +72,7 @@ def installing(extra: str) -> str:
 
 
 def visible(text: str) -> str:
-    r"""Return a text of a user with a question mark for what does not print, for an error or a note.
+    r"""Return a user's text for an error or a note; ``?`` replaces each character that does not print.
 
     Examples
     --------
@@ -83,11 +83,11 @@ def visible(text: str) -> str:
 
 
 SHOWN = 40
-"""Characters of a user's word that an error repeats."""
+"""Most characters of a user's word that an error repeats. A larger value shows more of a long word."""
 
 
 def shortened(text: str, most: int = SHOWN) -> str:
-    """Return a text, cut after some characters: then three dots follow.
+    """Return a text of at most `most` characters; if it was longer, three dots follow.
 
     Examples
     --------
@@ -111,7 +111,7 @@ def listed(names: Sequence[str], most: int = 4) -> str:
 def suggestion(word: str, allowed: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` or the list of what is allowed."""
     choices = sorted(set(allowed))
-    spelt = {choice.lower().replace("-", "_"): choice for choice in choices}  # whatever the case
+    spelt = {choice.lower().replace("-", "_"): choice for choice in choices}  # case does not matter
     close = [spelt[found] for found in difflib.get_close_matches(word.lower().replace("-", "_"), spelt, n=1)]
     if close:
         return f"; did you mean '{close[0]}'?"

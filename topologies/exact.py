@@ -59,7 +59,7 @@ def common_divisor(values: Iterable[Fraction]) -> Fraction:
 
 
 def json_number(value: Fraction) -> int | str:
-    """Return an exact number as JSON has it: an integer where it is one, else ``"p/q"``."""
+    """Return an exact number as a JSON value: an integer if it is whole, else the text ``"p/q"``."""
     return value.numerator if value.denominator == 1 else str(value)
 
 

@@ -71,7 +71,7 @@ class Wanted:
     stop
         Whether to raise KeyboardInterrupt as soon as possible.
     left
-        Returns the seconds until a time limit's exception is due; infinite: there is no limit.
+        Returns the seconds until a time limit's exception is due; infinity means no limit.
     error
         The time limit's exception.
     """
@@ -140,7 +140,7 @@ handler passes to the code that it interrupted."""
 
 
 class OutOfTime(BaseException):
-    """The time limit has ended. It is no `Exception`: who passes over others' faults must not catch it."""
+    """The time limit has ended. It is no `Exception`, so that code that ignores errors does not catch it."""
 
 
 @contextmanager
@@ -149,7 +149,7 @@ def within(seconds: float) -> Iterator[None]:
 
     It is raised where that does no harm (`topologies.interruption`), so a kernel that is running ends first,
     and what is being compiled or imported is kept whole. A call that must end immediately runs in another
-    process (`topologies.apart`). Blocks are not to be nested. In threads other than the main one there is no
+    process (`topologies.apart`). Blocks must not be nested. In threads other than the main one there is no
     limit, because Python handles signals in the main thread alone.
 
     Parameters
@@ -160,7 +160,7 @@ def within(seconds: float) -> Iterator[None]:
     from tutti.topologies.kernels import (
         COMPILATION,
         now,
-    )  # which import numpy: ``tutti --version`` needs none
+    )  # this imports numpy, which ``tutti --version`` does not need
 
     if seconds > FOREVER or threading.current_thread() is not threading.main_thread():
         yield

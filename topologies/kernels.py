@@ -1,11 +1,11 @@
 """Kernels: functions that numba compiles when they are first called.
 
 Importing numba and wrapping three hundred functions takes longer than most commands run, so `kernel` only
-notes a function. Its first call compiles it, or loads what an earlier process compiled, and puts the compiled
-function in its place: a kernel that calls others finds compiled functions under their names.
+remembers a function. Its first call compiles it, or loads what an earlier process compiled, and puts the
+compiled function in its place: a kernel that calls others finds compiled functions under their names.
 
-Importing numba alone takes most of a second. So Python itself runs *light* kernels, which a first answer on a
-small network needs, on few entries: for half a second in all, and until something else loads numba.
+Importing numba alone takes most of a second. *Light* kernels, which a first answer on a small network needs,
+are therefore run by Python itself on small arrays: for half a second in total, until numba is loaded anyway.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Compilation:
     Parameters
     ----------
     kernels
-        How many were compiled; those found on disk do not count.
+        The number of kernels that were compiled; those loaded from disk do not count.
     seconds
-        Spent on that, on loading others, on imports (`counted`), and on starting solvers.
+        The seconds spent on compiling and loading kernels, on imports (`counted`) and on starting solvers.
     watchers
         Pairs of functions that are called before and after each such stretch.
     """
@@ -54,10 +54,10 @@ class Compilation:
 
     def start(self) -> None:
         """Begin a stretch, perhaps within another."""
-        self._began.append(time.perf_counter())  # first: then a time limit leaves the rest whole
+        self._began.append(time.perf_counter())  # first, so that a time limit leaves a consistent state
         if len(self._began) == 1:
             self._collects = gc.isenabled()
-            gc.disable()  # a compiler's many live objects, searched again and again: an eighth of its time
+            gc.disable()  # it would search the compiler's objects again and again, an eighth of the time
             for before, _ in self.watchers:
                 before()
 
@@ -66,7 +66,7 @@ class Compilation:
         self.start()
 
     def __exit__(self, *error: object) -> None:
-        """End it."""
+        """End the stretch."""
         self.end()
 
     @property
@@ -75,7 +75,7 @@ class Compilation:
         return bool(self._began)
 
     def end(self) -> None:
-        """End it."""
+        """End the stretch."""
         try:
             if len(self._began) == 1:
                 self.seconds += time.perf_counter() - self._began[0]
@@ -84,20 +84,20 @@ class Compilation:
                 for _, after in self.watchers:
                     after()
         finally:
-            self._began.pop()  # last, as it was noted first
+            self._began.pop()  # last, because it was noted first
 
 
 COMPILATION = Compilation()
 
 
 def now() -> float:
-    """Return the seconds of a clock that stands still while kernels are compiled: for time limits."""
+    """Return the time in seconds on the clock of time limits, which stands still during compilation."""
     return time.monotonic() - COMPILATION.seconds
 
 
 @functools.cache
 def _watched() -> None:
-    """Let numba tell `COMPILATION` what it does."""
+    """Let numba report what it compiles and loads to `COMPILATION`."""
     COMPILATION.start()
     from numba.core import event  # slow to import, as all of numba is
 
@@ -120,23 +120,23 @@ def _watched() -> None:
         def on_end(self, event: Any) -> None:
             pass
 
-    event.register("numba:compiler_lock", Lock())  # is held while kernels are compiled or loaded
+    event.register("numba:compiler_lock", Lock())  # numba holds it while it compiles or loads kernels
     event.register("numba:compile", Compiled())
     COMPILATION.end()
 
 
 @dataclass
 class Interpreter(threading.local):
-    """Python, as it runs light kernels, in each thread by itself.
+    """The limits within which Python runs light kernels; each thread has its own.
 
     Parameters
     ----------
     seconds
-        What it may still spend.
+        The seconds that it may still spend.
     most
-        Entries of all arguments of a call.
+        The largest number of entries that the arguments of a call may have in total.
     running
-        Whether it runs one now: then it runs those that this one calls as well.
+        Whether it is running a kernel. Then it also runs the kernels that this one calls.
     """
 
     seconds: float = 0.5
@@ -144,7 +144,7 @@ class Interpreter(threading.local):
     running: bool = False
 
     def takes(self, args: tuple[Any, ...]) -> bool:
-        """Return whether a call with these arguments is for it."""
+        """Return whether Python should run a call with these arguments."""
         return self.seconds > 0 and "numba" not in sys.modules and _entries(args) <= self.most
 
     def run(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
@@ -169,7 +169,7 @@ def _entries(value: Any) -> int:
 
 
 def _plain(value: Any) -> Any:
-    """Return numbers of numpy as Python's, in tuples too, as compiled functions do."""
+    """Convert numpy's numbers to Python's, also in tuples, as compiled functions do."""
     if isinstance(value, np.generic):
         return value.item()
     if not isinstance(value, tuple):
@@ -184,11 +184,11 @@ class Kernel:
     Parameters
     ----------
     function
-        What is to be compiled; it may call others, under the names that they have in its module.
+        The function to compile. It may call other kernels by their names in its module.
     decorate
-        Returns numba's decorator: of an intrinsic, or of a kernel.
+        Returns numba's decorator, that of an intrinsic or that of a kernel.
     light
-        Whether it takes time in proportion to its arrays, or little more.
+        Whether its time is about proportional to the size of its arrays.
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class Kernel:
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: Any) -> Any:
-        """Call the compiled function, or the function itself where that is as quick (`INTERPRETER`)."""
+        """Call the compiled function, or the Python function if `INTERPRETER` takes the call."""
         if INTERPRETER.running:
             return self._function(*args)
         if self._light and INTERPRETER.takes(args):
@@ -207,9 +207,9 @@ class Kernel:
 
     @functools.cached_property
     def compiled(self) -> Any:
-        """The compiled function, which now stands in the place of this in its module."""
+        """The compiled function. It also replaces this object in the kernel's module."""
         _watched()
-        COMPILATION.start()  # nothing may come between: a kernel that is found must find those that it calls
+        COMPILATION.start()  # no time limit may interrupt: a compiled kernel must find compiled callees
         names, own = self._function.__globals__, self._function.__name__
         made = self.__dict__["compiled"] = self._decorate()(self._function)
         if names.get(own) is self:
@@ -234,16 +234,16 @@ def kernel(function: Callable[..., R], /) -> Callable[..., R]: ...
 @overload
 def kernel(*, light: bool = ..., **options: Any) -> Callable[[Callable[..., R]], Callable[..., R]]: ...
 def kernel(function: Any = None, /, *, light: bool = False, **options: Any) -> Any:
-    """Let numba compile a function when it is first called, and keep on disk what it made.
+    """Let numba compile a function when it is first called, and keep the result on disk.
 
     Parameters
     ----------
     function
         It takes arrays, numbers and tuples of them.
     light
-        Whether it takes time in proportion to its arrays, or little more: Python may run it on few entries.
+        Whether its time is about proportional to the size of its arrays. Python may run it on small ones.
     options
-        Of ``numba.njit``.
+        Options of ``numba.njit``.
     """
 
     def decorate() -> Callable[..., Any]:
@@ -256,31 +256,31 @@ def kernel(function: Any = None, /, *, light: bool = False, **options: Any) -> A
 
 
 leaf = kernel(error_model="numpy", _nrt=False)
-"""Compiles a function that allocates nothing, without reference counts. numba would count, atomically, every
-array at every call, which costs more than what small functions do: TACOS takes more than twice as long with
-it on a 32x32 mesh. The option is numba's own and undocumented; without it all works, slower."""
+"""Compiles a function that allocates nothing, without reference counts. numba would count every array at
+every call, atomically, which costs more than the work of a small function: TACOS then takes more than twice
+as long on a 32x32 mesh. The option is internal to numba and undocumented; without it all works, slower."""
 
 inlined = kernel(error_model="numpy", _nrt=False, inline="always")
-"""The same, put into its callers, where handing over many arrays would cost as much as what is done."""
+"""The same, inlined into its callers, where passing many arrays would cost as much as the work itself."""
 
 unlocked = kernel(nogil=True, error_model="numpy", _nrt=False)
-"""The same, letting other threads of the interpreter run."""
+"""The same, but other threads of the interpreter may run meanwhile."""
 
 
 def _kept(dispatcher: Any) -> Any:
-    """Let a function that numba will compile be kept on disk, if there is a place that can be written."""
+    """Let numba keep a compiled function on disk, if there is a folder that can be written to."""
     from tutti.topologies.compiled_once import CompiledOnce
 
-    with contextlib.suppress(RuntimeError):  # of numba: there is none
+    with contextlib.suppress(RuntimeError):  # numba raises it if there is none
         function = dispatcher.py_func
         dispatcher._cache = CompiledOnce(function, _made_from(function))  # noqa: SLF001 (as `enable_caching` does)
     return dispatcher
 
 
 def _made_from(function: Callable[..., Any]) -> tuple[Any, ...]:
-    """Return what a kernel is made from: its files and its callees', with their times, and numbers.
+    """Return what a kernel is compiled from: the files of it and its callees, their times, and constants.
 
-    numba looks at the kernel's own file alone.
+    numba itself checks only the kernel's own file.
     """
     todo, seen, files, numbers = [function], {function}, set(), set()
     for one in todo:
@@ -314,7 +314,7 @@ STEPS = ("create_module", "exec_module")
 
 
 class _Finder(MetaPathFinder):
-    """Finds what the finders after it find, and counts the time that loading it takes."""
+    """Finds what the finders after it find, and counts the time that loading takes."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -323,7 +323,7 @@ class _Finder(MetaPathFinder):
             spec = finder.find_spec(fullname, path, target)
             if spec is not None:
                 if isinstance(spec.loader, SourceFileLoader | ExtensionFileLoader):
-                    for step in STEPS:  # this loader is of this module alone
+                    for step in STEPS:  # each module has its own loader
                         setattr(spec.loader, step, _in_stretch(getattr(spec.loader, step)))
                 return spec
         return None
@@ -339,7 +339,7 @@ def _in_stretch(call: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def counted() -> Iterator[None]:
-    """Let `COMPILATION` count the imports inside the block, of modules from files.
+    """Let `COMPILATION` count the time of importing modules from files inside the block.
 
     Large libraries are imported where they are first needed, because most commands need few of them. So the
     first synthesis of a process imports modules that later ones find loaded.

@@ -39,7 +39,7 @@ def plain_lines(text: str) -> list[LogLine]:
     >>> [line.text for line in plain_lines("[4mGPU0[0m GPU1")]
     ['GPU0 GPU1']
     """
-    lines = _MARKS.sub("", text.removeprefix("\ufeff")).splitlines()  # spreadsheets begin files so
+    lines = _MARKS.sub("", text.removeprefix("\ufeff")).splitlines()  # spreadsheets write it first
     return [LogLine(number, line) for number, line in enumerate(lines, start=1)]
 
 
@@ -64,7 +64,7 @@ def streams(lines: list[LogLine], head: Callable[[str], int | None]) -> list[lis
     tags = _Tags()
     for line in lines:
         at = head(line.text)
-        if at is not None and at <= 200:  # characters of a tag
+        if at is not None and at <= 200:  # the most characters of a tag
             tags.add(line.text[:at].strip())
     if list(tags.number) == [""]:
         return [lines]

@@ -1,4 +1,4 @@
-"""Options that check themselves: frozen dataclasses whose fields say in their annotation what they may be.
+"""Options that check themselves: frozen dataclasses whose annotations give the range of each field.
 
 A class of options derives from `Options`, and a field's annotation carries its range:
 
@@ -17,8 +17,8 @@ Traceback (most recent call last):
 ...
 tutti.topologies.errors.InputError: demo option pick is 'rarst'; did you mean 'rarest'?
 
-None passes where the annotation allows it, and a `bool` needs no range. What concerns several options at once
-is for the class's own ``__post_init__``, after that of `Options`.
+None passes where the annotation allows it, and a `bool` needs no range. A check that concerns several options
+belongs in the class's own ``__post_init__``, after that of `Options`.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from tutti.topologies.units import parse_time
 
 @dataclass(frozen=True, kw_only=True)
 class Range:
-    """What the values of an option may be.
+    """The values that an option may have.
 
     Parameters
     ----------
     words
-        What is said of a value outside, where the usual does not fit: ``"it must be ..."``.
+        What an error says of a value outside, if the usual text does not fit: ``"it must be ..."``.
     """
 
     words: str = ""
@@ -56,23 +56,23 @@ class Range:
         raise NotImplementedError
 
     def usual(self, value: Any) -> str:
-        """Return what is said of a value outside."""
+        """Return what an error usually says of a value outside."""
         raise NotImplementedError
 
     def check(self, owner: str, name: str, value: Any) -> None:
-        """Refuse a value outside.
+        """Refuse a value outside the range.
 
         Parameters
         ----------
         owner, name
             The method or solver that has the option, and what the option is called.
         value
-            As given.
+            The value that was given.
 
         Raises
         ------
         InputError
-            Naming the option.
+            If the value is outside; the message names the option.
         """
         if not self.holds(value):
             shown = str(value) if isinstance(value, Fraction) else repr(value)
@@ -89,13 +89,13 @@ class Flag(Range):
         return isinstance(value, bool)
 
     def usual(self, value: Any) -> str:
-        """Return both."""
+        """Return what an error says: the two values."""
         return "it must be true or false"
 
 
 @dataclass(frozen=True)
 class Whole(Range):
-    """A whole number from `least` to `most`, both inside; None for no upper end."""
+    """A whole number from `least` to `most`, both included; None means no upper end."""
 
     least: int = 0
     most: int | None = None
@@ -106,14 +106,14 @@ class Whole(Range):
         return whole and value >= self.least and (self.most is None or value <= self.most)
 
     def usual(self, value: Any) -> str:
-        """Return the ends."""
+        """Return what an error says: the ends."""
         ends = f"at least {self.least}" if self.most is None else f"{self.least} to {self.most}"
         return f"it must be a whole number, {ends}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Number(Range):
-    """A finite number in a range whose ends are inside (`least`, `most`) or outside (`above`, `below`)."""
+    """A finite number in a range that includes (`least`, `most`) or excludes (`above`, `below`) its ends."""
 
     least: float = -math.inf
     most: float = math.inf
@@ -126,7 +126,7 @@ class Number(Range):
         return number and self.least <= value <= self.most and self.above < value < self.below
 
     def usual(self, value: Any) -> str:
-        """Return the ends."""
+        """Return what an error says: the ends."""
         if self.above == 0 and self.below == self.most == math.inf:
             return "it must be a positive number"
         if math.isfinite(self.least) and math.isfinite(self.most):
@@ -138,7 +138,7 @@ class Number(Range):
 
 
 SECONDS = Number(above=0, words="it must be a positive number of seconds")
-"""A time limit that is a number."""
+"""Range of a time limit that is a number."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class Choice(Range):
         return isinstance(value, str) and value in self.allowed
 
     def usual(self, value: Any) -> str:
-        """Return one like it, or all."""
+        """Return what an error says: the most similar text, or all of them."""
         return suggestion(str(value), self.allowed).removeprefix("; ")
 
 
@@ -167,13 +167,13 @@ class Duration(Range):
         return parse_time(value) > 0
 
     def usual(self, value: Any) -> str:
-        """Return an example."""
+        """Return what an error says: an example."""
         return f"it must be positive, such as {self.example}"
 
 
 @dataclass(frozen=True)
 class Names(Range):
-    """A list of at least so many names."""
+    """A list of at least `least` names."""
 
     least: int = 0
 
@@ -183,18 +183,18 @@ class Names(Range):
         return listed and all(isinstance(name, str) for name in value)
 
     def usual(self, value: Any) -> str:
-        """Return what it is."""
+        """Return what an error says: what it is."""
         return "it must be a list of names"
 
 
 @dataclass(frozen=True)
 class Options:
-    """The base of all classes of options: a value outside its range is refused.
+    """The base of all classes of options. It refuses a value outside its range.
 
     Raises
     ------
     InputError
-        Naming the option, its value and its range.
+        If a value is outside; the message names the option, its value and its range.
     """
 
     OWNER: ClassVar[str] = ""
@@ -226,7 +226,7 @@ def _ranges(options: type) -> Mapping[str, tuple[Range, bool]]:
 
 
 TIME_LIMIT = "time_limit"
-"""The option that takes a number of seconds as well as a text with its unit, whatever its method holds."""
+"""Name of the option that takes seconds as well as a text with its unit, whichever its method stores."""
 
 
 class Optioned(Protocol):
@@ -250,7 +250,7 @@ def build_options(owner: Optioned, given: Mapping[str, Any]) -> Any:
     Raises
     ------
     InputError
-        For an option that it does not have, of a wrong type, or that its dataclass refuses.
+        If it has no such option, or if a value has the wrong type or is refused by the dataclass.
     """
     fields = _fields(owner)
     for name in given:
@@ -274,7 +274,7 @@ def describe_options(owner: Optioned) -> dict[str, str]:
 
 
 def time_text(value: Any) -> Any:
-    """Return a number, which is seconds, as a time with its unit, and anything else as it is.
+    """Return a number of seconds as a text with its unit, and anything else unchanged.
 
     Examples
     --------
@@ -321,7 +321,7 @@ def parse_assignments(texts: Iterable[str]) -> dict[str, Any]:
 
 
 def with_lists(owner: Optioned, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options with ``a,b`` made a list where the method has one: no quotes in a shell."""
+    """Return the options; ``a,b`` becomes a list where the method takes one, so a shell needs no quotes."""
     lists = {name for name, hint in _fields(owner).items() if get_origin(hint) is tuple}
     return {
         name: [part.strip() for part in value.split(",")]
@@ -353,13 +353,13 @@ def _fields(owner: Optioned) -> dict[str, Any]:
 
 
 def _value(owner: Optioned, name: str, hint: Any, value: Any) -> Any:
-    """Check one value in JSON's strict mode, where an enum is its text and a tuple an array."""
+    """Check one value in pydantic's strict mode for JSON, where an enum is a text and a tuple an array."""
     from pydantic import TypeAdapter, ValidationError  # a solver's process needs neither
 
     if name == TIME_LIMIT:
         value = _time(owner, hint, value)
     elif hint is str and type(value) in (int, Decimal):
-        value = str(value)  # what reads the text says that it lacks a unit, or what is allowed
+        value = str(value)  # the text's parser then says that a unit is missing, or what is allowed
     exact = hint is Fraction or Fraction in get_args(hint)
     plain = json.dumps(
         value, default=lambda odd: str(odd) if exact or not isinstance(odd, Decimal) else float(odd)
@@ -373,7 +373,7 @@ def _value(owner: Optioned, name: str, hint: Any, value: Any) -> Any:
 
 
 def _time(owner: Optioned, hint: Any, value: Any) -> Any:
-    """Return a time limit as the method holds it: a text with its unit, or seconds."""
+    """Return a time limit in the form that the method stores: a text with its unit, or seconds."""
     text = time_text(value)
     if not isinstance(text, str):
         return value

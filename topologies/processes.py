@@ -1,12 +1,13 @@
-"""Worker processes: each performs one call after another, its limits hold, and its death is an answer.
+"""Worker processes perform one call after another within limits; the death of a worker is an answer, too.
 
-A solver does not always keep its limits of time and memory, and a fault in it ends its process. So what may
-misbehave runs in a `Worker`: this process watches the worker's clock and its resident memory, kills it beyond
-a limit, and learns how it died. The clock runs only where the call says so, and stands still while kernels
-are compiled. A worker is a new Python, one that a server forks, or a copy of this process with all that is
-loaded here (`topologies.apart`). It ignores Ctrl-C, which is its parent's, and ends with its parent even if
-that was killed. The libraries for this do less: loky's executor has no limits and breaks when a worker dies;
-pebble's has a time limit that can't pause, no limit of memory and no word from a call under way.
+A solver does not always keep its limits of time and memory, and a fault in it ends its process. So code that
+may misbehave runs in a `Worker`: this process watches the worker's clock and its resident memory, kills it
+beyond a limit, and learns how it died. The clock runs only where the call says so, and stands still while
+kernels are compiled. A worker is a new Python, one that a server forks, or a copy of this process with all
+that is loaded here (`topologies.apart`). It ignores Ctrl-C, which is its parent's, and ends with its parent
+even if that was killed. The libraries for this do less: loky's executor has no limits and breaks when a
+worker dies; pebble's has a time limit that can't pause, no limit of memory and no messages from a running
+call.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from tutti.topologies.units import MEGA
 
 
 class WorkerWaits(NamedTuple):
-    """Times, in seconds, for which a run waits for workers, and the number of servers that may fail."""
+    """Times, in seconds, that a run waits for workers, and the number of servers that may fail."""
 
     poll: float
     """Time between two looks at a watched worker's memory. A larger value notices too much memory later."""
@@ -56,12 +57,12 @@ UNKNOWN = 255
 QUIET_TRACKER = "ignore:resource_tracker"
 """A filter of warnings: the tracker cleans up locks that libraries made in a worker that was killed."""
 READY, START, STOP, PAUSE, RESUME, TELL, DONE, RAISE = range(8)
-"""What a worker sends: it can begin; the clock of its call starts, stops, pauses or goes on; progress; the
-answer of the call; the error that the parent is to raise."""
+"""The kinds of message that a worker sends: it is ready; the clock of its call starts, stops, pauses or
+resumes; progress; the answer of the call; an error that the parent is to raise."""
 
 
 class CallEnd(StrEnum):
-    """How a call ended."""
+    """The possible ends of a call."""
 
     ANSWER = "answer"
     TIME = "time limit"
@@ -76,15 +77,15 @@ class Ended:
     Parameters
     ----------
     how
-        By itself, by a limit, or by the death of its process.
+        Whether by itself, by a limit, or by the death of its process.
     answer
         What the call returned, where it ended by itself.
     exitcode
-        Of the process, where that died: minus the number of a signal, or its exit status.
+        The exit code of a process that died: minus the number of a signal, or its exit status.
     seconds
-        Since its clock was last started.
+        The seconds since its clock was last started.
     stops
-        How often its clock was stopped.
+        The number of times that its clock was stopped.
     peak_mb
         The most memory seen resident, in MB; 0 where it was not watched.
     """
@@ -131,11 +132,11 @@ class Worker:
     Parameters
     ----------
     process
-        A `multiprocessing.Process`, or what has its `pid`, `exitcode` and `join`.
+        A `multiprocessing.Process`, or an object with its `pid`, `exitcode` and `join`.
     pipe
-        To it.
+        The connection to the process.
     watched
-        Whether to look at its memory all the time; needed for a limit of memory.
+        Whether to watch its memory, which a limit of memory requires.
 
     Attributes
     ----------
@@ -153,7 +154,7 @@ class Worker:
 
     @classmethod
     def fresh(cls, entry: str) -> Worker:
-        """Start a new Python that runs ``"module:NAME"`` with a `Caller`: watched, and ready soon."""
+        """Start a new Python that calls ``"module:NAME"`` with a `Caller`; its memory is watched."""
         mine, theirs = Pipe()
         with inherited(tracked=False):
             process = _FreshPython(theirs.fileno(), entry)
@@ -162,12 +163,12 @@ class Worker:
 
     @classmethod
     def forked(cls, entry: str, setting: Any, preload: Sequence[str]) -> Worker:
-        """Fork one that runs `entry` with a `Caller` and a setting, from a server that imported `preload`.
+        """Fork a worker from a server that imported `preload`. It calls ``entry(caller, setting)``.
 
         Raises
         ------
         TuttiError
-            If one server after the other is killed.
+            If several servers in a row are killed.
         """
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([*preload])
@@ -184,11 +185,11 @@ class Worker:
 
     @classmethod
     def copied(cls, serve: Callable[[Caller], None]) -> Worker:
-        """Start a copy of this process, with all that is loaded here, that runs `serve` and then ends."""
+        """Start a copy of this process, with all that is loaded here. It runs `serve` and then ends."""
         with _COPYING, inherited(tracked=False):
             mine, theirs = Pipe()
             process = _Copy(serve, theirs)
-            theirs.close()  # under the lock: a copy that another thread makes must not keep this one's end
+            theirs.close()  # under the lock, so that no copy of another thread inherits this end
         return cls(process, mine)
 
     def give(
@@ -203,17 +204,17 @@ class Worker:
         Parameters
         ----------
         call
-            What the worker's function is to be called with.
+            The argument of the worker's function.
         seconds, memory
             Its limits, in seconds on its clock and in bytes resident; None for none.
         notify
-            Is given what the call tells on its way.
+            Is called with each progress report of the call.
         """
         self.busy, self._clock, self._peak = True, _Clock(seconds), 0.0
         self.given = self._clock.began
         self._memory = float("inf") if memory is None else memory / MEGA
         self._notify = _ignore if notify is None else notify
-        with contextlib.suppress(ConnectionError):  # a dead process is found by the next step
+        with contextlib.suppress(ConnectionError):  # the next step notices a dead process
             self.pipe.send(call)
 
     def finish(self) -> Ended:
@@ -225,19 +226,19 @@ class Worker:
                 return ended
 
     def patience(self) -> float | None:
-        """Return the seconds after which to look at it, whether or not it has sent anything by then."""
+        """Return the seconds after which to check it even if it has sent nothing; None: no limit."""
         if self.busy and self.watched:
             return WAITS.poll
         deadline = self._clock.deadline
         return None if deadline is None else min(max(deadline - time.monotonic(), 0.0), WAITS.longest)
 
     def step(self) -> Ended | None:
-        """Take a message, or else hold the limits; return how the call ended, if it did.
+        """Handle a message, if there is one, and check the limits; return how the call ended, or None.
 
         Raises
         ------
         TuttiError
-            If the process could not start, or what the call raised.
+            If the process could not start, or if the call raised one.
         """
         try:
             message = self.pipe.recv() if self.pipe.poll() else None
@@ -260,11 +261,11 @@ class Worker:
         return self._ended(CallEnd.TIME if self._peak <= self._memory else CallEnd.MEMORY)
 
     def end(self, patience: float = 0.0) -> None:
-        """End the process: by itself within so many seconds, or else killed."""
+        """End the process: wait `patience` seconds until it exits by itself, then kill it."""
         self.pipe.close()
         if patience:
             self.process.join(patience)
-        if self._system is not None:  # whose server was killed: `process` takes it for dead, and it may live
+        if self._system is not None:  # if its server was killed, `process` wrongly takes it for dead
             with contextlib.suppress(psutil.NoSuchProcess):
                 self._system.kill()
         self.process.join()
@@ -291,7 +292,7 @@ class Worker:
 
 
 def _system_process(pid: int) -> psutil.Process | None:
-    """Return the process of a number as the system knows it, which has no other later; None if it is gone."""
+    """Return the system's process of a number, never a later one of that number; None if it has ended."""
     try:
         return psutil.Process(pid)
     except psutil.NoSuchProcess:
@@ -299,7 +300,7 @@ def _system_process(pid: int) -> psutil.Process | None:
 
 
 def _ignore(told: Any) -> None:
-    """Tell nobody."""
+    """Ignore a progress report."""
 
 
 def step_all(workers: Collection[Worker]) -> list[tuple[Worker, Ended]]:
@@ -310,7 +311,7 @@ def step_all(workers: Collection[Worker]) -> list[tuple[Worker, Ended]]:
 
 
 class _FreshPython:
-    """A new Python, with what is needed of a `multiprocessing.Process`."""
+    """A new Python, with the part of a `multiprocessing.Process` that `Worker` needs."""
 
     def __init__(self, pipe: int, entry: str) -> None:
         code = "from tutti.topologies.processes import run_fresh; run_fresh()"
@@ -329,11 +330,11 @@ class _FreshPython:
 
 _COPYING = threading.Lock()
 _COPIES_MB: list[float] = []
-"""The most memory that each copy had resident, of those that have ended since `reset_peak_memory`."""
+"""Peak resident memory of each copy or program that has ended since `reset_peak_memory`, in MB."""
 
 
 class _Copy:
-    """A copy of this process, with what is needed of a `multiprocessing.Process`."""
+    """A copy of this process, with the part of a `multiprocessing.Process` that `Worker` needs."""
 
     def __init__(self, serve: Callable[[Caller], None], pipe: Connection) -> None:
         self.exitcode: int | None = None
@@ -374,14 +375,14 @@ def _be_copy(parent: int) -> None:
 
 @contextlib.contextmanager
 def inherited(*, tracked: bool = True) -> Iterator[None]:
-    """Make what is started find our modules, and not hear a Ctrl-C before it can ignore it.
+    """Let processes that are started here find our modules, and block Ctrl-C until they can ignore it.
 
     Parameters
     ----------
     tracked
-        Whether it is started by `multiprocessing`, with its resource tracker.
+        Whether `multiprocessing` starts them, with its resource tracker.
     """
-    if tracked:  # else it starts below, and its start unblocks SIGINT again
+    if tracked:  # otherwise the tracker would start below, which unblocks SIGINT again
         with _environment("PYTHONWARNINGS", QUIET_TRACKER):
             resource_tracker.ensure_running()
     old = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -394,7 +395,7 @@ def inherited(*, tracked: bool = True) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _environment(name: str, value: str) -> Iterator[None]:
-    """Set a variable for what is started meanwhile."""
+    """Set an environment variable for processes that are started meanwhile."""
     old = os.environ.get(name)
     os.environ[name] = value
     try:
@@ -406,52 +407,49 @@ def _environment(name: str, value: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Caller:
-    """The other end of a worker's pipe: what a call tells the process that waits for it.
+    """The worker's end of its pipe. Through it a call reports to the process that waits for it.
 
     Parameters
     ----------
     pipe
-        To that process.
+        The connection to that process.
     owner
-        The process that speaks through it, and no other that a call has forked.
+        The process that may use the pipe; processes that a call has forked may not.
     """
 
     pipe: Connection
     owner: int = field(default_factory=os.getpid)
 
     def start_clock(self) -> None:
-        """Begin what the time limit counts, anew."""
+        """Start the clock of the time limit from zero."""
         self._send(START)
 
     def stop_clock(self) -> None:
-        """End what the time limit counts."""
+        """Stop the clock of the time limit."""
         self._send(STOP)
 
     def pause_clock(self) -> None:
-        """Begin what the time limit does not count, such as compilation."""
+        """Pause the clock of the time limit, for example during compilation."""
         self._send(PAUSE)
 
     def resume_clock(self) -> None:
-        """End what the time limit does not count."""
+        """Resume the clock of the time limit."""
         self._send(RESUME)
 
     def tell(self, value: Any) -> None:
-        """Tell progress."""
+        """Report progress."""
         self._send(TELL, value)
 
     def serve(self, perform: Callable[[Any], Any]) -> None:
-        """Answer each call by ``perform(call)`` until the pipe closes; a `TuttiError` is raised there."""
-        with contextlib.suppress(BrokenPipeError):  # the parent wants none any more: then nothing comes
+        """Answer each call by ``perform(call)`` until the pipe closes; the parent raises a `TuttiError`."""
+        with contextlib.suppress(BrokenPipeError):  # the parent has closed the pipe: no call comes
             self._send(READY)
         while True:
             try:
                 call = self.pipe.recv()
             except (EOFError, ConnectionError):
                 return
-            except (
-                AttributeError,
-                ImportError,
-            ) as error:  # of a script or a notebook, which nobody can import
+            except (AttributeError, ImportError) as error:  # scripts and notebooks can't be imported
                 self._send(RAISE, TuttiError(f"another process lacks what it was sent: {error}"))
                 continue
             try:
@@ -462,13 +460,13 @@ class Caller:
                 self._send(RAISE, error)
 
     def _send(self, what: int, value: Any = None) -> None:
-        if os.getpid() != self.owner:  # a second answer would be taken for that of the next call
+        if os.getpid() != self.owner:  # a fork's answer would be taken for that of the next call
             os._exit(0)
         self.pipe.send((what, value))
 
 
 def load(place: str) -> Any:
-    """Return what stands at ``"module:NAME"``."""
+    """Return the object at ``"module:NAME"``."""
     module, _, name = place.partition(":")
     return getattr(importlib.import_module(module), name)
 
@@ -482,7 +480,7 @@ def run_fresh() -> None:
 
 
 def _die_with(parent: int) -> None:
-    """End as soon as the parent does, where the system can say so."""
+    """End this process when its parent ends, where the system supports that."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
     if os.getppid() != parent:  # it died before the request
@@ -496,7 +494,7 @@ def _run_forked(entry: str, pipe: Connection, setting: Any) -> None:
 
 
 def _obey_parent() -> None:
-    """Leave Ctrl-C to the parent, and say what solvers print to stderr."""
+    """Leave Ctrl-C to the parent, and send what solvers print to stderr."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     if sys.stdout is not None and sys.stderr is not None:  # closed ones (``>&-``) print nothing anyway
@@ -520,7 +518,7 @@ def resident_memory(pid: int) -> float:
 
 
 def _copies(pid: int) -> list[int]:
-    """Return the processes that a process's main thread has forked, where the system can say so."""
+    """Return the copies that a process's main thread has forked; none where the system does not list them."""
     try:
         place = Path("/proc")
         children = (place / f"{pid}/task/{pid}/children").read_text().split()
@@ -579,7 +577,7 @@ def run_program(command: Sequence[str], output: Any, seconds: float | None, memo
 
 
 def reset_peak_memory() -> None:
-    """Forget the peak so far, where the system can; elsewhere it is that of the whole process."""
+    """Reset the peak, where the system can; elsewhere it stays the peak of the whole process."""
     _COPIES_MB.clear()
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")  # proc(5): the peak is what is resident now
@@ -596,5 +594,5 @@ def peak_memory() -> float:
 
 
 def _megabytes(most: int) -> float:
-    """Return in MB what ``getrusage`` says, which counts bytes on a Mac and KiB elsewhere."""
+    """Return a value of ``getrusage`` in MB; it is in bytes on a Mac and in KiB elsewhere."""
     return most * (1 if sys.platform == "darwin" else 2**10) / MEGA

@@ -1,4 +1,4 @@
-"""What slow work says of itself while it lasts. Nobody has to listen."""
+"""Progress reports of slow work. They reach all listeners, of which there may be none."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ _LISTENERS: list[Callable[[str], None]] = []
 
 
 def tell(text: str) -> None:
-    """Say what is being done now, or what has been found so far, to all who listen."""
+    """Tell all listeners what is being done now, or what has been found so far."""
     for listener in _LISTENERS:
         listener(text)
 
 
 @contextmanager
 def listening(listener: Callable[[str], None]) -> Iterator[None]:
-    """Let a function have all that is told within the ``with`` block."""
+    """Pass all progress within the ``with`` block to this function, too."""
     _LISTENERS.append(listener)
     try:
         yield

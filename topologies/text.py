@@ -5,29 +5,29 @@ Keys, in any order, each at most once:
 ==============  ========================================================================================
 ``bandwidth``   ``50GB/s``: one for all dimensions (or kinds of link), or one each, comma separated
 ``alpha``       ``0.5us``: likewise
-``reduce``      ``200GB/s``: at what rate a rank reduces what it receives; without it, reducing takes no time
+``reduce``      ``200GB/s``: rate at which a rank reduces received data; by default reducing takes no time
 ``drop_nodes``  ``7,9``: nodes that failed, by label (a rank's label is its number) or, on grids, coordinates
                 such as ``(0,3)``
 ``drop_links``  ``0-1,2-3``: links that failed, both directions and parallel ones; ``0>1`` one direction
-``degrade``     ``0-1:0.5``: links, as of ``drop_links``, with their bandwidth times a factor, exactly
-``fail_nodes``  ``2``: so many nodes, ranks or switches, that failed at random
-``fail_nics``   ``1``: so many network adapters, a node's links out of its host, that failed at random
-``fail_links``  ``3``: so many links, both directions and parallel ones, that failed at random
-``seed``        ``7``: of what fails at random; 0 unless given
-``ranks``       ``8+8``: how many ranks of each box remain, the first ones; the others are removed
-``links``       ``2``: so many parallel links for each
+``degrade``     ``0-1:0.5``: links, named as in ``drop_links``, and the exact factor of their bandwidth
+``fail_nodes``  ``2``: number of nodes, ranks or switches, that failed at random
+``fail_nics``   ``1``: number of network adapters (a node's links out of its host) that failed at random
+``fail_links``  ``3``: number of linked pairs of nodes whose links, in both directions, failed at random
+``seed``        ``7``: seed of the random failures; 0 by default
+``ranks``       ``8+8``: number of ranks that remain in each box, the first ones; the others are removed
+``links``       ``2``: number of parallel links that replace each link
 ``switches``    ``forward``: switches only forward; none multicasts or adds, as programs of ranks need it;
                 ``sharp``: every switch multicasts and adds
-``rails``       ``2``: InfiniBand switches, of the families that have rails
+``rails``       ``2``: number of InfiniBand switches, in families with rails
 ``twist``       ``4``: how far a wrap round the first dimension of a 2D twisted torus moves along the second
 ==============  ========================================================================================
 
-The papers' notation, such as ``L^3(C(16,{3,4}))`` (`topologies.families.expressions`), may stand for
+The papers' notation, such as ``L^3(C(16,{3,4}))`` (`topologies.families.expressions`), may replace
 ``family:args``; the network keeps its expression unless a key changes its nodes or links. A family without
-arguments is written without a colon: ``dgx1``. The file of a tool may also stand there: ``nccl:FILE``,
-``nvidia-smi:FILE``, ``rocm-smi:FILE`` or ``amd-smi:FILE`` (`topologies.importing`). It has keys of its own.
-There are ``hosts=4`` such hosts, joined by ``fabric=switch`` or ``fabric=rails``, and by NVLink with
-``nvlink=all``. ``pcie=all`` keeps all of PCIe, ``pcie=needed`` what schedules need of it. Labels in a text
+arguments is written without a colon: ``dgx1``. A tool's file may also replace it: ``nccl:FILE``,
+``nvidia-smi:FILE``, ``rocm-smi:FILE`` or ``amd-smi:FILE`` (`topologies.importing`). It has its own keys:
+``hosts=4`` makes four such hosts, joined by ``fabric=switch`` or ``fabric=rails``, and also by NVLink with
+``nvlink=all``. ``pcie=all`` keeps all PCIe links, ``pcie=needed`` those that schedules need. Labels in a text
 are those of the whole network, before anything is removed; the network is checked after all removals.
 """
 
@@ -83,11 +83,11 @@ class Family:
     Parameters
     ----------
     name
-        Before the colon.
+        The word before the colon.
     form
         The arguments, such as ``AxBx...`` or ``d,n``; its separator is theirs. Empty where there are none.
     example
-        A whole text.
+        An example of a whole text.
     summary
         What it is, in one line.
     build
@@ -95,10 +95,10 @@ class Family:
     arguments
         The least and the greatest number of arguments; None: any number.
     keys
-        The keys of its own, whole numbers, that `build` takes by name.
+        Names of the family's own keys, whose values are whole numbers; `build` takes them by name.
     notation
         Takes the arguments as integers and returns the same network, link by link, in the papers' notation;
-        None where there is no such text. A network whose links are alike keeps it as its expression.
+        None where there is no such text. A network of equal links keeps it as its expression.
     """
 
     name: str
@@ -112,7 +112,7 @@ class Family:
 
     @property
     def separator(self) -> str:
-        """What stands between arguments: ``x`` or ``,``."""
+        """The separator of the arguments: ``x`` or ``,``."""
         return "x" if re.match("[A-Z]x[A-Z]", self.form) else ","
 
 
@@ -125,7 +125,7 @@ def _product_of_rings(*lengths: int) -> str | None:
     return " x ".join(f"BiRing(2,{length})" for length in lengths)
 
 
-# Adding a family: a function that returns a Topology, and one line here.
+# A new family is a function that returns a Topology, and one line here.
 # fmt: off
 FAMILIES: dict[str, Family] = {family.name: family for family in (
     Family("ring", "n", "ring:8", "bidirectional ring", grids.ring),
@@ -258,7 +258,7 @@ _KEYS = (
     *("bandwidth", "alpha", "drop_nodes", "drop_links", "degrade", *_RANDOM_KEYS, "seed", "ranks", "links"),
     *("switches", "reduce"),
 )
-"""Of every family; besides, each may have `Family.keys`."""
+"""Keys of every family. A family may have further keys (`Family.keys`)."""
 _COORDINATES = re.compile(r"\(\s*[0-9]{1,9}\s*(?:,\s*[0-9]{1,9}\s*)*\)")
 _OUTSIDE_COORDINATES = re.compile(r",(?![^(]*\))")
 _FAMILY_TEXT = re.compile(r"([a-z][a-z0-9_]*)(?::(.*))?", re.DOTALL)
@@ -280,7 +280,7 @@ def parse_topology(text: str) -> Topology:
     Raises
     ------
     InputError
-        If the text can't be understood (saying what is expected), or the network is no network.
+        If the text can't be understood (the message says what is expected), or names no valid network.
 
     Examples
     --------
@@ -303,7 +303,7 @@ def parse_topology(text: str) -> Topology:
 
 
 def with_words(text: str, key: str, words: Sequence[str]) -> str:
-    """Return the text of a network with words added to those of a key, which separates them by commas.
+    """Return the text of a network with words added to the comma-separated list of a key.
 
     Examples
     --------
@@ -353,7 +353,7 @@ def _imported(text: str, form: TopologyFormat, path: str, keys: Mapping[str, str
 
 
 def _from_file(path: str, defaults: Mapping[str, Fraction]) -> Topology:
-    """Return the network in a file, whose hosts, if it tells any, must be possible."""
+    """Return the network in a file; its hosts, if it has any, are checked."""
     topology = read_network(path, defaults)
     check_hosts(topology)
     return topology
@@ -367,12 +367,12 @@ def _is_file(name: str) -> bool:
     """Return whether a file has this name, which is not that of a family."""
     try:
         return bool(name) and name.partition(":")[0] not in {**FAMILIES, **FORMATS} and Path(name).is_file()
-    except (OSError, ValueError):  # a text that no file can be called
+    except (OSError, ValueError):  # no file can have such a name
         return False
 
 
 def _owners() -> dict[str, list[str]]:
-    """Return the keys that are some families' or files' own, with the names of these."""
+    """Return the keys that only some families or files have, with the names of these."""
     owners: dict[str, list[str]] = {}
     for family in FAMILIES.values():
         for key in family.keys:
@@ -447,7 +447,7 @@ def _check_exact(text: str, key: str, values: list[Fraction]) -> None:
 
 
 def _own_keys(text: str, name: str, own: tuple[str, ...], keys: Mapping[str, str]) -> dict[str, int]:
-    """Return the keys that are this family's own, as numbers."""
+    """Return the values of this family's own keys; refuse keys that belong to others only."""
     for key, able in _owners().items():
         if key in keys and key not in own:
             raise InputError(f"{_shown(text)}: {name} has no {key}; families that do: {', '.join(able)}")
@@ -487,7 +487,7 @@ def _parse_keys(text: str, query: str) -> dict[str, str]:
 
 
 def _with_changes(base: Topology, text: str, keys: Mapping[str, str]) -> Topology:
-    """Return the network once all that the keys remove is gone, with parallel links."""
+    """Return the network with all changes that the keys ask for; removals are made together."""
     nodes: list[int] = []
     links: list[int] = []
     if "drop_nodes" in keys:
@@ -523,19 +523,19 @@ def _with_switches(base: Topology, text: str, kind: str | None) -> Topology:
 
 
 def _add_once(known: list[int], more: list[int], what: str) -> None:
-    """Add what a word of a text names; refuse what another word named."""
+    """Add the numbers that a word of a text names; refuse those that another word has named."""
     if not set(known).isdisjoint(more):
         raise InputError(f"{what} is named twice")
     known += more
 
 
 def _listed(value: str) -> list[str]:
-    """Return what commas separate, but for those of coordinates."""
+    """Split a list at its commas, except at those inside coordinates."""
     return _OUTSIDE_COORDINATES.split(value)
 
 
 def _seed(text: str, keys: Mapping[str, str]) -> int:
-    """Return the seed of what fails at random."""
+    """Return the seed of the random failures."""
     if "seed" in keys and not any(key in keys for key in _RANDOM_KEYS):
         raise InputError(f"{_shown(text)}: seed= is for {' and '.join(f'{key}=' for key in _RANDOM_KEYS)}")
     return _whole_numbers(text, "seed", [keys.get("seed", "0")])[0]
@@ -582,7 +582,7 @@ def _node(base: Topology, text: str, label: str) -> int:
 
 
 def _own_adapter(base: Topology) -> str:
-    """Return a hint: the adapter of a single GPU is named as a link. Empty if there is none."""
+    """Return a hint that the adapter of a single GPU is named as a link; empty if there is none."""
     for source, target in zip(base.source.tolist(), base.target.tolist(), strict=True):
         if source < base.num_ranks and _FABRIC.fullmatch(base.labels[target]):
             link = f"{base.labels[source]}-{base.labels[target]}"
@@ -591,7 +591,7 @@ def _own_adapter(base: Topology) -> str:
 
 
 def _rank_at(base: Topology, text: str, coordinates: str) -> int:
-    """Return the rank at coordinates, by the lengths in the text or those of the grid that the network is."""
+    """Return the rank at coordinates, in the grid that the text's lengths or the network's links form."""
     at = tuple(int(number) for number in re.findall("[0-9]+", coordinates))
     match = _FAMILY_TEXT.fullmatch(text.partition("?")[0])
     if match and match[1] in FAMILIES and FAMILIES[match[1]].separator == "x":

@@ -24,7 +24,7 @@ DEFAULT_ALPHA = Fraction(1, 2 * 10**6)
 
 @dataclass(frozen=True)
 class Link:
-    """A directed link, for building and for reading one; arrays hold them in a `Topology`.
+    """A directed link. It serves to build and to read single links; a `Topology` holds arrays.
 
     Parameters
     ----------
@@ -56,35 +56,35 @@ class Topology:
     Parameters
     ----------
     name
-        The text it was made from, or a path; what results call it.
+        The text that it was made from, or a path. Results show it.
     num_ranks
         N, at least 2.
     labels
-        One a node (ranks first, then switches).
+        One per node (ranks first, then switches).
     source, target
         int32, shape (links,): the ends of each link.
     bandwidth
-        Bytes per second, exact, one a link.
+        Bytes per second, exact, one per link.
     alpha
-        Seconds, exact, one a link.
+        Seconds, exact, one per link.
     multicast, aggregate
         Switches that can copy one message to several links, or add several into one.
     hosts
         int32, shape (nodes,): the machine of each node, -1 for none.
     nominal_degree
-        The degree that T_B is measured with (a family may count links that it dropped, as
+        The degree by which T_B is measured (a family may count links that it dropped, as
         generalized Kautz does its self-loops); None: the common in- and out-degree, if there is one.
     expression
-        The parsed text in the papers' notation that made it, if one did; dropped by other transforms.
+        The parsed text in the papers' notation that it was made from, if any. Transforms drop it.
     notes
-        What was guessed where a file does not say it, a sentence each; no part of what is compared.
+        Sentences about what was guessed or ignored when a file was read. Comparisons ignore them.
     gamma
-        γ: seconds for which a rank computes to reduce a byte that it receives, exact (dissertation, A.3.4).
+        γ: seconds that a rank needs to reduce one received byte, exact (dissertation, A.3.4).
 
     Raises
     ------
     InputError
-        If a link ends nowhere, joins a node to itself or has no positive bandwidth, if an α is
+        If a link ends at no node, joins a node to itself or has no positive bandwidth, if an α
         or γ is negative, if there are fewer than two ranks, or if some rank can't reach another.
     """
 
@@ -124,7 +124,7 @@ class Topology:
         Raises
         ------
         InputError
-            As `Topology`; and if a bandwidth or α is no finite number, or they do not fit 64 bits.
+            As `Topology`; also if a bandwidth or α is no finite number, or they do not fit 64 bits.
         """
         table = list(links)
         names = labels or [*map(str, range(num_ranks)), *(f"s{i}" for i in range(num_switches))]
@@ -145,7 +145,7 @@ class Topology:
         )
 
     def __repr__(self) -> str:
-        """Return what it is called and how large it is: its arrays fill pages."""
+        """Return its name and size; its arrays would fill pages."""
         sizes = f"{self.num_ranks} ranks, {self.num_switches} switches, {self.num_links} links"
         return f"<Topology {self.name}: {sizes}>"
 
@@ -195,7 +195,7 @@ class Topology:
         return result
 
     def node_attributes(self, node: int) -> dict[str, Any]:
-        """Return a node's attributes in a networkx graph or a file: its kind, and all that are set."""
+        """Return a node's attributes in a networkx graph or a file: its kind, and the others that are set."""
         result: dict[str, Any] = {"kind": "compute" if node < self.num_ranks else "switch"}
         if self.labels[node] != str(node):
             result["label"] = self.labels[node]
@@ -208,12 +208,12 @@ class Topology:
         return result
 
     def to_networkx(self) -> nx.MultiDiGraph:
-        """Return the network as a `networkx.MultiDiGraph`; `from_networkx` takes it back.
+        """Return the network as a `networkx.MultiDiGraph`; `from_networkx` reads it back.
 
         Nodes are node numbers; an edge's key is its link number, and its ``bandwidth`` and ``alpha`` are
         Fractions in bytes/s and seconds.
         """
-        import networkx as nx  # slow to import, and few need it
+        import networkx as nx  # slow to import, and few callers need it
 
         graph = nx.MultiDiGraph(**self.attributes)
         graph.add_nodes_from((node, self.node_attributes(node)) for node in range(self.num_nodes))
@@ -388,7 +388,7 @@ def _check_connected(topology: Topology, where: str) -> None:
 
 @kernel(light=True)
 def _reach(incidence: Incidence, other: Int32Array, seen: BoolArray, stack: Int64Array) -> None:
-    """Note which nodes a search from node 0 has seen: over `incidence`, to the links' `other` ends.
+    """Mark the nodes that a search from node 0 sees; it follows `incidence` to the links' `other` ends.
 
     `stack` has room for all nodes: each is put there once, when it is seen first.
     """

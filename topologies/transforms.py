@@ -22,7 +22,7 @@ from tutti.topologies.topology import Topology
 def transpose(topology: Topology) -> Topology:
     """Return the network with every link turned round; link i stays link i.
 
-    What multicasts then aggregates and the other way round, as a reversed copy is a sum. Transposing twice
+    Switches that multicast then aggregate and vice versa, because a reversed copy is a sum. Transposing twice
     gives the network back (its name too). Source: dissertation, Theorem 1.
 
     Examples
@@ -50,9 +50,9 @@ def _transposed_name(name: str) -> str:
 
 
 def union_with_transpose(topology: Topology) -> Topology:
-    """Return the network and its transpose together: link i, and link L + i turned round, of L links.
+    """Return the union of the network and its transpose: of L links, link L + i is link i turned round.
 
-    Degrees double, the nominal degree too; switches can do what they could.
+    Degrees double, the nominal degree too; switches keep their abilities.
 
     Raises
     ------
@@ -75,9 +75,9 @@ def union_with_transpose(topology: Topology) -> Topology:
 
 
 def parallel_links(topology: Topology, factor: int) -> Topology:
-    """Return the network with `factor` parallel links for each.
+    """Return the network with `factor` parallel links in place of each link.
 
-    Link i becomes i·factor .. i·factor + factor - 1. Each of them has the bandwidth of the one it copies;
+    Link i becomes i·factor .. i·factor + factor - 1. Each has the bandwidth of the link that it copies;
     the nominal degree grows by `factor`.
 
     Raises
@@ -105,8 +105,8 @@ def parallel_links(topology: Topology, factor: int) -> Topology:
 def drop_nodes(topology: Topology, nodes: Iterable[int]) -> Topology:
     """Return the network after these nodes failed, with all their links.
 
-    The rest are renumbered from 0 in order; labels keep the old names. A switch left without any link goes
-    too.
+    The rest are renumbered from 0 in order; labels keep the old names. A switch that has no link left is
+    removed too.
 
     Parameters
     ----------
@@ -215,36 +215,36 @@ def links_between(topology: Topology, a: int, b: int, *, both: bool = True) -> l
 
 
 def random_nodes(topology: Topology, count: int, seed: int, *, failed: Iterable[int] = ()) -> list[int]:
-    """Return nodes, ranks and switches alike, that fail at random besides those that have.
+    """Return ranks and switches that fail at random, in addition to those that have failed.
 
-    The same seed gives the same nodes, and a larger count those of a smaller one and more.
+    The same seed gives the same nodes, and a larger count includes the nodes of a smaller one.
 
     Parameters
     ----------
     topology
         The network.
     count, seed
-        How many fail; of numpy's generator.
+        The number of nodes that fail, and the seed of numpy's generator.
     failed
         Nodes that have failed.
 
     Raises
     ------
     InputError
-        If there are not so many.
+        If fewer than `count` nodes are left.
     """
     left = np.setdiff1d(np.arange(topology.num_nodes), list(failed))
     return [int(node) for node in _drawn(topology, "nodes", left, count, [seed, 0])]
 
 
 def linked_pairs(topology: Topology) -> Int64Array:
-    """Return the pairs of nodes that links join, whichever way: int64, shape (pairs, 2), in order."""
+    """Return the pairs of nodes that links join, in either direction: int64, shape (pairs, 2), in order."""
     ends = np.stack([topology.source, topology.target]).astype(np.int64)
     return np.unique(np.sort(ends, axis=0), axis=1).T
 
 
 def adapters(topology: Topology) -> Int64Array:
-    """Return the pairs of linked nodes of which one is in a host and the other is not: its network adapters.
+    """Return the network adapters: the pairs of linked nodes that are not in the same host.
 
     They are int64, shape (pairs, 2), in order.
 
@@ -272,23 +272,23 @@ def random_links(
 ) -> list[int]:
     """Return the links between pairs of nodes that fail at random: both directions, parallel ones included.
 
-    The same seed gives the same links, and a larger count those of a smaller one and more.
+    The same seed gives the same links, and a larger count includes the links of a smaller one.
 
     Parameters
     ----------
     topology
         The network.
     count, seed
-        How many pairs; of numpy's generator.
+        The number of pairs that fail, and the seed of numpy's generator.
     pairs
-        Among which; all that links join if not given.
+        The pairs that may fail; by default all linked pairs.
     nodes, links
-        That have failed: other links are drawn.
+        Those that have failed already; they are not drawn.
 
     Raises
     ------
     InputError
-        If there are not so many pairs.
+        If fewer than `count` pairs are left.
     """
     ends = np.stack([topology.source, topology.target]).astype(np.int64)
     pair = ends.min(axis=0) * topology.num_nodes + ends.max(axis=0)
@@ -301,9 +301,9 @@ def random_links(
 
 
 def _drawn(topology: Topology, what: str, left: Int64Array, count: int, seed: list[int]) -> Int64Array:
-    """Return `count` of what is left."""
+    """Return `count` random entries of `left`."""
     if count > len(left):
-        raise InputError(f"topology {topology.name}: {count} {what} can't fail; it has {len(left)} to fail")
+        raise InputError(f"topology {topology.name}: {count} {what} can't fail; only {len(left)} are left")
     return np.random.default_rng(seed).permutation(left)[:count]
 
 
@@ -315,7 +315,7 @@ def degraded(topology: Topology, links: Iterable[int], factor: Fraction) -> Topo
     topology
         The network.
     links
-        Their numbers.
+        The numbers of the links.
     factor
         Above 0, at most 1.
 
@@ -339,7 +339,7 @@ def degraded(topology: Topology, links: Iterable[int], factor: Fraction) -> Topo
 def without(
     topology: Topology, *, nodes: Iterable[int] = (), links: Iterable[int] = (), name: str | None = None
 ) -> Topology:
-    """Return the network without these nodes and links, checked once both are gone.
+    """Return the network without these nodes and links; it is checked after both are removed.
 
     Parameters
     ----------
@@ -348,7 +348,7 @@ def without(
     nodes, links
         Their numbers.
     name
-        Of the result; that of the network if not given.
+        The name of the result; by default that of the network.
 
     Raises
     ------
@@ -375,7 +375,7 @@ def _has_link(topology: Topology, works: BoolArray) -> BoolArray:
 
 
 def _check_whole(topology: Topology, stays: BoolArray, works: BoolArray, name: str) -> None:
-    """Refuse a network that fell apart; the ranks outside its largest part are those cut off."""
+    """Refuse a disconnected network; the ranks outside its largest part are called cut off."""
     _, part = components(topology.num_nodes, topology.source[works], topology.target[works], strong=True)
     ranks = np.flatnonzero(stays[: topology.num_ranks])
     if len(ranks) < 2:
@@ -424,7 +424,7 @@ def _with_key(name: str, key: str) -> str:
 
 
 def among(topology: Topology, members: tuple[int, ...]) -> Topology:
-    """Return the network with these ranks as its ranks, all other nodes after them as switches.
+    """Return the network whose ranks are `members`; all other nodes follow them as switches.
 
     Links keep their numbers.
     """
@@ -448,7 +448,7 @@ def among(topology: Topology, members: tuple[int, ...]) -> Topology:
 
 
 def only_among(topology: Topology, members: Sequence[int]) -> tuple[Topology, Int64Array]:
-    """Return the network of these ranks, in order, and all switches; and what number each of its links had.
+    """Return the network of these ranks, in order, and all switches, and the number that each link had.
 
     Raises
     ------
@@ -459,7 +459,7 @@ def only_among(topology: Topology, members: Sequence[int]) -> tuple[Topology, In
     others = np.setdiff1d(np.arange(topology.num_ranks), members)
     gone = np.isin(np.arange(topology.num_nodes), others)
     links = np.flatnonzero(~gone[topology.source] & ~gone[topology.target])
-    # the others stand behind the members, before the switches
+    # the other ranks stand behind the members, before the switches
     return without(mine, nodes=range(len(members), topology.num_ranks)), links
 
 

@@ -32,12 +32,12 @@ _NUMBER = r"[+-]?(?:[0-9]+/[0-9]+|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+
 _QUANTITY = re.compile(rf"(?P<number>{_NUMBER})\s*(?P<unit>[^\d.].*)?", re.DOTALL)
 _MAX_LENGTH = 200
 _MAX_EXPONENT = 60
-"""A longer number, or one with a larger exponent, is a mistake (and would take for ever to write out)."""
+"""Largest length and exponent of a number. A number beyond is a mistake, and takes long to write out."""
 
 
 @dataclass(frozen=True)
 class _Quantity:
-    """What a kind of quantity is called, its units, and those that it is printed in, best first."""
+    """A kind of quantity: its name, its units, and those in which it is printed, the preferred one first."""
 
     name: str
     units: Mapping[str, Fraction]
@@ -83,13 +83,13 @@ _SIZE = _Quantity(
 )
 
 MOST_BYTES = 10**18
-"""Of a size; more is a slip of the hand."""
+"""Largest size. A larger one is a typing error."""
 
 _LONG = ((172_800, 86_400, "d"), (7200, 3600, "h"), (600, 60, "min"), (0, 1, "s"))
-"""Of times of a second and more: from how many seconds on a unit is used, its seconds, its name."""
+"""Units of times from one second on: least seconds at which it is used, its seconds, its name."""
 
 _SLOW = ((1e-2, 1, "GB/s"), (1e-5, 1e3, "MB/s"), (1e-8, 1e6, "KB/s"), (0, 1e9, "B/s"))
-"""Of bandwidths: from how many GB/s on a unit is used, how many of it are one GB/s, its name."""
+"""Units of bandwidths: least GB/s at which it is used, how many of it are one GB/s, its name."""
 
 
 def parse_bandwidth(text: object) -> Fraction:
@@ -156,7 +156,7 @@ def parse_size(text: object) -> Fraction:
 
 
 def checked_size(size: Fraction, given: object) -> Fraction:
-    """Return a size in bytes that was given in some way.
+    """Return a size in bytes after a check; an error shows it as `given`.
 
     Raises
     ------
@@ -174,7 +174,7 @@ def whole_bytes(text: object) -> int:
     Raises
     ------
     InputError
-        If it is none.
+        If it is not a whole number.
     """
     size = parse_size(text)
     if size.denominator != 1:
@@ -212,7 +212,7 @@ def short(value: float) -> str:
 
 
 def duration(microseconds: float) -> str:
-    """Return a time in microseconds, or from a second on in a unit that leaves it readable.
+    """Return a time as text: in microseconds, or from one second on in a larger unit.
 
     Examples
     --------
@@ -227,7 +227,7 @@ def duration(microseconds: float) -> str:
 
 
 def throughput(gigabytes: float) -> str:
-    """Return a bandwidth in 10^9 bytes a second, or below a hundredth of that in a smaller unit.
+    """Return a bandwidth as text: in GB/s, or below 0.01 GB/s in a smaller unit.
 
     Examples
     --------
@@ -291,7 +291,7 @@ def _unit_hint(unit: str, kind: _Quantity) -> str:
     """Return the unit that was meant, or examples: the whole list is too long to read."""
     cased = [f"'{known}'" for known in kind.units if known.lower() == unit.lower()]
     if cased:
-        return f"; did you mean {' or '.join(cased)}?"  # such as gb/s: bits or bytes is the user's to say
+        return f"; did you mean {' or '.join(cased)}?"  # such as gb/s: the user must say which
     alike = [known for known in kind.units if all((sign in known) == (sign in unit) for sign in ("b", "p"))]
     hint = suggestion(unit, alike)
     return hint if "did you mean" in hint else f"; write it like {kind.examples}"
@@ -299,12 +299,12 @@ def _unit_hint(unit: str, kind: _Quantity) -> str:
 
 def _format(value: Fraction, kind: _Quantity) -> str:
     def taste(unit: str) -> tuple[int, int]:
-        """Of fractions take 2400/7GB/s, not 12/35TB/s; then the shortest."""
+        """Prefer 2400/7GB/s to 12/35TB/s among fractions; then prefer the shortest text."""
         scaled = value / kind.units[unit]
         denominator = scaled.denominator if _decimals(scaled)[1] else 1
         return denominator, _width(_number_text(scaled) + unit)
 
-    best = min(kind.printed, key=taste)  # of equals the first: units stand in the order of taste
+    best = min(kind.printed, key=taste)  # the first of equals: units stand in order of preference
     return _number_text(value / kind.units[best]) + best
 
 

@@ -1,4 +1,4 @@
-"""XML files of others, read within limits.
+"""Reads XML files of other programs, within limits.
 
 Most files here are only a tree of elements with attributes and line numbers, so text in elements is skipped
 unless the caller asks for it. A document type could define entities that expand or that fetch other files, so
@@ -52,7 +52,7 @@ class Element:
         return (child for child in self.children if child.tag in tags)
 
     def error(self, text: str) -> InputError:
-        """Return the error that this element is at fault."""
+        """Return an error about this element, with its place."""
         return InputError(f"{self.path}, line {self.line}: <{shortened(self.tag)}> {text}")
 
     def text(self, name: str) -> str:
@@ -68,12 +68,12 @@ class Element:
         return self.attributes[name]
 
     def integer(self, name: str, least: int, most: int, default: int | None = None) -> int:
-        """Return an attribute that is a whole number of a range; `default` where it is missing.
+        """Return an attribute that is a whole number within a range; `default` if it is missing.
 
         Raises
         ------
         InputError
-            If it is another, or missing without a default.
+            If it is no such number, or is missing and there is no default.
         """
         if default is not None and name not in self.attributes:
             return default
@@ -99,7 +99,7 @@ def read_xml(
     path
         The file, in UTF-8 whatever it declares.
     most_elements, most_depth, most_bytes
-        How many elements it may have, how deep they may be nested, and how long the file may be.
+        The largest number of elements, depth of nesting, and number of bytes that are read.
 
     Raises
     ------

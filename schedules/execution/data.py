@@ -1,7 +1,7 @@
-"""The data of a run: inputs from a seed, the outputs that are due, and what is wrong with those that came.
+"""The data of a run: inputs from a seed, the expected outputs, and the faults of actual outputs.
 
-Every datum is whole numbers from -100 to 100, so that a sum of them is exact in whatever order it is made,
-and each wrong element shows.
+Every datum consists of whole numbers from -100 to 100, so that sums are exact in any order, and each wrong
+element is found.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ MOST = 100
 
 
 def elements_of(program: Program, size: int, dtype: str) -> int:
-    """Return the elements of a unit, where M is so many bytes.
+    """Return the number of elements in a unit, if M is `size` bytes.
 
     Raises
     ------
     InputError
-        If that is no whole number.
+        If that is not a whole number.
     """
     elements, rest = divmod(size, program.units * np.dtype(dtype).itemsize)
     if rest or not elements:
@@ -42,22 +42,22 @@ def elements_of(program: Program, size: int, dtype: str) -> int:
 
 @dataclass(frozen=True)
 class RankData:
-    """What a rank begins with and must end with.
+    """The data that a rank begins with and must end with.
 
     Parameters
     ----------
     program
-        With the buffers.
+        The program, with its buffers.
     layout
-        What stands in them.
+        The layout of data in the buffers.
     rank
-        Whose.
+        The rank.
     elements
-        Of a unit.
+        The number of elements in a unit.
     dtype
-        Of an element.
+        The type of an element.
     seed
-        Of all data.
+        The seed of all data.
     """
 
     program: Program
@@ -73,7 +73,7 @@ class RankData:
         return self._joined([self._datum(item, self.rank) for item in items])
 
     def output(self) -> Array:
-        """Return the output that is due: of a sum, every rank's contribution, added by numpy."""
+        """Return the expected output; for a sum, all ranks' contributions are added by numpy."""
         items = self.layout.collective.items
         due = []
         for item in self._placed(self.layout.output):
@@ -99,7 +99,7 @@ class RankData:
         Raises
         ------
         Failure
-            Naming the first wrong element, and the steps that write there.
+            If it is wrong; the message names the first wrong element and the steps that write there.
         """
         come = self.part(memory, Buffer.OUTPUT)
         if np.array_equal(come, due):
@@ -112,7 +112,7 @@ class RankData:
         )
 
     def _written(self, unit: int) -> str:
-        """Return who writes a unit of the output."""
+        """Return the steps that write a unit of the output, as text."""
         program, code = self.program, self.program.code
         own = program.rank[program.block_of]
         local = table_of("receives")[code.op] | (code.to == NONE)

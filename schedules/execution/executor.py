@@ -17,18 +17,18 @@ from tutti.topologies.exact import NONE
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """A FIFO as one of its ends sees it.
+    """A FIFO with its slots at one end.
 
     Parameters
     ----------
     fifo
-        Which.
+        The FIFO.
     memory
-        Its slots: ROOM.depth times those of a pass.
+        The memory of its slots: ROOM.depth times those of a pass.
     units
-        Of a pass.
+        The number of units in a pass.
     window
-        Messages that may be under way.
+        The number of messages that may be under way.
     """
 
     fifo: Fifo
@@ -39,7 +39,7 @@ class Ring:
 
 @dataclass(frozen=True, slots=True)
 class FifoAccess:
-    """What an instruction puts into a FIFO, or takes out: `units` of it, `offset` units into a pass."""
+    """A message that an instruction puts into a FIFO or takes out: `units` units, `offset` into a pass."""
 
     ring: Ring
     offset: int
@@ -48,7 +48,7 @@ class FifoAccess:
 
 @dataclass(frozen=True, slots=True)
 class BoundInstruction:
-    """An instruction, with the memory it works on: the rows are units, the columns elements."""
+    """An instruction with the memory that it uses; rows are units, and columns are elements."""
 
     number: int
     reads: tuple[Array, ...]
@@ -64,16 +64,16 @@ class Executor:
     Parameters
     ----------
     program
-        Checked.
+        The checked program.
     fifos
         Its FIFOs.
     rank
-        Which.
+        The rank.
     elements
-        Of a unit.
+        The number of elements in a unit.
     memories
-        The memory of each rank as an array of all its elements; only its own, or a list of all where the
-        program reaches into others'.
+        The memory of each rank as an array of all its elements. It has the rank itself only, or all ranks if
+        the program accesses the memory of others.
     transport
         Its ends of the FIFOs.
     """
@@ -106,7 +106,7 @@ class Executor:
         Raises
         ------
         Stalled
-            If nothing could be done for too long, naming the instruction that waits.
+            If nothing could be done for too long; the message names the instruction that waits.
         """
         self._turns = [_Turn(block) for block in self.blocks if block]
         self._done = {step.number: 0 for turn in self._turns for step in turn.steps}
@@ -156,7 +156,7 @@ class Executor:
         return ring.memory[begin : begin + end.units * width].reshape(end.units, width)
 
     def _why(self) -> str:
-        """Return what the rank waits for: another rank, if any of its blocks does."""
+        """Return as text what the rank waits for, preferably another rank."""
         next_steps = [(turn.steps[turn.position], turn.number) for turn in self._turns]
         free = [step for step, number in next_steps if all(self._done[w] > number for w in step.waits)]
         step = free[0] if free else next_steps[0][0]
@@ -171,7 +171,7 @@ class Executor:
 
 
 def _move(step: BoundInstruction, columns: slice, message: Array | None, slot: Array | None) -> None:
-    """Move the data of an instruction: copy or add what it takes and reads to where it writes and puts."""
+    """Copy, or add, the data that an instruction takes and reads to the places where it writes and puts."""
     inputs = [rows[:, columns] for rows in step.reads]
     if message is not None:
         inputs.append(message)

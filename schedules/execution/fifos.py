@@ -1,12 +1,12 @@
-"""The FIFOs of programs, and how a program's data are cut so that they fit.
+"""The FIFOs of programs, and the cutting of a program's data so that they fit.
 
-A program is played in *passes*: pass k moves the k-th *slice* of every unit, so that messages are small
-enough for FIFOs of bounded memory, and a block can begin a slice while others still do the one before, as
-MSCCL's interpreter does. Slices are disjoint, so passes have no hazards between them.
+A program is played in *passes*: pass k moves the k-th *slice* of every unit. Messages are therefore small
+enough for FIFOs of bounded memory. A block can begin a slice while others still do the previous one, as in
+MSCCL's interpreter. Slices are disjoint, so passes have no hazards between them.
 
-A FIFO has room for all messages of `ROOM.depth` passes. That is enough for every program that ends on FIFOs
-without bounds: in the oldest pass that isn't done, whatever lies in a FIFO before a message belongs to that
-pass, and fits.
+A FIFO has room for all messages of `ROOM.depth` passes. That is enough for every program that ends with
+unbounded FIFOs: in the oldest unfinished pass, everything in a FIFO before a message belongs to that pass,
+and fits.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class FifoRoom(NamedTuple):
     """The size of FIFOs."""
 
     depth: int
-    """Passes whose messages a FIFO can hold."""
+    """Number of passes whose messages a FIFO can hold. A larger value uses more memory."""
     pass_bytes: int
-    """Bytes of one pass in a FIFO. With fewer, ranks that share a core change places more often."""
+    """Most bytes of one pass in a FIFO. With a smaller value, ranks on one core switch more often."""
     total_bytes: int
-    """Bytes of all FIFOs."""
+    """Largest number of bytes of all FIFOs."""
 
 
 ROOM = FifoRoom(depth=2, pass_bytes=2**23, total_bytes=2**30)
@@ -46,14 +46,14 @@ class Fifo(NamedTuple):
 
 @dataclass(frozen=True)
 class Fifos:
-    """The FIFOs of a program: a row of `units` for each.
+    """The FIFOs of a program, with a row of `units` for each.
 
     Parameters
     ----------
     fifos
-        In ascending order.
+        The FIFOs in ascending order.
     units
-        Of each message that a pass puts into each.
+        The units of each message that a pass puts into each FIFO.
     """
 
     fifos: tuple[Fifo, ...]
@@ -66,8 +66,8 @@ class Fifos:
         Raises
         ------
         InputError
-            If two blocks share an end of one, so that the order of its messages depends on who is first, or
-            if what is sent isn't what is received.
+            If two blocks share an end of a FIFO, so that the order of its messages depends on their timing,
+            or if sent and received messages differ.
         """
         sent = _messages(program, sends=True)
         received = _messages(program, sends=False)
@@ -79,7 +79,7 @@ class Fifos:
         return cls(fifos, tuple(sent[fifo] for fifo in fifos))
 
     def slice_of(self, elements: int, itemsize: int) -> int:
-        """Return how many elements of a unit a pass moves. A unit has `elements` of `itemsize` bytes each."""
+        """Return how many of the `elements` of a unit, of `itemsize` bytes each, a pass moves."""
         most = max(map(sum, self.units), default=0)
         total = ROOM.depth * sum(map(sum, self.units))
         fits = min(ROOM.pass_bytes // max(most, 1), ROOM.total_bytes // max(total, 1)) // itemsize
@@ -87,7 +87,7 @@ class Fifos:
 
 
 def capacities(tasks: Sequence[tuple[Fifos, int, int]]) -> dict[Fifo, int]:
-    """Return the bytes that each FIFO needs for programs with units of so many elements of so many bytes."""
+    """Return the bytes that each FIFO needs for tasks: FIFOs, elements of a unit, and bytes of an element."""
     needed: dict[Fifo, int] = {}
     for fifos, elements, itemsize in tasks:
         width = fifos.slice_of(elements, itemsize) * itemsize
@@ -103,7 +103,7 @@ def fifo_of(op: int, rank: int, peer: int, channel: int, *, sends: bool) -> Fifo
 
 
 def _messages(program: Program, *, sends: bool) -> dict[Fifo, tuple[int, ...]]:
-    """Return the units of the messages that are put into (taken out of) each FIFO, in order."""
+    """Return the units of the messages that are put into (or taken out of) each FIFO, in order."""
     code = program.code
     is_end = table_of("sends" if sends else "receives")
     is_end[Op.SIGNAL if sends else Op.WAIT] = True

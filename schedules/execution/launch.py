@@ -1,4 +1,4 @@
-"""The ranks of this machine: a process each, which end with this one and never outlive it."""
+"""The ranks on this machine: each is a process, which ends with this one and never outlives it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tutti.topologies.processes import CallEnd, Caller, Worker
 ENTRY = "tutti.schedules.execution.launch:serve"
 PRELOAD = ("tutti.schedules.execution.launch",)
 GRACE = 1.0
-"""Seconds after a rank has stalled in which the others must say so too, or they have hung."""
+"""Seconds after a rank has stalled. Ranks that have not stalled by then count as hung."""
 
 
 class OverSharedMemory:
@@ -24,7 +24,7 @@ class OverSharedMemory:
     Parameters
     ----------
     tasks
-        What they are to play.
+        The tasks that they are to play.
     """
 
     def __init__(self, tasks: Sequence[SessionTask]) -> None:
@@ -39,26 +39,26 @@ class OverSharedMemory:
         return SharedMemory(self.segment, self.rings, rank)
 
     def close(self) -> None:
-        """Let go of the segment."""
+        """Release the segment."""
         self.segment.close()
 
 
 def run(job: OverSharedMemory, tasks: Sequence[SessionTask], settings: Settings) -> list[list[RepeatTimes]]:
-    """Play tasks on processes of this machine; return by rank, then task, what they took.
+    """Play tasks on processes of this machine; return their times, by rank, then task.
 
     Parameters
     ----------
     job
         The memory that they share; it is closed here.
     tasks
-        What they play.
+        The tasks that they play.
     settings
-        How.
+        The settings of the run.
 
     Raises
     ------
     Failure
-        If a rank dies, hangs or gets wrong bytes; in one line that names it.
+        If a rank dies, hangs or gets wrong bytes; one line names it.
     """
     workers: list[Worker] = []
     try:
@@ -83,7 +83,7 @@ def serve(caller: Caller, setting: tuple[OverSharedMemory, int, tuple[SessionTas
 
 
 def _collect(workers: Sequence[Worker]) -> list[list[RepeatTimes]]:
-    """Return the answers of all ranks, or raise what went wrong first."""
+    """Return the answers of all ranks, or raise the first failure."""
     answers: dict[int, list[RepeatTimes]] = {}
     stalled: dict[int, Stalled] = {}
     until = None

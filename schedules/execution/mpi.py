@@ -1,7 +1,7 @@
-"""Transport over MPI, by mpi4py: a message is a non-blocking send, its tag the number of the FIFO.
+"""Transport over MPI, by mpi4py: a message is a non-blocking send, whose tag is the number of the FIFO.
 
-The processes are those of ``mpirun``. Both ends of a FIFO have a ring, so that a message can be on its way
-while its sender goes on.
+The processes are those of ``mpirun``. Both ends of a FIFO have a ring, so that a message can travel while its
+sender continues.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def world() -> Any:
     Raises
     ------
     InputError
-        If mpi4py or its library isn't there.
+        If mpi4py or its library is missing.
     """
     try:
         from mpi4py import MPI
@@ -42,9 +42,9 @@ class Mpi:
     Parameters
     ----------
     communicator
-        Of all ranks; it is duplicated, so that no message of others is taken for ours.
+        The communicator of all ranks. It is duplicated, so that other messages are not confused with ours.
     capacity
-        Bytes of each FIFO.
+        The bytes of each FIFO.
     """
 
     def __init__(self, communicator: Any, capacity: Mapping[Fifo, int]) -> None:
@@ -73,7 +73,7 @@ class Mpi:
         self._sends[fifo].append(self._communicator.Isend(bytes_of(slot), fifo.target, self._tags[fifo]))
 
     def there(self, fifo: Fifo, slot: Array) -> bool:
-        """Ask for the next message, and whether it has come."""
+        """Request the next message, and return whether it has arrived."""
         if fifo in self._come:
             return True
         if fifo not in self._receives:
@@ -96,11 +96,11 @@ class Mpi:
             patience.wait(lambda: f"rank {self._rank} waits at a barrier")
 
     def memories(self) -> list[npt.NDArray[np.uint8]] | None:
-        """Return None: others' memory is out of reach."""
+        """Return None: the memory of other ranks can't be accessed."""
         return None
 
     def close(self) -> None:
-        """Let the last messages go."""
+        """Wait for the last sends to complete."""
         for sends in self._sends.values():
             for request in sends:
                 request.Wait()
@@ -108,19 +108,19 @@ class Mpi:
 
 
 class MpiCollectives:
-    """MPI's own collectives, to compare with.
+    """MPI's own collectives, for comparison.
 
     Parameters
     ----------
     communicator
-        Of all ranks.
+        The communicator of all ranks.
     """
 
     def __init__(self, communicator: Any) -> None:
         self._communicator = communicator
 
     def play(self, program: Program, source: Array, target: Array) -> Callable[[], object] | None:
-        """Return what does the program's collective; None for those over groups or with uneven shards."""
+        """Return a call that does the program's collective; None over groups or with uneven shards."""
         what, c = program.collective, self._communicator
         if not what.plain or what.kind is Kind.MIXED:
             return None

@@ -1,7 +1,7 @@
 """Programs on GPUs: the messages of a round are one group of NCCL's point-to-point calls, by PyTorch.
 
-The processes are those of ``torchrun``, one a GPU. It has not been tried on a GPU; what `Player` does is
-tested on arrays of numpy, which it works on in the same way.
+The processes are those of ``torchrun``, one per GPU. It has not been tried on a GPU; `Player` is
+tested on arrays of numpy, which it handles in the same way.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from tutti.topologies.errors import InputError
 
 @dataclass
 class Round:
-    """A group of messages, and what comes before it.
+    """A group of messages, and the instructions before it.
 
     Parameters
     ----------
     local
-        Numbers of the instructions that are done before, in order: a send's message is packed then.
+        Numbers of the instructions that come before, in order. The message of a send is packed then.
     messages
-        (send, receive): the instructions at both ends of each message.
+        Pairs (send, receive): the instructions at both ends of each message.
     """
 
     local: list[int] = field(default_factory=list)
@@ -40,16 +40,16 @@ class Round:
 
 
 def rounds(program: Program) -> list[Round]:
-    """Return the rounds of a program: each instruction is done as early as can be.
+    """Return the rounds of a program: each instruction is done as early as possible.
 
     A round is a group of messages that travel at the same time; between rounds each rank works on its own
-    memory. Its messages are those that were sent before it, whether or not their receivers wait for them yet.
-    Every rank plays all rounds, and so agrees with all others on the order of the messages between two.
+    memory. The messages of a round are those sent before it, even if their receivers do not wait for them
+    yet. Every rank plays all rounds, so all ranks agree on the order of the messages between any two.
 
     Raises
     ------
     InputError
-        If the program waits for ever, or signals.
+        If the program waits forever, or has signals.
     """
     code, done = program.code, np.zeros(len(program), dtype=bool)
     if np.isin(code.op, (Op.SIGNAL, Op.WAIT)).any():
@@ -72,7 +72,7 @@ def rounds(program: Program) -> list[Round]:
         sent = [number for number in now.local if Op(code.op[number]).sends]
         if not now.local:
             stuck = program.place(int(following[following < program.begin[1:]][0]))
-            raise InputError(f"{program.name}: {stuck} waits for ever")
+            raise InputError(f"{program.name}: {stuck} waits forever")
         for number in sent:
             fifo = _fifo(program, number, sends=True)
             taker = takers[fifo].pop(0)
@@ -134,13 +134,13 @@ class Player:
     Parameters
     ----------
     program
-        Without signals and reaches into other ranks' memory.
+        A program without signals and accesses to other ranks' memory.
     rank
-        Which.
+        The rank.
     memory
-        One-dimensional: the rank's memory.
+        The rank's memory, one-dimensional.
     elements
-        Of a unit.
+        The number of elements in a unit.
     copy
         Returns a copy of an array.
     """
@@ -154,17 +154,17 @@ class Player:
         self._come: dict[int, Any] = {}
 
     def work(self, now: Round) -> dict[int, Any]:
-        """Do what comes before a round's messages; return what each of its sends has to send."""
+        """Do the instructions before a round's messages; return the packet of each send."""
         own = self._program.rank[self._program.block_of]
         packets = {number: self._do(number) for number in now.local if own[number] == self._rank}
         return {number: packet for number, packet in packets.items() if packet is not None}
 
     def put(self, number: int, message: Any) -> None:
-        """Take note of the message that a receiving instruction will take."""
+        """Store the message that a receiving instruction will take."""
         self._come[number] = message
 
     def size(self, number: int) -> int:
-        """Return the elements that an instruction moves."""
+        """Return the number of elements that an instruction moves."""
         return int(self._program.code.length[number]) * self._elements
 
     def _do(self, number: int) -> Any:
@@ -189,7 +189,7 @@ class Player:
 
 
 def play(distributed: Any, tasks: Sequence[SessionTask], settings: Settings) -> list[list[RepeatTimes]]:
-    """Play tasks on the processes of ``torchrun``; return by rank, then task, what they took.
+    """Play tasks on the processes of ``torchrun``; return their times, by rank, then task.
 
     Raises
     ------

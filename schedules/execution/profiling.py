@@ -1,10 +1,10 @@
-"""Measuring α and β of every pair of ranks, as TACCL's profiler does (section 4.1).
+"""Measures α and β of every pair of ranks, as TACCL's profiler does (section 4.1).
 
-n messages of s bytes are sent one after another, and then all at once. By the α-β model that takes
-n (α + β s) and α + n β s; α and β are the least-squares solution over several sizes, every equation divided
-by its time, the least of some repeats (what else the machine does only adds to it). "One after another"
-means that the receiver answers each message with an empty one, and at once that it answers the last: so each
-time has two α for one, a direction each, which are taken to be equal.
+n messages of s bytes are sent one after another, and then all together. In the α-β model this takes n (α + β
+s) and α + n β s. α and β are the least-squares solution over several sizes, with every equation divided by
+its time. A time is the least of several repeats, because other work of the machine only adds to it. In the
+first case the receiver answers each message with an empty one; in the second it answers the last one only. So
+each time has two α for one, one per direction, which are taken to be equal.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from tutti.topologies.topology import Link, Topology
 from tutti.topologies.units import GIGA
 
 MESSAGES = 8
-"""n."""
+"""Number of messages, n. With a larger value a measurement takes longer and averages more."""
 
 
 def pairs(ranks: int) -> list[tuple[int, int]]:
-    """Return all pairs, ordered."""
+    """Return all ordered pairs of ranks."""
     return list(itertools.permutations(range(ranks), 2))
 
 
@@ -62,16 +62,16 @@ def messages(ranks: int, source: int, target: int, *, at_once: bool) -> Program:
 
 
 def profile(name: str, tasks: Sequence[SessionTask], times: Sequence[Sequence[RepeatTimes]]) -> Topology:
-    """Return the network that was measured: a link from each rank to each other.
+    """Return the measured network: a link from each rank to each other rank.
 
     Parameters
     ----------
     name
-        Of the network.
+        The name of the network.
     tasks
-        `tasks_of` its ranks.
+        The `tasks_of` its ranks.
     times
-        By rank, then task.
+        The times by rank, then task.
     """
     ranks = tasks[0].program.num_ranks
     each = len(tasks) // len(pairs(ranks))
@@ -87,7 +87,7 @@ def profile(name: str, tasks: Sequence[SessionTask], times: Sequence[Sequence[Re
 
 
 def _solve(tasks: Sequence[SessionTask], seconds: Sequence[float]) -> tuple[float, float]:
-    """Return α and β; α at least 0."""
+    """Return α and β; α is at least 0."""
     half = len(tasks) // 2
     trips = [
         2
@@ -100,7 +100,7 @@ def _solve(tasks: Sequence[SessionTask], seconds: Sequence[float]) -> tuple[floa
     (alpha, beta), *_ = np.linalg.lstsq(equations, np.ones(len(tasks)), rcond=None)
     if alpha < 0:
         beta = equations[:, 1].sum() / (equations[:, 1] ** 2).sum()
-    if beta <= 0:  # more bytes took no longer: what the most bytes took is all that is known of them
+    if beta <= 0:  # more bytes took no longer: only the time of the most bytes is known
         beta = seconds[-1] / moved[-1]
     return max(float(alpha), 0.0), float(beta)
 

@@ -1,4 +1,4 @@
-"""What a rank does in a run: for each task, warm up, then play, time and check it again and again."""
+"""The work of a rank in a run: for each task it warms up, then plays, times and checks several repeats."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class SessionTask:
     Parameters
     ----------
     program
-        To be played.
+        The program to be played.
     size
         M in bytes.
     dtype
-        Of an element.
+        The type of an element.
 
     Raises
     ------
     InputError
-        If the size doesn't divide, or the program's FIFOs are at odds.
+        If the size doesn't divide, or the program's FIFOs are inconsistent.
     """
 
     program: Program
@@ -43,17 +43,17 @@ class SessionTask:
     dtype: str = "float32"
 
     def __post_init__(self) -> None:
-        """Check what it takes."""
+        """Check the size and the FIFOs."""
         _ = self.elements, self.fifos
 
     @cached_property
     def elements(self) -> int:
-        """Of a unit."""
+        """The number of elements in a unit."""
         return elements_of(self.program, self.size, self.dtype)
 
     @cached_property
     def fifos(self) -> Fifos:
-        """Those of the program."""
+        """The FIFOs of the program."""
         return Fifos.of(self.program)
 
     @cached_property
@@ -73,16 +73,16 @@ class SessionTask:
 
 @dataclass(frozen=True)
 class Settings:
-    """How a run goes.
+    """Settings of a run.
 
     Parameters
     ----------
     warmup, repeats
-        How often each task is played before it is timed, and then.
+        The numbers of times that each task is played before it is timed, and while it is timed.
     timeout
         Seconds for which a rank may wait without progress.
     seed
-        Of the data.
+        The seed of the data.
     """
 
     warmup: int = 2
@@ -92,7 +92,7 @@ class Settings:
 
 
 class RepeatTimes(NamedTuple):
-    """Seconds of each repeat on one rank: of the program, and of a rival on the same buffers (or none)."""
+    """Seconds of each repeat on one rank: of the program, and of a rival (if any) on the same buffers."""
 
     ours: list[float]
     rival: list[float]
@@ -102,7 +102,7 @@ class Rival(Protocol):
     """Another implementation of collectives."""
 
     def play(self, program: Program, source: Array, target: Array) -> Callable[[], object] | None:
-        """Return what does a program's collective from a rank's input to its output; None: it can't."""
+        """Return a call that does a program's collective from input to output, or None if it can't."""
 
 
 def reaches(program: Program) -> bool:
@@ -124,7 +124,7 @@ def play(
     transport: Transport,
     rival: Rival | None = None,
 ) -> list[RepeatTimes]:
-    """Be a rank, and return what each task took.
+    """Play all tasks as a rank, and return the times of each.
 
     Raises
     ------

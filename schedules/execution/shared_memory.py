@@ -1,10 +1,10 @@
 """Transport between the processes of one machine: a FIFO is a ring in memory that both ends share.
 
-Of each FIFO two counters tell how many messages were sent and taken. Each has one writer, which changes it
-after the data: x86 processors show stores to others in the order in which they were made, and on others this
-transport is refused.
+Each FIFO has two counters, of the messages that were sent and taken. Each counter has one writer, which
+changes it after the data. x86 processors show stores to others in the order in which they were made; on other
+processors this transport is refused.
 
-The memory is a file without a name. Hence nothing of it is left, however its processes end.
+The memory is a file without a name, so nothing of it remains, however its processes end.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from tutti.schedules.execution.transport import Array, Patience
 from tutti.topologies.errors import InputError
 
 LINE = 64
-"""Bytes of a cache line: counters of two writers never share one."""
+"""Bytes of a cache line. Counters of two writers never share one."""
 WORDS = LINE // 8
 PAGE = mmap.PAGESIZE
 IN_ORDER = ("x86_64", "AMD64", "i686")
 
 
 class Segment:
-    """Memory that is shared with the processes to which this object is given when they are started.
+    """Memory that is shared with the processes that get this object when they are started.
 
     Parameters
     ----------
     size
-        In bytes; zeros.
+        The size in bytes; the memory is zero at first.
 
     Raises
     ------
     InputError
-        On a machine whose processor may reorder stores, or where there isn't so much memory.
+        If the machine's processor may reorder stores, or there is not enough memory.
     """
 
     def __init__(self, size: int) -> None:
@@ -60,7 +60,7 @@ class Segment:
         self._file, self.size = file, size
 
     def __getstate__(self) -> tuple[Any, int]:
-        """Hand over the file while a process is being started."""
+        """Pass the file to a process that is being started."""
         return DupFd(self._file), self.size
 
     def __setstate__(self, state: tuple[Any, int]) -> None:
@@ -69,7 +69,7 @@ class Segment:
         self.memory = mmap.mmap(self._file, self.size)
 
     def close(self) -> None:
-        """Let go of the file; what is mapped goes with the process."""
+        """Close the file; the mapping ends with the process."""
         os.close(self._file)
 
 
@@ -86,11 +86,11 @@ class SharedRings:
     Parameters
     ----------
     ranks
-        N.
+        The number of ranks, N.
     capacity
-        Bytes of each FIFO.
+        The bytes of each FIFO.
     memory
-        Bytes of each rank's memory; 0 where no rank reaches into another's.
+        The bytes of each rank's memory; empty if no rank accesses another's.
     """
 
     def __init__(self, ranks: int, capacity: Mapping[Fifo, int], memory: Sequence[int]) -> None:
@@ -110,9 +110,9 @@ class SharedMemory:
     Parameters
     ----------
     segment, rings
-        The memory, and what stands where.
+        The memory, and its layout.
     rank
-        Which.
+        The rank.
     """
 
     def __init__(self, segment: Segment, rings: SharedRings, rank: int) -> None:
@@ -137,7 +137,7 @@ class SharedMemory:
         return self._words[first] - self._words[first + WORDS] < window
 
     def sent(self, fifo: Fifo, slot: Array) -> None:
-        """Count the message."""
+        """Count the message as sent."""
         self._words[self._first[fifo]] += 1
 
     def there(self, fifo: Fifo, slot: Array) -> bool:
@@ -146,7 +146,7 @@ class SharedMemory:
         return self._words[first] > self._words[first + WORDS]
 
     def taken(self, fifo: Fifo) -> None:
-        """Count the message."""
+        """Count the message as taken."""
         self._words[self._first[fifo] + WORDS] += 1
 
     def barrier(self, patience: Patience) -> None:

@@ -1,8 +1,7 @@
-"""What a transport does: it brings messages, which lie in slots, from one process to another.
+"""The interface of a transport: it brings messages, which lie in slots, from one process to another.
 
-The executor writes a message into its slot of the FIFO's ring and says `sent`; at the other end it reads the
-slot once `there` says yes, and says `taken`. Nothing waits inside these calls: what can't be done yet is
-tried again.
+The executor writes a message into its slot of the FIFO's ring and calls `sent`. At the other end it reads the
+slot once `there` returns true, and calls `taken`. These calls never wait; the executor tries again later.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ Array = npt.NDArray[Any]
 
 
 class Waiting(NamedTuple):
-    """Numbers that steer how a rank waits for others."""
+    """Parameters of a rank's waiting for others."""
 
     looks: int
-    """Turns without progress before the rank reads the clock. A larger value holds a core longer that others
-    may need."""
+    """Number of turns without progress before the rank reads the clock. A larger value holds a core longer
+    that others may need."""
     awake: float
     """Seconds for which the rank then yields its core, before it sleeps. A larger value reacts sooner and
     uses more of a core."""
@@ -55,22 +54,22 @@ class Transport(Protocol):
         """Return the memory of a FIFO's slots at this end."""
 
     def room(self, fifo: Fifo, window: int) -> bool:
-        """Whether another message may be written, where so many may be under way."""
+        """Whether another message may be written, if at most `window` may be under way."""
 
     def sent(self, fifo: Fifo, slot: Array) -> None:
-        """Take note that the next message stands in its slot."""
+        """Announce that the next message is in its slot."""
 
     def there(self, fifo: Fifo, slot: Array) -> bool:
-        """Whether the next message has come into its slot."""
+        """Whether the next message has arrived in its slot."""
 
     def taken(self, fifo: Fifo) -> None:
-        """Take note that the slot of the next message may be written again."""
+        """Announce that the slot of the next message may be written again."""
 
     def barrier(self, patience: Patience) -> None:
         """Wait until all ranks are here."""
 
     def memories(self) -> list[npt.NDArray[np.uint8]] | None:
-        """Return the memory of each rank, where a rank can reach all."""
+        """Return the memory of each rank if a rank can access all, otherwise None."""
 
 
 def bytes_of(slot: Array) -> npt.NDArray[np.uint8]:
@@ -79,7 +78,7 @@ def bytes_of(slot: Array) -> npt.NDArray[np.uint8]:
 
 
 class Patience:
-    """Waits for others: at first by letting them run, then asleep; up to a limit.
+    """Waits for others: first it yields the core, then it sleeps, up to a limit.
 
     Parameters
     ----------
@@ -91,11 +90,11 @@ class Patience:
         self.limit, self._turns, self._since = limit, 0, 0.0
 
     def reset(self) -> None:
-        """Take note of progress."""
+        """Note that there was progress."""
         self._turns = 0
 
     def wait(self, what: Callable[[], str]) -> None:
-        """Wait a little for what is called `what`.
+        """Wait a little; `what` describes what for.
 
         Raises
         ------

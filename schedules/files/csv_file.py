@@ -1,7 +1,7 @@
 """Schedules as CSV, the form that is easiest to make by hand or by another program.
 
-The rows are the transfers, a column a name of the JSON's table ``transfers``; lines ``# key: value`` are the
-JSON's other keys (`schedules.files.document`), each value JSON or a plain text::
+The rows are the transfers, with one column for each name in the JSON's table ``transfers``. Lines ``# key:
+value`` are the other keys of the JSON (`schedules.files.document`); each value is JSON or a plain text::
 
     # topology: ring:4
     # collective: broadcast
@@ -10,7 +10,7 @@ JSON's other keys (`schedules.files.document`), each value JSON or a plain text:
     0, 0, 3, 1
     0, 1, 2, 2
 
-What is left out has a default: the step clock, and each datum in one chunk.
+The defaults are the step clock, and one chunk for each datum.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
 
 def read_csv(path: Path) -> Schedule:
-    """Return the schedule in a CSV file. Whether it is right is for `schedules.verify` to say.
+    """Return the schedule in a CSV file. `schedules.verify` checks whether it is correct.
 
     Raises
     ------
     InputError
-        If it can't be read or is no schedule, naming the line.
+        If it can't be read or is no schedule; the message names the line.
     """
     where, lines = str(path), read_text(path).removeprefix("\ufeff").splitlines()
     header = _DEFAULTS | _header(lines, where)
@@ -60,7 +60,7 @@ def read_csv(path: Path) -> Schedule:
 
 
 def to_csv(schedule: Schedule) -> str:
-    """Return a schedule as CSV, of which `read_csv` makes the same again."""
+    """Return a schedule as CSV, from which `read_csv` makes the same schedule."""
     document = to_document(schedule)
     columns = document.pop("transfers")
     header = [f"# {key}: {json.dumps(value)}" for key, value in document.items() if value != {}]
@@ -69,7 +69,7 @@ def to_csv(schedule: Schedule) -> str:
 
 
 def _header(lines: Iterable[str], where: str) -> dict[str, Any]:
-    """Return the values of the lines ``# key: value``; one without a colon is a remark."""
+    """Return the values of the lines ``# key: value``; a line without a colon is a remark."""
     header: dict[str, Any] = {}
     for number, line in enumerate(lines, 1):
         key, colon, text = (part.strip() for part in line.lstrip("# ").partition(":"))
@@ -113,7 +113,7 @@ def _check_names(names: list[str], where: str, *, flow: bool) -> None:
 
 
 def _value(name: str, text: str) -> int | bool | str:
-    """Return a value; a text where it is none, for the reader of the document to refuse."""
+    """Return a value, or the text if it is none, which the document's reader then refuses."""
     if name == "reduce":
         return _TRUTH.get(text.lower(), text)
     return int(text) if _INTEGER.fullmatch(text) else text

@@ -1,13 +1,13 @@
-"""The schedule file's content: a header of JSON values and a column of integers or booleans a name.
+"""The content of a schedule file: a header of JSON values, and a named column of integers or booleans each.
 
 The names of columns are those of the JSON, with a point: ``chunks.owner``, ``transfers.src``. The routes are
 two columns in CSR form, ``routes.offsets`` and ``routes.links``. A reader checks every value and every column
-before it is used as an index: each is what it should be, or an `InputError`, whose line `where` opens.
-Whether the schedule is right is for `schedules.verify` to say.
+before it is used as an index, and raises an `InputError` that begins with `where`. `schedules.verify` checks
+whether the schedule is correct.
 
-What a program writes is complete; people may leave out what follows from the rest
-(docs/schedule_format.md): the network and the collective may be texts, the chunks their number a datum, and
-routes of one link are named by their ends.
+Files of programs are complete. People may leave out what follows from the rest (docs/schedule_format.md). The
+network and the collective may be texts, the chunks may be their number per datum, and routes of one link may
+be named by their ends.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def lists_in(value: Any, where: str) -> list[list[Any]]:
 
 
 def within(where: str, make: Callable[[], Any]) -> Any:
-    """Return what `make` makes; its errors begin with `where`."""
+    """Return the result of `make`; its errors begin with `where`."""
     try:
         return make()
     except InputError as error:
@@ -77,7 +77,7 @@ def integer(value: Any, low: int, high: int, where: str) -> int:
 
 
 def exact(value: Any, where: str) -> Fraction:
-    """Return an integer, a Fraction, or a text that is one (``"3/4"``)."""
+    """Return an integer, a Fraction, or the number in a text (``"3/4"``)."""
     if isinstance(value, str):
         return Fraction(within(where, lambda: exact_number(value)))
     if isinstance(value, bool) or not isinstance(value, int | Fraction):
@@ -133,7 +133,7 @@ _BOOLEAN = "transfers.reduce"
 
 
 def header_of(schedule: Schedule) -> dict[str, Any]:
-    """Return all but the tables, as JSON values."""
+    """Return everything except the tables, as JSON values."""
     header: dict[str, Any] = {
         "format": FORMAT,
         "topology": to_node_link(schedule.topology),
@@ -150,7 +150,7 @@ def header_of(schedule: Schedule) -> dict[str, Any]:
 
 
 def columns_of(schedule: Schedule) -> Columns:
-    """Return the tables, a column a name."""
+    """Return the tables, one column per name."""
     items, item = schedule.collective.items, schedule.chunks.item
     columns: Columns = {"chunks.owner": items.owner[item]}
     if (items.dest >= 0).any():
@@ -185,16 +185,16 @@ def from_document(document: Any, where: str = "the schedule", lines: Sequence[in
     Parameters
     ----------
     document
-        As `to_document` returns it; a number that is no integer is a Fraction, not a float.
+        A result of `to_document`; a number that is no integer is a Fraction, not a float.
     where
-        Opens every error.
+        The start of every error message.
     lines
-        In which line of the file each transfer stands, where each has its own.
+        The line of each transfer in the file, if each has its own.
 
     Raises
     ------
     InputError
-        If a key is missing or unknown, or a value is not what it should be.
+        If a key is missing or unknown, or a value is wrong.
     """
     document = mapping(document, where)
     _check_format(document, where)
@@ -216,7 +216,7 @@ def from_document(document: Any, where: str = "the schedule", lines: Sequence[in
 
 
 def schedule_of(header: Any, columns: Columns, where: str, lines: Sequence[int] | None = None) -> Schedule:
-    """Return the schedule of a header and columns, neither of them trusted; `lines` as of `from_document`.
+    """Return the schedule of an unchecked header and columns; `lines` is as in `from_document`.
 
     Raises
     ------
@@ -251,13 +251,13 @@ def check_counted(what: Collective, count: int, listed: int, where: str) -> None
     Parameters
     ----------
     what
-        The collective, whose items need not be made.
+        The collective. Its items are not listed for this.
     count
-        Chunks of each item.
+        The number of chunks of each item.
     listed
-        Rows of chunks in the file. This number of chunks is always allowed.
+        The number of rows of chunks in the file. This number of chunks is always allowed.
     where
-        Start of the error message.
+        The start of the error message.
 
     Raises
     ------
@@ -284,7 +284,7 @@ def _quantities(header: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Columns:
-    """Reads the tables; `where` opens every error, and `lines` are those of the transfers in the file."""
+    """Reads the tables. Errors begin with `where`; `lines` are the transfers' lines in the file."""
 
     where: str
     columns: Columns
@@ -306,7 +306,7 @@ class _Columns:
                 raise InputError(f"{self.where}: columns of one table must have one length: {listed}")
 
     def integers(self, name: str, low: int | None = None, high: int | None = None) -> Column:
-        """Return a needed column, whose values must lie in low..high."""
+        """Return a required column, whose values must lie in low..high."""
         if name not in self.columns:
             raise InputError(f"{self.where}: no key '{name}'")
         column = self.columns[name]
@@ -321,17 +321,16 @@ class _Columns:
         return column
 
     def items(self, what: Collective) -> Int32Array:
-        """Return the item of each chunk, found by its owner, in all-to-all whom it is for, and its group.
+        """Return the item of each chunk, found by its owner, its destination (all-to-all) and its group.
 
-        The group need be given only where ranks are in several.
+        The group is needed only if ranks are in several groups.
         """
         items, wide = what.items, np.int64(what.num_ranks + 1)
         owner = self.integers("chunks.owner", 0, what.num_ranks - 1).astype(np.int64)
         dest = np.full_like(owner, -1)
         if (items.dest >= 0).any():
-            least = min(
-                0, int(items.dest.min())
-            )  # -1 for nobody: not all of a mixed collective is all-to-all
+            # -1 is for no rank: parts of a mixed collective may be no all-to-all
+            least = min(0, int(items.dest.min()))
             dest = self.integers("chunks.for", least, what.num_ranks - 1).astype(np.int64)
         elif "chunks.for" in self.columns:
             raise InputError(f"{self.where}: chunks.for is for all-to-all; this is {what.kind}")
@@ -355,7 +354,7 @@ class _Columns:
         return self.integers("chunks.copy_of", NO_COPY, len(self.columns["chunks.copy_of"]) - 1)
 
     def check_same(self, name: str, expected: Column, reason: str, *, needed: bool = False) -> None:
-        """Check a column that says again what others say."""
+        """Check a redundant column against the expected values."""
         if name not in self.columns and not needed:
             return
         bad = np.flatnonzero(self.integers(name) != expected)
@@ -446,7 +445,7 @@ class _Columns:
 
 
 def check_column(name: str, column: Column, where: str) -> Column:
-    """Return a column of integers that fit 64 bits or, of ``transfers.reduce``, of booleans.
+    """Return a column of integers that fit 64 bits or, for ``transfers.reduce``, of booleans.
 
     Raises
     ------
@@ -462,7 +461,7 @@ def check_column(name: str, column: Column, where: str) -> Column:
 
 
 def _cell(name: str, row: int, where: str, lines: Sequence[int] | None) -> str:
-    """Return how an error on a value begins: with its column and row, or its line in the file."""
+    """Return the start of an error about a value: its column and row, or its line in the file."""
     table, _, key = name.partition(".")
     if lines is None or table != "transfers":
         return f"{where}: {name}[{row}]"
@@ -519,12 +518,12 @@ def _topology(value: Any, where: str) -> Topology:
 
 
 def read_collective(value: Any, topology: Topology, where: str) -> Collective:
-    """Return the collective that a document describes, on a network; a text is its kind, for all ranks.
+    """Return the collective that a document describes, on a network; a text is the kind of one for all ranks.
 
     Raises
     ------
     InputError
-        If it describes none, or one for another number of ranks.
+        If it describes no collective, or one for another number of ranks.
     """
     document = {"kind": value} if isinstance(value, str) else mapping(value, where)
     check_keys(document, _COLLECTIVE, where)

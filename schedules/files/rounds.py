@@ -1,13 +1,13 @@
-"""A schedule in rounds: what each link carries in each round, for tables that outgrow memory.
+"""A schedule in rounds: the chunk that each link carries in each round, for tables that outgrow memory.
 
-Between links of one cost a schedule of single chunks is an array, rounds by links, of chunk numbers, two or
-four bytes each: an allgather of 40,000 ranks takes 6.4 GB where a table of transfers takes 26. Mostly it is a
-memory map of a file.
+If all links cost the same and messages are single chunks, a schedule is an array, rounds by links, of chunk
+numbers of two or four bytes. An allgather of 40,000 ranks takes 6.4 GB, where a table of transfers takes 26.
+The array usually is a memory map of a file.
 
-The array is that of an allgather. What is made of allgathers is not stored but played from it: a *part* plays
-the rounds from last to first, reducing (the reverse, which is a reduce-scatter on the transposed network), or
-on the links in the opposite direction, or both; an allreduce is two parts. A round is a step of the step
-clock. The rows are made in *blocks* of whole steps, so that the costs of blocks add up.
+It is the array of an allgather. Other collectives are not stored but played from it. A *part* plays the
+rounds from last to first, reducing (the reverse, which is a reduce-scatter on the transposed network), or on
+the links in the opposite direction, or both. An allreduce is two parts. A round is a step of the step clock.
+The rows are made in *blocks* of whole steps, so that the costs of blocks add up.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Topology
 
 CELLS = 2**22
-"""Entries of the array that a block of rows is made from."""
+"""Largest number of array entries from which a block of rows is made. A larger value uses more memory."""
 
 Cells = npt.NDArray[np.unsignedinteger[Any]]
 
 
 @dataclass(frozen=True)
 class Playback:
-    """How the array is played: from last to first, reducing; each link in the opposite direction."""
+    """Whether the array is played from last to first, reducing, and whether on opposite links."""
 
     reverse: bool
     opposite: bool
@@ -54,11 +54,12 @@ PARTS = {
     Kind.REDUCE_SCATTER: (Playback(True, False),),
     Kind.ALLREDUCE: (Playback(True, True), Playback(False, False)),
 }
-"""A reduce-scatter's array is an allgather's on the transposed network, others' on the network itself."""
+"""The parts of each collective. The array of a reduce-scatter is that of an allgather on the transposed
+network; the others' array is one on the network itself."""
 
 
 class Block(NamedTuple):
-    """Rows of whole steps, and the number of the first of them in the whole table."""
+    """The rows of whole steps, and the number of the first row in the whole table."""
 
     first_row: int
     rows: Schedule
@@ -66,15 +67,15 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RoundTable:
-    """A schedule in the step clock whose rows are made, block by block, when they are asked for.
+    """A schedule in the step clock whose rows are made on request, block by block.
 
     Parameters
     ----------
     topology, collective, chunks
-        As of a `Schedule`.
+        As in a `Schedule`.
     cells
-        uint16 or uint32, shape (rounds, links), mostly a memory map: the chunk; the type's largest number for
-        none.
+        uint16 or uint32, shape (rounds, links), usually a memory map: the chunk, or the type's largest number
+        for none.
 
     Raises
     ------
@@ -100,27 +101,27 @@ class RoundTable:
 
     @property
     def parts(self) -> tuple[Playback, ...]:
-        """How the array is played, one after the other."""
+        """The parts that are played, one after the other."""
         return parts_of(self.collective)
 
     @property
     def rounds(self) -> int:
-        """Rows of the array."""
+        """The number of rows of the array."""
         return int(self.cells.shape[0])
 
     @property
     def steps(self) -> int:
-        """Comm steps of all parts."""
+        """The number of comm steps of all parts."""
         return self.rounds * len(self.parts)
 
     @cached_property
     def opposite(self) -> Int64Array:
-        """int64, shape (links,): the link in the opposite direction of each."""
+        """int64, shape (links,): the opposite link of each link."""
         return opposite_links(self.topology)
 
     @cached_property
     def transfers(self) -> int:
-        """How many rows the parts have."""
+        """The number of rows of all parts."""
         empty, count = int(nothing(self.cells.dtype)), 0
         for begin, end in self._spans():
             count += int(np.count_nonzero(self.cells[begin:end] != empty))
@@ -137,7 +138,7 @@ class RoundTable:
                 row, step = row + len(rows), step + end - begin
 
     def load(self) -> Schedule:
-        """Return the whole as a schedule in memory."""
+        """Return the whole table as a schedule in memory."""
         blocks = [block.rows for block in self.blocks()]
         names = ("chunk", "route", "order", "reduce")
         columns: dict[str, Any] = {}
@@ -151,7 +152,7 @@ class RoundTable:
         return Schedule(self.topology, self.collective, Clock.STEP, self.chunks, **columns)
 
     def _spans(self) -> list[tuple[int, int]]:
-        """Return the first and last rounds of the blocks; a table without rounds has one, which is empty."""
+        """Return the first and last round of each block; a table without rounds has one empty block."""
         high = max(1, CELLS // max(1, self.cells.shape[1]))
         return [(begin, min(begin + high, self.rounds)) for begin in range(0, max(1, self.rounds), high)]
 
@@ -192,12 +193,12 @@ def _write_rows(
 
 
 def parts_of(what: Collective) -> tuple[Playback, ...]:
-    """Return how an allgather's array is played as a collective.
+    """Return the parts by which an allgather's array is played as a collective.
 
     Raises
     ------
     Unsupported
-        If it can't be.
+        If it can't be played as this collective.
     """
     if what.kind not in PARTS:
         raise Unsupported(f"a table of rounds is of {', '.join(PARTS)}; not of {what.kind}")
@@ -205,12 +206,12 @@ def parts_of(what: Collective) -> tuple[Playback, ...]:
 
 
 def opposite_links(topology: Topology) -> Int64Array:
-    """Return, for each link, the one in the opposite direction: of parallel links, the one of the same turn.
+    """Return the opposite link of each link; parallel links are matched in order.
 
     Raises
     ------
     Unsupported
-        If a link has none.
+        If a link has no opposite link.
     """
     source, target = topology.source, topology.target
     forth, back = np.lexsort((target, source)), np.lexsort((source, target))
@@ -224,7 +225,7 @@ def opposite_links(topology: Topology) -> Int64Array:
 
 
 def width_of(chunks: int) -> np.dtype[np.unsignedinteger[Any]]:
-    """Return the type of the array for so many chunks: the narrowest with a number to spare."""
+    """Return the type of an array with `chunks` chunks: the narrowest with a spare number."""
     return np.dtype(np.uint16) if chunks <= np.iinfo(np.uint16).max else np.dtype(np.uint32)
 
 
@@ -236,14 +237,14 @@ def nothing(width: np.dtype[Any]) -> np.unsignedinteger[Any]:
 
 @dataclass(frozen=True)
 class RoundCost:
-    """What a table costs.
+    """The cost of a table.
 
     Parameters
     ----------
     steps
-        T_L and T_B.
+        T_L, T_B and T_C.
     congestion
-        As of `schedules.cost.congestion`: seconds per byte of M.
+        As in `schedules.cost.congestion`: seconds per byte of M.
     """
 
     steps: StepCost
@@ -265,7 +266,7 @@ def round_cost(table: RoundTable) -> RoundCost:
 
 
 def _congestion(table: RoundTable, loads: Int64Array) -> Fraction:
-    """Return the largest load over bandwidth, exact: the largest load of each bandwidth is enough."""
+    """Return the largest load over bandwidth, exact; only the largest load of each bandwidth is needed."""
     rates, kind = np.unique(table.topology.bandwidth.numerators, return_inverse=True)
     most = [int(loads[kind.ravel() == k].max(initial=0)) for k in range(len(rates))]
     scale = Fraction(table.topology.bandwidth.denominator, table.chunks.denominator)
@@ -281,16 +282,16 @@ _SCHEDULE, _CHUNKS, _MADE = "schedule", "chunks_per_item", "made"
 
 
 class RoundWriter:
-    """Writes a table; until it is whole its file is named `draft`, and a later writer continues it.
+    """Writes a table. Until it is complete its file is named `draft`, and a later writer continues it.
 
     Parameters
     ----------
     path
         The file.
     table
-        What is written, without rounds yet.
+        The table to write, still without rounds.
     made
-        What determines the rounds, as JSON values: a draft made otherwise is begun anew.
+        JSON values that determine the rounds. A draft with other values is started again from scratch.
 
     Raises
     ------
@@ -320,7 +321,7 @@ class RoundWriter:
     file: BinaryIO
 
     def _continued(self, header: Mapping[str, Any]) -> tuple[int, int]:
-        """Return where the draft's array begins and how many whole rounds it has: 0 if made otherwise."""
+        """Return where the draft's array begins and its number of whole rounds, 0 if `made` differs."""
         try:
             found, begin = read_head(self.draft)
         except InputError:
@@ -337,7 +338,7 @@ class RoundWriter:
         return np.memmap(self.draft, self.width, "r", self.begin, (self.rounds, links))
 
     def append(self, cells: Cells) -> None:
-        """Write a round: what each link carries, shape (links,).
+        """Write a round: the chunk that each link carries, shape (links,).
 
         Raises
         ------
@@ -351,7 +352,7 @@ class RoundWriter:
         self.rounds += 1
 
     def close(self, *, whole: bool) -> None:
-        """Close the file; if it is whole, give it its name."""
+        """Close the file; if it is complete, give it its name."""
         try:
             self.file.close()
             if whole:
@@ -361,7 +362,7 @@ class RoundWriter:
 
 
 def read_rounds(path: Path | str) -> RoundTable:
-    """Return the table in a file, its array a memory map. Whether it is right is for `verify` to say.
+    """Return the table in a file; its array is a memory map. `verify` checks whether it is correct.
 
     Raises
     ------
@@ -384,7 +385,7 @@ def read_rounds(path: Path | str) -> RoundTable:
 
 
 def _frame(table: RoundTable) -> Schedule:
-    """Return a schedule without transfers, of which the header is written."""
+    """Return a schedule without transfers, whose header is written."""
     none = frozen([], np.int32)
     return Schedule(
         table.topology, table.collective, Clock.STEP, table.chunks, none, none, frozen([], np.uint16)
@@ -407,7 +408,7 @@ def _unwritable(path: Path, error: OSError) -> InputError:
 
 
 def write_head(file: BinaryIO, header: Mapping[str, Any]) -> int:
-    """Write all before the array; return its length in bytes."""
+    """Write everything before the array; return its length in bytes."""
     text = json.dumps(header).encode()
     used = len(MAGIC) + 8 + len(text)
     file.write(MAGIC + len(text).to_bytes(8, "little") + text + bytes(-used % ALIGNMENT))
@@ -415,7 +416,7 @@ def write_head(file: BinaryIO, header: Mapping[str, Any]) -> int:
 
 
 def read_head(path: Path) -> tuple[dict[str, Any], int]:
-    """Return the header of a file and where its array begins.
+    """Return the header of a file, and the byte at which its array begins.
 
     Raises
     ------

@@ -1,12 +1,12 @@
-"""Schedule files: ``.json``, ``.json.gz`` and, for the large, ``.npz`` with the same names; ``.csv`` to read.
+"""Schedule files: ``.json``, ``.json.gz``, ``.npz`` for large ones, and ``.csv``, which is only read.
 
 The JSON is ``{"format": "tutti.schedule/1", "topology": node-link, "collective": {...}, "clock": ...,
 "denominator": D, "tick", "size_bytes", "chunks": {"owner", "for", "group", "size", "copy_of"},
 "routes": [[links], ...],
 "transfers": {"chunk", "count", "src", "dst", "route", "order", "reduce"}, "claims": {...}}``. The npz holds
 the columns by names such as ``transfers.src``, the routes as ``routes.offsets`` and ``routes.links``, and the
-rest as JSON text in ``header``. The same schedule always gives the same bytes, and `content_hash`, what a
-schedule is in one word, names its file.
+rest as JSON text in ``header``. The same schedule always gives the same bytes. `content_hash`
+identifies a schedule's content and names its file.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ from tutti.topologies.files import MOST_TEXT, check_length, exact_json, opened
 _T = TypeVar("_T")
 _VERSION = "tutti.content/1"
 _BLOCK = 2**20
-"""Rows hashed at a time: columns of any width are hashed as 64-bit integers, without a copy of the whole."""
+"""Rows that are hashed at a time, as 64-bit integers. A larger value needs more memory for their copy."""
 
 
 def content_hash(schedule: Schedule) -> str:
-    """Return the SHA-256, in hexadecimal, of what a schedule says, however it is stored.
+    """Return the SHA-256, in hexadecimal, of a schedule's content, however it is stored.
 
     It covers the network's links, the collective, the clock (with tick and size) and the tables; not names
     and labels, claims or stats.
@@ -96,18 +96,18 @@ def _texts(values: Any) -> list[str] | None:
 
 
 def _common(schedule: Schedule) -> int:
-    """Return what the sizes of chunks and their denominator have in common."""
+    """Return the greatest common divisor of the sizes of chunks and their denominator."""
     sizes = int(np.gcd.reduce(schedule.chunks.size, initial=0))
     return math.gcd(schedule.chunks.denominator, sizes) or 1
 
 
 def _counts(schedule: Schedule) -> npt.NDArray[Any] | None:
-    """Return the counts, or None where each is 1."""
+    """Return the counts, or None if each is 1."""
     return None if schedule.count is None or (schedule.count == 1).all() else schedule.count
 
 
 def _reduces(schedule: Schedule) -> npt.NDArray[Any] | None:
-    """Return the reduce flags, or None where none is set."""
+    """Return the reduce flags, or None if none is set."""
     return None if schedule.reduce is None or not schedule.reduce.any() else schedule.reduce
 
 
@@ -134,34 +134,34 @@ __all__ = [
 
 _HEADER = "header"
 ZIP = b"PK\3\4"
-"""How archives begin."""
+"""The first bytes of an archive."""
 _UNPACKED = (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile)
-"""What unpacking raises for bytes that it can't make sense of."""
+"""Errors that unpacking raises for damaged bytes."""
 _DAMAGED = (*_UNPACKED, ValueError, KeyError, RuntimeError, MemoryError, struct.error)
-"""The same of numpy."""
+"""Errors that numpy raises for them."""
 MOST_ARRAYS = 2**34
-"""Bytes of arrays that are read: several hundred million rows."""
+"""Largest number of bytes of arrays that are read. Several hundred million rows have as many."""
 
 
 def write_schedule(schedule: Schedule, path: Path | str) -> None:
-    """Write a schedule; the end of the name says in which form. A file is there whole or not at all.
+    """Write a schedule in the form that the suffix says. The file is written completely or not at all.
 
     Raises
     ------
     InputError
-        If the name ends otherwise, or the file can't be written.
+        If the suffix is unknown, or the file can't be written.
     """
     write = _of_form(_WRITERS, path)
     write_whole(Path(path), lambda file: write(schedule, file))
 
 
 def schedule_bytes(schedule: Schedule, name: str) -> bytes:
-    """Return what `write_schedule` writes to a file of that name.
+    """Return the bytes that `write_schedule` writes to a file of that name.
 
     Raises
     ------
     InputError
-        If the name ends otherwise.
+        If the suffix is unknown.
     """
     file = io.BytesIO()
     _of_form(_WRITERS, name)(schedule, file)
@@ -169,7 +169,7 @@ def schedule_bytes(schedule: Schedule, name: str) -> bytes:
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Write a file that is there whole or not at all; a device or pipe is written to, not replaced.
+    """Write a file completely or not at all; a device or pipe is written to, not replaced.
 
     Raises
     ------
@@ -196,7 +196,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def check_target(path: Path | str) -> None:
-    """Refuse a name that `write_schedule` could not write to, as far as can be said before.
+    """Refuse a name that `write_schedule` could not write to, as far as this is known beforehand.
 
     Raises
     ------
@@ -209,19 +209,19 @@ def check_target(path: Path | str) -> None:
 
 
 def check_place(path: Path, source: Path | str | None = None) -> None:
-    """Refuse a path where no file can be written, as far as can be said before.
+    """Refuse a path where no file can be written, as far as this is known beforehand.
 
     Parameters
     ----------
     path
         The file.
     source
-        What it is made of: a file, or any other text.
+        The file that it is made from, or any other text.
 
     Raises
     ------
     InputError
-        If it is a directory, or in none that may be written in, or the file that it is made of.
+        If it is a directory, is in no writable directory, or is the file that it is made from.
     """
     if path.is_dir():
         raise InputError(f"{path}: can't be written: Is a directory")
@@ -230,11 +230,11 @@ def check_place(path: Path, source: Path | str | None = None) -> None:
     if not os.access(path.parent, os.W_OK):
         raise InputError(f"{path}: can't be written: no permission to write in {path.parent}")
     if source is not None and path.exists() and path.resolve() == Path(source).resolve():
-        raise InputError(f"{path}: is what is read; write to another file")
+        raise InputError(f"{path}: is the input file; write to another file")
 
 
 def read_schedule(path: Path | str) -> Schedule:
-    """Return the schedule in a file. Whether it is right is for `schedules.verify` to say.
+    """Return the schedule in a file. `schedules.verify` checks whether it is correct.
 
     Raises
     ------
@@ -250,7 +250,7 @@ def is_round_file(path: Path | str) -> bool:
 
 
 def _of_form(forms: Mapping[str, Callable[..., _T]], path: Path | str) -> Callable[..., _T]:
-    """Return what reads or writes files of this name."""
+    """Return the function that reads or writes files of this name."""
     for form, action in forms.items():
         if str(path).endswith(form):
             return action
@@ -267,7 +267,7 @@ def _remove(draft: Path) -> None:
     try:
         draft.unlink(missing_ok=True)
     except OSError:
-        return  # the error that matters is already on its way
+        return  # the error that matters is already raised
 
 
 def _write_json(schedule: Schedule, file: IO[bytes]) -> None:
@@ -280,7 +280,7 @@ def _write_gzip(schedule: Schedule, file: IO[bytes]) -> None:
 
 
 def _text(schedule: Schedule) -> str:
-    """Return the JSON, a key a line."""
+    """Return the JSON, one key per line."""
     pairs = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in to_document(schedule).items()]
     return "{" + ",\n ".join(pairs) + "}\n"
 
@@ -289,7 +289,7 @@ def _write_npz(schedule: Schedule, file: IO[bytes]) -> None:
     header = np.frombuffer(json.dumps(header_of(schedule)).encode(), dtype=np.uint8)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:  # columns are regular
         for name, column in {_HEADER: header, **columns_of(schedule)}.items():
-            entry = zipfile.ZipInfo(f"{name}.npy")  # dated 1980, so that bytes do not depend on the day
+            entry = zipfile.ZipInfo(f"{name}.npy")  # dated 1980, so that the bytes do not depend on the day
             entry.compress_type = zipfile.ZIP_DEFLATED
             with archive.open(entry, "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, np.asarray(column), allow_pickle=False)
@@ -334,7 +334,7 @@ def _read_npz(path: Path) -> Schedule:
 
 
 def _parse(data: bytes, where: str, make: Callable[[Any, str], Schedule]) -> Schedule:
-    """Return what `make` makes of JSON in which every number is exact."""
+    """Return the result of `make` for JSON in which every number is exact."""
     try:
         text = data.decode()
     except UnicodeDecodeError:

@@ -1,12 +1,12 @@
-"""A flow schedule becomes a list schedule: rules are tried, and the fastest result is kept.
+"""Turns a flow schedule into a list schedule: several rules are tried, and the fastest result is kept.
 
-A reduce-scatter is listed as the allgather that it is the reverse of, and is as long as that in ticks. An
-allreduce is listed as it is.
+A reduce-scatter is listed as the allgather whose reverse it is, and takes the same number of ticks. An
+allreduce is listed directly.
 
-A message may last as long as a share of the time that has passed, or of the time that is left, whichever is
-shorter: so at the beginning data is soon where other links wait for it, in the middle there are few messages
-and little α, and at the end the last ones are soon through (guided self-scheduling: Polychronopoulos, Kuck,
-IEEE Trans. Computers 1987). What must be sent on many times is cut smaller than what has arrived.
+A message may last a share of the time that has passed, or of the time that is left, whichever is shorter. So
+at the beginning data is soon where other links wait for it, in the middle there are few messages and little
+α, and at the end the last messages are short (guided self-scheduling: Polychronopoulos, Kuck, IEEE Trans.
+Computers 1987). Data that must be sent on many times is cut into smaller messages.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class FlowRuleTuning(NamedTuple):
     most_cells: int
     """Most nodes times chunks of a flow."""
     most_transfers: int
-    """Most edges times pieces of their chunks. At this number a rule takes a few tenths of a second."""
+    """Most edges times pieces of their chunks. With this value a rule takes a few tenths of a second."""
     rounds: int
-    """Most times that the neighbours of the best rules are tried. The search ends sooner if none is
-    better."""
+    """Largest number of rounds in which the neighbours of the best rules are tried. The search ends sooner if
+    none is better."""
     pieces: int
     """Pieces in a message of the length that is best for a chain, √(α T). The search begins with this
     number."""
@@ -51,7 +51,7 @@ class FlowRuleTuning(NamedTuple):
     nudged: float
     """Fraction of the edges whose priorities one such change moves."""
     close: float
-    """Nothing more is tried within this factor of the bound by the congestion."""
+    """The search ends within this factor of the bound by the congestion."""
 
 
 TUNING = FlowRuleTuning(
@@ -68,22 +68,22 @@ TUNING = FlowRuleTuning(
 
 @dataclass(frozen=True)
 class Rules:
-    """How a list schedule is made.
+    """The rules by which a list schedule is made.
 
     Parameters
     ----------
     pieces
-        About so many in all of M.
+        The approximate number of pieces of M.
     share
-        Of the time passed, or left, that a message may last.
+        The fraction of the time passed, or left, that a message may last.
     least
-        A message may last so long in any case, in units of the square root of the time times α.
+        A message may always last this long, in units of the square root of the time times α.
     weight
-        By 1 + weight times the hops to come the message's share is divided.
+        The message's share is divided by 1 + weight times the hops to come.
     first
-        Which goes first.
+        The order of the pieces that wait for a link.
     filling
-        Whether the time passed counts; False: only the time left.
+        Whether the time passed counts; if not, only the time left does.
     """
 
     pieces: int
@@ -94,7 +94,7 @@ class Rules:
     filling: bool = True
 
     def neighbours(self) -> Iterator[Rules]:
-        """Yield the rules that differ a little from these, in one thing each."""
+        """Yield rules that differ slightly from these, in one field each."""
         yield replace(self, share=self.share * 2)
         yield replace(self, share=self.share / 2)
         yield from (replace(self, weight=weight) for weight in (0.0, 1.0, 3.0) if weight != self.weight)
@@ -107,9 +107,9 @@ class Rules:
 
 
 def can_be_listed(schedule: Schedule) -> bool:
-    """Whether `list_schedule` takes it: a flow of one kind, not too large, no shard empty, no copies.
+    """Whether `list_schedule` takes it: a flow of one kind, not too large, without empty shards or copies.
 
-    Its routes over several links must be as those through switches: none begins on a link inside another.
+    Its routes over several links must be like those through switches: none begins on a link inside another.
     """
     what, count = schedule.collective, schedule.count_or_empty
     edges = int(count.sum()) if len(count) else len(schedule)
@@ -125,7 +125,7 @@ def can_be_listed(schedule: Schedule) -> bool:
 
 
 def _begins_inside(routes: Routes) -> bool:
-    """Whether a link that begins a route is inside another: then it is free when nobody is told of it."""
+    """Whether a link that begins a route is inside another: the end of its use there would be missed."""
     entrance = np.zeros(len(routes.links), dtype=bool)
     entrance[routes.offsets[:-1]] = True
     return len(np.intersect1d(routes.links[entrance], routes.links[~entrance])) > 0
@@ -139,13 +139,13 @@ def list_schedule(
     Parameters
     ----------
     flow
-        What `can_be_listed`, legal.
+        A legal flow that `can_be_listed`.
     size
         M in bytes.
     rules
-        How; None: the best found by changing one thing after the other.
+        The rules; None: the best rules found by changing one field after the other.
     seconds
-        After so many no other rules are tried.
+        The time after which no other rules are tried.
 
     Raises
     ------
@@ -168,14 +168,14 @@ def list_schedule(
 
 
 class _TriedRules(NamedTuple):
-    """Rules, and how long the list schedule takes by them."""
+    """Rules, and the seconds of the list schedule that they give."""
 
     rules: Rules
     seconds: float
 
 
 class _Context:
-    """What the list schedules of one flow have in common, and how long each is."""
+    """The common data of the list schedules of one flow, and the time of each."""
 
     def __init__(self, flow: Schedule, size: Fraction) -> None:
         self.flow, self.size = flow, size
@@ -193,7 +193,7 @@ class _Context:
         return self._cuts[pieces]
 
     def sent(self, rules: Rules, nudge: FloatArray | None = None) -> tuple[Sending, float]:
-        """Return the messages, and when all is done; `nudge`, shape (edges,), is added to the priorities."""
+        """Return the messages and the last arrival; `nudge`, shape (edges,), is added to the priorities."""
         cut = self.cut(rules.pieces)
         least, weight = rules.least * self.least, float(rules.weight)
         limits = DurationLimits(self.bound, rules.share, least, weight, rules.filling, cut.hops)
@@ -208,13 +208,13 @@ class _Context:
         return self.cut(rules.pieces).scheduled(*self.sent(rules, nudge))
 
     def tried(self, rules: Rules) -> _TriedRules:
-        """Return the rules with the time that they lead to."""
+        """Return the rules with the time of their list schedule."""
         if rules not in self._tried:
             self._tried[rules] = _TriedRules(rules, self.sent(rules)[1])
         return self._tried[rules]
 
     def guess(self) -> int:
-        """Return a number of pieces, a power of two, of which there are not too many transfers."""
+        """Return a number of pieces, a power of two, for which there are not too many transfers."""
         byte = 1 / float(np.median(self.flow.topology.bandwidth.floats))
         most = (
             TUNING.pieces * float(self.size) * byte / self.least
@@ -231,7 +231,7 @@ class _Context:
         return rules.pieces >= 1 and int(self.cut(rules.pieces).first[-1]) <= TUNING.most_transfers
 
     def neighbours(self, rules: Rules, until: float) -> Iterator[Rules]:
-        """Yield the feasible rules that differ a little, until the time is over."""
+        """Yield the feasible rules that differ slightly, until the time has ended."""
         for other in rules.neighbours():
             if self.feasible(other):
                 if now() > until:
@@ -240,7 +240,7 @@ class _Context:
 
 
 def _searched(context: _Context, until: float) -> Rules:
-    """Return the best rules found: neighbours of the best so far, as long as one is better."""
+    """Return the best rules found; neighbours of the best so far are tried as long as one is better."""
     best = context.tried(Rules(context.guess()))
     for _ in range(TUNING.rounds):
         before = best
@@ -251,7 +251,7 @@ def _searched(context: _Context, until: float) -> Rules:
 
 
 def _nudged(context: _Context, rules: Rules, until: float) -> FloatArray:
-    """Return what to add to the edges' priorities: changes of a few at random that did not make it longer."""
+    """Return changes of the edges' priorities: random changes of a few that did not increase the time."""
     edges, transfers = len(context.edges.row), int(context.cut(rules.pieces).first[-1])
     best, least, rng = np.zeros(edges), context.tried(rules).seconds, np.random.default_rng(0)
     for _ in range(min(TUNING.most_nudges, TUNING.most_work // transfers)):

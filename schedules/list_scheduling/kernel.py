@@ -1,12 +1,13 @@
 """The list scheduler: whenever a link is free, it sends the ready transfer of highest priority.
 
-A *transfer* is one piece of data over one route. It is ready once all transfers that it waits for are over;
-then it is enqueued, by priority and then by number, for its route. A link that is free and begins several
-routes takes the one that is entered soonest farther on, of those the one whose first transfer is most urgent.
-A message carries that transfer and, if `room` or `limits` let it, those that are enqueued behind it. Over a
-route of several links it goes as in `schedules.simulation.simulate`: farther links may let it wait.
+A *transfer* is one piece of data over one route. It is ready when all transfers that it waits for have
+arrived. Then it is enqueued for its route, by priority and then by number. If a free link begins several
+routes, it takes the route whose farther links delay it least, and among those the one whose first transfer is
+most urgent. A message carries that transfer and, if `room` or `limits` allow it, those that are enqueued
+behind it. On a route of several links it moves as in `schedules.simulation.simulate`: farther links may let
+it wait.
 
-One source serves integer ticks and float seconds: numba compiles it for either.
+One source serves integer ticks and float seconds: numba compiles it for both.
 """
 
 from __future__ import annotations
@@ -26,17 +27,18 @@ Amounts = npt.NDArray[Any]
 
 
 class ListScheduleTransfers(NamedTuple):
-    """What is to be moved, and what waits for what.
+    """The transfers, and which of them wait for which.
 
     Parameters
     ----------
     route
-        int32, shape (transfers,). -1: a *join*, which takes no link and no time. What follows it waits for
-        all that it waits for; no join follows another.
+        int32, shape (transfers,). -1: a *join*, which takes no link and no time. Its followers wait for
+        everything that it waits for; no join follows another.
     need
-        int32, shape (transfers,): for how many others each waits.
+        int32, shape (transfers,): the number of others that each waits for.
     first, follower
-        int64, shape (transfers + 1,), and int32: those that wait for t are follower[first[t] : first[t + 1]].
+        int64, shape (transfers + 1,), and int32: the transfers that wait for t are follower[first[t] :
+        first[t + 1]].
     amount
         Shape (transfers,): ticks, units or bytes.
     """
@@ -49,13 +51,13 @@ class ListScheduleTransfers(NamedTuple):
 
     @property
     def reversed(self) -> ListScheduleTransfers:
-        """The same transfers with time running backwards: what waited is waited for."""
+        """The same transfers with time running backwards, so that all waits are reversed."""
         need, first, follower = _transposed(self.first, self.follower)
         return ListScheduleTransfers(self.route, need, first, follower, self.amount)
 
 
 class TimedRoutes(NamedTuple):
-    """Routes, and how long messages hold their links.
+    """Routes, and the times for which messages hold their links.
 
     Parameters
     ----------
@@ -63,7 +65,7 @@ class TimedRoutes(NamedTuple):
         int64, int32: the links of route r are links[offsets[r] : offsets[r + 1]]. No link that begins a route
         is inside another.
     alpha, seconds
-        Shape (links,): ticks or seconds of each message, and of each unit of its amount.
+        Shape (links,): ticks or seconds for each message, and for each unit of its amount.
     begin, starting
         int64: the routes that begin with link e are starting[begin[e] : begin[e + 1]].
     """
@@ -77,29 +79,29 @@ class TimedRoutes(NamedTuple):
 
     @classmethod
     def single_links(cls, num_links: int, alpha: int = 0, seconds: int = 1) -> TimedRoutes:
-        """Return links each of which is a route; where nothing else is said, amounts are ticks."""
+        """Return a route for each link; by default amounts are ticks."""
         link, offsets = np.arange(num_links), np.arange(num_links + 1)
         costs = np.full(num_links, alpha), np.full(num_links, seconds)
         return cls(offsets, link.astype(np.int32), *costs, offsets, link)
 
 
 class DurationLimits(NamedTuple):
-    """How long messages may last: a share of the time passed, or of the time left, whichever is shorter.
+    """Limits on the time of messages: a share of the time passed, or of the time left, whichever is shorter.
 
     Parameters
     ----------
     total
-        Seconds that all is thought to take.
+        The expected duration of the whole in seconds.
     share
-        Of the time left, and, if `filling`, of the time passed.
+        The share of the time left and, if `filling`, of the time passed.
     least
-        Seconds that a message may last in any case.
+        The time in seconds that a message may always last.
     weight
-        The share is divided by 1 + weight times the `hops` that the message's transfers are followed by.
+        The share is divided by 1 + weight times the `hops` that follow the message's transfers.
     filling
         Whether the time passed counts.
     hops
-        int64, shape (transfers,): of the longest way on.
+        int64, shape (transfers,): the largest number of hops that follow.
     """
 
     total: float
@@ -123,7 +125,7 @@ class Sending(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """A list schedule: its messages, when each transfer starts and is over, and when the last one is."""
+    """A list schedule: its messages, each transfer's start and arrival, and the last arrival."""
 
     sending: Sending
     start: Amounts
@@ -139,18 +141,18 @@ def send(  # noqa: C901 (its parts as functions, called for each transfer, made 
     room: int = 0,
     limits: DurationLimits | None = None,
 ) -> Listed:
-    """Return the list schedule; transfers that wait for each other in a circle are never sent.
+    """Return the list schedule; transfers that wait for each other in a cycle are never sent.
 
     Parameters
     ----------
     transfers, routes
-        What is to be moved, and over what; links' times are integers if amounts are.
+        The transfers and their routes. The links' times are integers if amounts are.
     priority
-        Shape (transfers,): the least goes first.
+        Shape (transfers,): the transfer of least priority goes first.
     room
-        A message takes up to so much, one transfer at least. Not read with limits.
+        The largest amount of a message, which takes at least one transfer. It is not read with limits.
     limits
-        How long messages may last, in their place.
+        Limits on the time of messages, used instead of `room`.
     """
     route_of, after, follower, amount = transfers.route, transfers.first, transfers.follower, transfers.amount
     offsets, links, alpha, seconds = routes.offsets, routes.links, routes.alpha, routes.seconds
@@ -169,10 +171,10 @@ def send(  # noqa: C901 (its parts as functions, called for each transfer, made 
             _touch(entrance[route_of[transfer]], look, touched)
     now = end = np.zeros(1, amount.dtype)[0]
     while True:
-        # Invariant: before any link sends at a moment, all that is over by then has notified its followers.
+        # Invariant: before any link sends at a moment, all arrivals until then have notified their followers.
         while look[-1] > 0:
             link = _next_link(look, touched)
-            if free[link] > now:  # an event when it is free lets it be looked at again
+            if free[link] > now:  # the event that frees it puts it on the stack again
                 continue
             if begin[link + 1] - begin[link] == 1:
                 route = starting[begin[link]] if queues.size[starting[begin[link]]] > 0 else -1
@@ -181,7 +183,7 @@ def send(  # noqa: C901 (its parts as functions, called for each transfer, made 
             if route < 0:
                 continue
             last = first[messages]
-            if limits is None:  # numba compiles the branch alone that its caller takes
+            if limits is None:  # numba compiles only the branch that the caller takes
                 load, last = _fill(route, queues, amount, room, sent, last)
             else:
                 slowest = seconds[links[offsets[route] : offsets[route + 1]]].max()
@@ -205,7 +207,7 @@ def send(  # noqa: C901 (its parts as functions, called for each transfer, made 
             sending = Sending(first[: messages + 1].copy(), sent[: first[messages]].copy())
             return Listed(sending, start, arrival, end)
         now = when[agenda[0]]
-        # ... kept here: the clock stands still until every event of this moment is dealt with.
+        # ... kept here: the clock stands still until every event of this moment is handled.
         while events > 0 and when[agenda[0]] <= now:
             event = pop_event(agenda, when, events)
             events -= 1
@@ -233,7 +235,7 @@ def send(  # noqa: C901 (its parts as functions, called for each transfer, made 
 
 
 class _Queues(NamedTuple):
-    """A heap of ready transfers for each route: queue[base[r] : base[r + 1]], of which size[r] are taken."""
+    """A heap of ready transfers for each route: queue[base[r] : base[r + 1]], of which size[r] are in use."""
 
     priority: Amounts
     queue: Int32Array
@@ -262,7 +264,7 @@ def _enqueue(transfer: int, route: int, queues: _Queues) -> None:
 
 @kernel
 def _touch(link: int, look: Int32Array, touched: BoolArray) -> None:
-    """Put a link on the stack of those to look at; the last entry of `look` is how many there are."""
+    """Put a link on the stack of links to look at; the last entry of `look` is their number."""
     if not touched[link]:
         touched[link] = True
         look[look[-1]] = link
@@ -280,7 +282,7 @@ def _next_link(look: Int32Array, touched: BoolArray) -> int:
 
 @leaf
 def _soonest(link: int, now: Any, routes: TimedRoutes, free: Amounts, queues: _Queues) -> int:
-    """Return, of the routes from a link, the one whose farther links delay it least, then the most urgent."""
+    """Return the route from a link whose farther links delay it least; of equals the most urgent."""
     priority, queue, base, size = queues
     best, least = -1, now - now
     for route in routes.starting[routes.begin[link] : routes.begin[link + 1]]:
@@ -303,7 +305,7 @@ def _soonest(link: int, now: Any, routes: TimedRoutes, free: Amounts, queues: _Q
 def _fill(
     route: int, queues: _Queues, amount: Amounts, room: int, sent: Int32Array, last: int
 ) -> tuple[Any, int]:
-    """Take the first transfers of a route, one at least and up to `room`; return how much, and their end."""
+    """Take the first transfers of a route, at least one and up to `room`; return their amount and end."""
     priority, queue, base, size = queues
     heap, load = queue[base[route] : base[route + 1]], room - room
     while True:
@@ -325,7 +327,7 @@ def _fill_within(
     sent: Int32Array,
     last: int,
 ) -> tuple[Any, int]:
-    """Take the first transfers of a route, one at least and as long as the message does not last too long."""
+    """Take the first transfers of a route, at least one, until the message would exceed its limit."""
     heap = queues.queue[queues.base[route] : queues.base[route + 1]]
     hops, left = limits.hops[heap[0]], limits.total - now
     if limits.filling:
@@ -344,7 +346,7 @@ def _fill_within(
 
 @kernel
 def _transposed(first: Int64Array, follower: Int32Array) -> tuple[Int32Array, Int64Array, Int32Array]:
-    """Return for how many each waits, and who waits for each, if all arrows are turned round."""
+    """Return the needs and the followers of all transfers if all arrows are reversed."""
     count = len(first) - 1
     offsets = np.zeros(count + 1, np.int64)
     for after in follower:
@@ -366,9 +368,9 @@ def earliest_starts(
     links: Int32Array,
     durations: Durations,
 ) -> Int64Array:
-    """Return when each message starts, in ticks, if all go in order, as early as their data and links allow.
+    """Return each message's start in ticks, if all go in order as early as data and links allow.
 
-    Nothing waits within a route: a message starts late enough to find each of its links free.
+    No message waits within a route: it starts late enough to find each of its links free.
 
     Parameters
     ----------
@@ -377,7 +379,7 @@ def earliest_starts(
     offsets, links
         The routes, in CSR form.
     durations
-        Of the messages.
+        The durations of the messages.
     """
     free, ready = np.zeros(links.max() + 1, np.int64), np.zeros(len(transfers.route), np.int64)
     start = np.empty(len(sending.first) - 1, np.int64)
@@ -388,7 +390,7 @@ def earliest_starts(
         begin = ready[taken].max()
         for hop in range(len(used)):
             begin = max(begin, free[used[hop]] - durations.enter[entry + hop])
-        # Invariant: no link is entered before all messages that stand earlier have left it.
+        # Invariant: no message enters a link before all earlier messages have left it.
         for hop in range(len(used)):
             free[used[hop]] = begin + durations.enter[entry + hop] + durations.hold[entry + hop]
         start[message], over = begin, begin + durations.arrival[kind]

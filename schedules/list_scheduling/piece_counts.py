@@ -1,8 +1,8 @@
-"""The search for how many pieces M is cut into, around a guess, and even cuts of parts of M.
+"""The search for the number of pieces into which M is cut, and even cuts of parts of M.
 
-With P pieces on a link of bandwidth b, α is paid P times; with few, a link waits long for its first piece,
-about d M / (b P) in d hops one after the other. The sum of both is least near P = √(d M / (α b)); numbers
-around such a guess are tried, as long as they help.
+With P pieces on a link of bandwidth b, α is paid P times. With few pieces, a link waits long for its first
+piece: about d M / (b P) in d consecutive hops. The sum of both is least near P = √(d M / (α b)). Numbers
+around such a guess are tried as long as they help.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from tutti.topologies.exact import Int64Array, offsets_of
 
 
 class TimedSchedule(Protocol):
-    """A schedule that takes some time."""
+    """A schedule with a duration."""
 
     @property
     def seconds(self) -> Fraction | float:
-        """How long it takes."""
+        """The duration in seconds."""
 
 
 Candidate = TypeVar("Candidate")
@@ -39,20 +39,20 @@ def improved(
     patience: int | None = 1,
     floor: Callable[[Candidate], Fraction | float] = lambda _: 0,
 ) -> Found:
-    """Return the shortest of a schedule and of those made of candidates in turn; the earlier one of equals.
+    """Return the shortest of `best` and the schedules of candidates, in turn; of equals the earlier one.
 
     Parameters
     ----------
     best
-        What there is.
+        The present schedule.
     candidates
-        Numbers of pieces, for example.
+        The candidates, for example numbers of pieces.
     attempt
-        Makes a schedule of a candidate.
+        Returns the schedule of a candidate.
     patience
-        So many in a row that do not help end the search; None: nothing does.
+        The number of candidates in a row without progress that ends the search; None: nothing ends it.
     floor
-        Seconds that a candidate takes at least: those that could not help are left out.
+        Returns a lower bound in seconds for a candidate; candidates that can't help are left out.
 
     Examples
     --------
@@ -76,12 +76,12 @@ def improved(
 
 
 class Pieces(NamedTuple):
-    """Piece i is units begin[i] to end[i] - 1 of M, the place[i]-th piece of part[i]; by part, then place.
+    """Piece i is units begin[i] to end[i] - 1 of M, and the place[i]-th piece of part[i]. Sorted by both.
 
     Parameters
     ----------
     units
-        M has so many.
+        The number of units of M.
     part, place, begin, end
         int64, shape (pieces,).
     """
@@ -94,19 +94,19 @@ class Pieces(NamedTuple):
 
 
 def cut(weight: Int64Array, counts: Int64Array, units: int, finest: int) -> Pieces:
-    """Return parts of M, which follow each other, cut into pieces as even as can be.
+    """Return parts of M, which follow each other, cut into pieces as evenly as possible.
 
     Parameters
     ----------
     weight
         int64, shape (parts,).
     counts
-        int64, shape (parts,): in how many pieces each is cut.
+        int64, shape (parts,): the number of pieces of each.
     units
-        M is a multiple of so many, which are a multiple of all weight.
+        The number of units of M before cutting, a multiple of the total weight.
     finest
-        All pieces of a part are alike where that needs no more than so many times the units; else M has
-        2^20 times the units, and pieces differ by one.
+        All pieces of a part are equal if this needs at most `finest` times the units. Otherwise M has 2^20
+        times the units, and pieces differ by one unit.
 
     Examples
     --------
@@ -126,11 +126,11 @@ def cut(weight: Int64Array, counts: Int64Array, units: int, finest: int) -> Piec
 
 
 FINE = 2**20
-"""Units of M in place of one where pieces of a part cannot be alike: then they differ by less than 1e-6."""
+"""Factor of the units if pieces of a part can't be equal. They then differ by less than 1e-6."""
 
 
 MOST_SLICED = 2**17
-"""A flow's transfers times slices: not simulated beyond."""
+"""Largest number of a flow's transfers times slices that is simulated."""
 
 
 class _Sliced(NamedTuple):
@@ -138,7 +138,7 @@ class _Sliced(NamedTuple):
 
 
 def sliced_seconds(flow: Schedule, size: Fraction) -> float:
-    """Return the least simulated time of a flow in a power of 2 slices; not tried beyond `MOST_SLICED`."""
+    """Return the least simulated time of a flow in a power of two of slices, up to `MOST_SLICED`."""
 
     def attempt(slices: int) -> _Sliced:
         return _Sliced(simulate(flow, size, SimulationOptions(slices=slices)).time)

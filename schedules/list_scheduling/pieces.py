@@ -1,4 +1,4 @@
-"""A flow is cut into pieces, the list scheduler's transfers, and its messages become a table again."""
+"""Cuts a flow into pieces, the list scheduler's transfers, and makes a table of its messages again."""
 
 from __future__ import annotations
 
@@ -23,35 +23,35 @@ from tutti.topologies.exact import INT64_MAX, BoolArray, FloatArray, Int32Array,
 from tutti.topologies.kernels import kernel
 
 RESOLUTION = 10**12
-"""Ticks in the whole schedule, at least: rounding messages up to ticks adds next to nothing."""
+"""Least number of ticks in the whole schedule. With this value, rounding messages up adds almost nothing."""
 
 
 class First(IntEnum):
-    """Which of the pieces that wait for a link goes first."""
+    """The order of the pieces that wait for a link."""
 
     FARTHEST = 0
-    """Those that must still be sent on most often; of these the first of their chunks."""
+    """Pieces with the most hops to come go first; among equals, the first pieces of their chunks."""
 
     MIXED = 1
-    """Those whose place in the chunk, counted in hops, and hops to come say that they are late."""
+    """Pieces that are late go first, judged by their place in the chunk, in hops, and the hops to come."""
 
     IN_TURN = 2
-    """The first of all chunks, then the second; of these those that must be sent on most often."""
+    """The first pieces of all chunks go first, then the second ones; of equals, those with most hops left."""
 
 
 class FlowEdges(NamedTuple):
-    """What a flow moves, chunk by chunk, in table order, and who waits for it.
+    """The moves of a flow, chunk by chunk in table order, and the edges that wait for each.
 
     Parameters
     ----------
     row, chunk
         int64, shape (edges,).
     need
-        int64, shape (edges,): how many edges before it bring its chunk to its source.
+        int64, shape (edges,): the number of earlier edges that bring its chunk to its source.
     after, follower
-        CSR of those that wait for each.
+        CSR of the edges that wait for each.
     hops
-        int64, shape (edges,): of the longest way on from here.
+        int64, shape (edges,): the largest number of hops that follow.
     """
 
     row: Int64Array
@@ -77,7 +77,7 @@ def edges_of(flow: Schedule) -> FlowEdges:
 def _followers(
     source: Int64Array, target: Int64Array, cells: int
 ) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Return for how many edges each waits and who waits for each (CSR): for all that wrote what it reads."""
+    """Return each edge's need and followers (CSR): an edge waits for all that wrote what it reads."""
     edges = len(source)
     need, after = np.zeros(edges, np.int64), np.zeros(edges + 1, np.int64)
     latest, before = np.full(cells, -1, np.int64), np.full(edges, -1, np.int64)
@@ -104,7 +104,7 @@ def _followers(
 
 @kernel
 def _hops(after: Int64Array, follower: Int64Array) -> Int64Array:
-    """Return the longest way on from each edge; those that follow it stand later."""
+    """Return the largest number of hops that follow each edge; followers stand later."""
     hops = np.zeros(len(after) - 1, np.int64)
     for edge in range(len(hops) - 1, -1, -1):
         for other in follower[after[edge] : after[edge + 1]]:
@@ -114,7 +114,7 @@ def _hops(after: Int64Array, follower: Int64Array) -> Int64Array:
 
 @dataclass(frozen=True, eq=False)
 class CutFlow:
-    """A flow in pieces: chunk c in `parts[c]` equal ones, a power of two each, for M = `size` bytes."""
+    """A flow in pieces: chunk c has `parts[c]` equal pieces, a power of two, for M = `size` bytes."""
 
     flow: Schedule
     edges: FlowEdges
@@ -123,7 +123,7 @@ class CutFlow:
 
     @classmethod
     def of(cls, flow: Schedule, edges: FlowEdges, size: Fraction, pieces: int) -> CutFlow:
-        """Return the flow cut into about so many pieces of M."""
+        """Return the flow with M cut into about `pieces` pieces."""
         share = flow.chunks.size / float(flow.chunks.denominator)
         power = np.rint(np.log2(np.maximum(share * pieces, 1))).astype(np.int64)
         spare = INT64_MAX // 4 // (flow.chunks.denominator * len(flow.chunks))
@@ -136,12 +136,12 @@ class CutFlow:
 
     @cached_property
     def hops(self) -> Int64Array:
-        """The longest way on from each transfer: int64 (transfers,)."""
+        """The largest number of hops that follow each transfer: int64 (transfers,)."""
         return np.repeat(self.edges.hops, np.diff(self.first))
 
     @cached_property
     def transfers(self) -> ListScheduleTransfers:
-        """What is to be moved: one transfer for each piece of each edge, amounts in bytes."""
+        """The transfers: one for each piece of each edge, with amounts in bytes."""
         edges, chunks, pieces = self.edges, self.flow.chunks, np.diff(self.first)
         amount = chunks.size / self.parts * float(self.size / chunks.denominator)
         first, follower = _piece_by_piece(self.first, edges.after, edges.follower)
@@ -154,7 +154,7 @@ class CutFlow:
         )
 
     def priority(self, first: First) -> FloatArray:
-        """Return a number for each transfer, the least first: float64 (transfers,)."""
+        """Return the priority of each transfer, of which the least goes first: float64 (transfers,)."""
         parts = self.parts[self.edges.chunk]
         edge = np.repeat(np.arange(len(parts)), parts)
         place = np.arange(len(edge)) - offsets_of(parts)[edge]
@@ -193,7 +193,7 @@ class CutFlow:
 def _piece_by_piece(
     first: Int64Array, after: Int64Array, follower: Int64Array
 ) -> tuple[Int64Array, Int32Array]:
-    """Return, in CSR form, which transfers wait for each: its piece on the edges that follow its own."""
+    """Return, in CSR form, the transfers that wait for each: the same piece on the following edges."""
     offsets = np.zeros(first[-1] + 1, np.int64)
     for edge in range(len(first) - 1):
         offsets[first[edge] + 1 : first[edge + 1] + 1] = after[edge + 1] - after[edge]
@@ -216,7 +216,7 @@ def in_messages(flow: Schedule, turn: Int64Array, size: Fraction) -> Schedule:
     Parameters
     ----------
     flow
-        Legal, no chunk empty.
+        A legal flow without empty chunks.
     turn
         int64, shape (transfers,): non-decreasing; rows of one turn and one route stand together, and a row
         reads only what rows of earlier turns bring.
@@ -263,7 +263,7 @@ def _table(
     piece: Int64Array,
     reduce: BoolArray | None,
 ) -> Schedule:
-    """Return the rows: of each message its pieces, those of one item that follow each other in one row."""
+    """Return the rows: the pieces of each message; consecutive pieces of one item share a row."""
     order = np.lexsort((piece, message, start))
     start, message, route, piece = start[order], message[order], route[order], piece[order]
     adds = np.zeros(len(order), bool) if reduce is None else reduce[order]

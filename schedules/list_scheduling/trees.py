@@ -1,13 +1,13 @@
 """List schedules of pieces, each of which is reduced up one tree and broadcast down another.
 
-Rank v sends its sum up to its parent, and receives the result from its parent in the other tree. Upwards a
-transfer waits for those from the rank's own children, downwards for the one into the parent, at the root for
-all that comes up: the root's place upwards is the join of these.
+Rank v sends its sum up to its parent, and receives the result from its parent in the other tree. A transfer
+upwards waits for those from the rank's own children. A transfer downwards waits for the one into the parent
+or, at the root, for all that come up: the root's place upwards is the join of these.
 
 The schedules are improved forwards and backwards. With time running backwards a list schedule is one again.
 Each pass first schedules all transfers from the end; those that ended last come first. It then schedules them
-from the beginning, in the order that the first half gave. This closes gaps (Li and Willis, European J. Oper.
-Res. 1992; called justification in Valls, Ballestin, Quintanilla, European J. Oper. Res. 2005).
+from the beginning, in the order of the first half. This closes gaps (Li and Willis, European J. Oper. Res.
+1992; called justification in Valls, Ballestin, Quintanilla, European J. Oper. Res. 2005).
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ class TreePairs(NamedTuple):
     Parameters
     ----------
     up, down
-        The parent to which each rank sends, and from which it receives; all -1 where nothing goes that way.
+        The parent to which each rank sends, and from which it receives; all -1 if nothing goes in that
+        direction.
     up_route, down_route
-        The route from each rank to the former, and to it from the latter.
+        The routes from each rank to its parent in `up`, and to it from its parent in `down`.
     root
         int32, shape (pairs,).
     """
@@ -60,12 +61,12 @@ def tree_transfers(
     trees
         The trees.
     pair
-        int64, shape (pieces,): those that each piece follows.
+        int64, shape (pieces,): the pair that each piece follows.
     amount
-        Of each transfer; shape (2, pieces, ranks), up and down, if numbered by direction, else (pieces, 2,
-        ranks). Numbers decide between equal priorities.
+        The amount of each transfer; shape (2, pieces, ranks), up and down, if numbered by direction,
+        otherwise (pieces, 2, ranks). Numbers decide between equal priorities.
     by_direction
-        Whether all that go up come before all that go down, or all of one piece before all of the next.
+        Whether all transfers up come before all down; otherwise all of one piece come before the next piece.
     """
     pieces, ranks = len(pair), trees.up.shape[1]
     steps = (ranks, pieces * ranks) if by_direction else (2 * ranks, ranks)
@@ -77,7 +78,7 @@ def tree_transfers(
 def _tree_transfers(
     trees: TreePairs, pair: Int64Array, a_piece: int, a_half: int
 ) -> tuple[Int32Array, Int32Array, Int64Array, Int32Array]:
-    """Return routes, needs and followers; rank v of piece p goes up in p * a_piece + v, down a_half later."""
+    """Return routes, needs and followers; rank v sends piece p up in p * a_piece + v, down a_half later."""
     ranks = trees.up.shape[1]
     count = 2 * len(pair) * ranks
     route, before, after = (
@@ -96,7 +97,7 @@ def _tree_transfers(
             above = trees.down[which, rank]
             if above >= 0:
                 route[down + rank] = trees.down_route[which, rank]
-            # At the root the broadcast waits for the join; where nothing is reduced, for nothing.
+            # At the root the broadcast waits for the join; if nothing is reduced, it waits for nothing.
             if above >= 0 and (above != root or reduced):
                 before[down + rank] = up + root if above == root else down + above
                 after[down + rank] = down + rank
@@ -105,7 +106,7 @@ def _tree_transfers(
 
 @kernel
 def _followers(before: Int32Array, after: Int32Array) -> tuple[Int32Array, Int64Array, Int32Array]:
-    """Return needs and followers, given pairs of which the second waits for the first; -1: no pair."""
+    """Return needs and followers, given pairs, of which the second waits for the first; -1: no pair."""
     need, first = np.zeros(len(before), np.int32), np.zeros(len(before) + 1, np.int64)
     for pair in range(len(before)):
         if before[pair] >= 0:
@@ -130,22 +131,22 @@ def forward_backward(
     least: int = 0,
     patience: int = INT64_MAX,
 ) -> Int64Array:
-    """Return when each transfer starts in the shortest schedule found, in ticks: int64 (transfers,).
+    """Return each transfer's start in ticks in the shortest schedule found: int64 (transfers,).
 
     Parameters
     ----------
     transfers, routes
-        What is to be moved, over routes of one link each.
+        The transfers, over routes of one link each.
     priority
-        int64, shape (transfers,): the least first, in the first schedule.
+        int64, shape (transfers,): the least goes first in the first schedule.
     passes
-        How often at most a schedule is made forwards, and from its end.
+        The largest number of passes; each makes a schedule forwards and one from its end.
     room
-        What messages carry, as `kernel.send` takes it.
+        The largest amount of a message, as in `kernel.send`.
     least
-        No schedule is shorter; when one is as short no more passes are made.
+        A lower bound in ticks. When a schedule meets it, no more passes are made.
     patience
-        Passes without progress, after which there are no more.
+        The number of passes without progress after which there are no more.
 
     Examples
     --------
@@ -162,7 +163,7 @@ def forward_backward(
     shortest, since = INT64_MAX, 0
     for _ in range(passes):
         there = send(transfers, routes, priority, room)
-        # The parts of one message arrive at the same moment. From the end, those that go down trees go first.
+        # The parts of one message arrive at the same moment. From the end, transfers down trees go first.
         back = send(backwards, routes, late - 2 * there.arrival, room)
         turned, since = back.end - back.arrival, since + 1
         for start, end in ((there.start, there.end), (turned, back.end)):
@@ -180,13 +181,14 @@ class PieceSchedule(NamedTuple):
     Parameters
     ----------
     pieces
-        What is sent.
+        The pieces that are sent.
     start
-        int64, of the shape of `TreePipeline.links`: in ticks.
+        int64, shaped as `TreePipeline.links`: the starts in ticks.
     tick, seconds
-        How long a tick lasts, and the whole.
+        The seconds of a tick, and of the whole schedule.
     tried
-        About how many pieces were asked for, and a second number that the search varies.
+        The requested number of pieces, which is met approximately, and a second number that the search
+        varies.
     """
 
     pieces: Pieces
@@ -205,9 +207,9 @@ class TreePipeline:
     problem
         An allreduce, with its size.
     trees
-        Pairs that the pieces' parts follow, over single links.
+        The pairs of trees that the pieces' parts follow, over single links.
     units
-        M is a multiple of so many.
+        The number of units of M before cutting.
     """
 
     by_direction: ClassVar[bool]
@@ -228,7 +230,7 @@ class TreePipeline:
         return np.stack(both, axis=0 if self.by_direction else 1)
 
     def each(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return what is given for each piece, in a shape that broadcasts to that of `links`."""
+        """Return the values of each piece in a shape that broadcasts to that of `links`."""
         return values[:, None] if self.by_direction else values[:, None, None]
 
     def one_by_one(
@@ -243,14 +245,14 @@ class TreePipeline:
         Parameters
         ----------
         pieces
-            Their parts are numbers of pairs.
+            The pieces; their parts are numbers of pairs.
         due
-            Returns priorities, shaped as `links`: when transfers are due. It is given for how many ticks the
-            busiest link is held, and how many ticks a message lasts on average.
+            Returns priorities, shaped as `links`: the times at which transfers are due. Its arguments are the
+            number of ticks for which the busiest link is held, and the mean number of ticks of a message.
         passes
-            As `forward_backward` takes it.
+            As in `forward_backward`.
         tried
-            What the answer shall say of itself.
+            The value of `PieceSchedule.tried` in the result.
 
         Raises
         ------

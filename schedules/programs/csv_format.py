@@ -1,4 +1,4 @@
-"""Schedules as CSV (`schedules.files.csv_file`), for spreadsheets; ``tutti verify`` and all else read it."""
+"""Schedules as CSV (`schedules.files.csv_file`), for spreadsheets and for every command of tutti."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a program, in one line that names rank, block and step."""
+"""Error messages for programs: each is one line that names rank, block and step."""
 
 from __future__ import annotations
 
@@ -40,9 +40,10 @@ def stopped(program: Program, machine: ProgramArrays, state: State, ending: Endi
 def deadlock(
     program: Program, machine: ProgramArrays, state: State, depth: int, enough: int | None
 ) -> ProgramError:
-    """Return the error for a run that is stuck; `enough` is the depth of FIFOs at which it would not be.
+    """Return the error for a run that is stuck; FIFOs of depth `enough`, if given, would avoid that.
 
-    It names one stuck block, if possible one that awaits what can't come whatever the others do.
+        It names one stuck block, if possible one whose condition can't come true whatever the other blocks
+    do.
     """
     stuck = state.next[state.next < machine.begin[1:]]
     reasons = [_awaits(program, machine, state, step, awaited(machine, state, depth, step)) for step in stuck]
@@ -54,22 +55,22 @@ def deadlock(
 
 
 def too_shallow(program: Program, step: int, depth: int, enough: int) -> ProgramError:
-    """Return the error for a run that is stuck at a step as its FIFOs hold too few messages."""
+    """Return the error for a run that is stuck at a step because its FIFOs hold too few messages."""
     return ProgramError(
-        f"deadlock: {program.place(step)} waits for ever, as a FIFO holds {depth} messages of one unit; "
+        f"deadlock: {program.place(step)} waits forever, as a FIFO holds {depth} messages of one unit; "
         f"it needs {enough}"
     )
 
 
 def left_over(program: Program, machine: ProgramArrays, state: State) -> ProgramError | None:
-    """Return the error for the first message (or signal) that nobody has taken at the end."""
+    """Return the error for the first message (or signal) that no instruction has taken at the end."""
     full = state.num_sent > state.num_taken
     if not full.any():
         return None
     connection = int(np.argmax(full))
     step = int(state.sent[machine.send_begin[connection] + state.num_taken[connection]])
     what = "signals" if machine.signals[connection] else "sends to"
-    return ProgramError(f"{program.place(step)} {what} {_route(program, step)}, where nobody takes it")
+    return ProgramError(f"{program.place(step)} {what} {_route(program, step)}, where no step takes it")
 
 
 def wrong_output(
@@ -80,7 +81,7 @@ def wrong_output(
     order: Int32Array,
     where: tuple[int, int],
 ) -> ProgramError:
-    """Return the error for a unit of an output that isn't what it should be: of an entry, the so-many-th."""
+    """Return the error for a wrong unit of an output; `where` is the output's entry and the unit in it."""
     placement, rank, cell = memory.placed(Buffer.OUTPUT)
     entry, unit = where
     item, wrong = int(placement.item[entry]), int(cell[entry]) + unit
@@ -103,7 +104,7 @@ def wrong_output(
 
 
 def race(program: Program, machine: ProgramArrays, earlier: int, later: int) -> ProgramError:
-    """Return the error for two instructions in no order that access one cell, or one end of a connection."""
+    """Return the error for two unordered instructions that access one cell, or one end of a connection."""
     accesses = [
         (reads, writes, first, second)
         for reads, first in ((True, machine.source[later]), (False, machine.target[later]))
@@ -126,7 +127,7 @@ def race(program: Program, machine: ProgramArrays, earlier: int, later: int) -> 
 
 
 def overlap(program: Program, machine: ProgramArrays) -> ProgramError | None:
-    """Return the error for the first instruction that writes over a part of what it reads."""
+    """Return the error for the first instruction that overwrites a part of what it reads."""
     apart = np.abs(machine.source - machine.target)
     both = (machine.source >= 0) & (machine.target >= 0)
     shifted = both & (apart > 0) & (apart < machine.length)
@@ -138,7 +139,7 @@ def overlap(program: Program, machine: ProgramArrays) -> ProgramError | None:
 def _awaits(
     program: Program, machine: ProgramArrays, state: State, step: int, event: int
 ) -> tuple[bool, str]:
-    """Return whether what a step awaits can't come whatever the others do, and what it is."""
+    """Return whether what a step waits for can never come, and its name."""
     count, connections = len(machine.block), len(machine.signals)
     if event < count:
         return bool(machine.block[event] == machine.block[step]), program.place(event)
@@ -149,7 +150,7 @@ def _awaits(
         text = f"{what} from {_route(program, step, sends=False)}"
     else:
         connection = event - count - connections
-        begin, done, lack = machine.take_begin, state.num_taken, ", which nobody empties"
+        begin, done, lack = machine.take_begin, state.num_taken, ", which no step empties"
         text = f"room in the FIFO to {_route(program, step)}"
     never = bool(done[connection] == begin[connection + 1] - begin[connection])
     return never, text + lack * never
@@ -161,7 +162,7 @@ def _route(program: Program, step: int, *, sends: bool = True) -> str:
 
 
 def _side(program: Program, step: int, of_source: bool, unit: int) -> str:
-    """Return the name of a unit of a step's source (or else of its target)."""
+    """Return the name of a unit of a step's source or, if `of_source` is false, of its target."""
     code = program.code
     columns = (
         (code.source_buffer, code.source_offset, code.origin)
@@ -174,13 +175,13 @@ def _side(program: Program, step: int, of_source: bool, unit: int) -> str:
 
 
 def _writers(machine: ProgramArrays, order: Int32Array, cell: int) -> Int32Array:
-    """Return who wrote a cell, in the order of a run."""
+    """Return the instructions that write a cell, in the order of a run."""
     begin = machine.target[order]
     return order[(begin >= 0) & (begin <= cell) & (cell < begin + machine.length[order])]
 
 
 def _input(memory: Memory, ranks: Int32Array, begin: Int64Array, cells: Int64Array) -> str:
-    """Return the name of the first of some cells of inputs."""
+    """Return the name of the first of these input cells."""
     cell = int(cells[0])
     rank = int(np.searchsorted(memory.start, cell, side="right")) - 1
     return f"input {cell - memory.start[rank] - memory.layout.base[rank, Buffer.INPUT]} of rank {rank}"

@@ -1,13 +1,13 @@
-"""The formats that schedules are exported to, and programs imported from: `FORMATS`, a line each.
+"""The formats that schedules are exported to, and programs imported from: one line of `FORMATS` each.
 
-A format is a module with ``OPTIONS``, a class of options (`topologies.options`), and functions
+A format is a module with ``OPTIONS``, a class of options (`topologies.options`), and these functions:
 
-    write(schedule, path, options) -> dict[str, Any]     facts about the file, to be printed
-    read(path, root) -> Program                          only if its programs are imported
-    loader(paths) -> str                                 only with ranges of sizes: how to load a set
-    judged(path, root, interleavings) -> None            only with ranges: judge a file by its runtime's rules
+    write(schedule, path, options) -> dict[str, Any]     facts about the file, which are printed
+    read(path, root) -> Program                          only if programs can be imported
+    loader(paths) -> str                                 only with size ranges: how to load a set
+    judged(path, root, interleavings) -> None            only with size ranges: judge by the runtime's rules
 
-which is loaded when the format is asked for.
+The module is imported when its format is used.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from tutti.topologies.errors import InputError, suggestion
 
 @dataclass(frozen=True)
 class ProgramFormat:
-    """A format of files that others load.
+    """A format of files that other programs load.
 
     Parameters
     ----------
     name
-        As ``--format`` has it.
+        The name that ``--format`` takes.
     summary
-        Who loads it.
+        A few words on the programs that load it.
     module
-        Where it is implemented.
+        The module that implements it.
     imported
-        Whether its programs are made schedules.
+        Whether its programs can be converted to schedules.
     suffix
-        Of its files.
+        The suffix of its files.
     """
 
     name: str
@@ -49,50 +49,50 @@ class ProgramFormat:
 
     @property
     def options(self) -> type[Any]:
-        """The class of its options."""
+        """The class of the format's options."""
         options: type[Any] = import_module(self.module).OPTIONS
         return options
 
     def write(self, schedule: Schedule, path: Path, options: Any) -> dict[str, Any]:
-        """Write a verified schedule, and return what is to be said of that.
+        """Write a verified schedule, and return the facts that are printed.
 
         Raises
         ------
         TuttiError
-            If the format, or what loads it, can't have it; then nothing is written.
+            If the format, or the program that loads it, can't represent the schedule; nothing is written.
         """
         said: dict[str, Any] = import_module(self.module).write(schedule, path, options)
         return said
 
     @property
     def ranged(self) -> bool:
-        """Whether a file says for which sizes it is, so that a runtime loads several."""
+        """Whether a file states its range of sizes, so that a runtime can load several files."""
         return hasattr(import_module(self.module), "loader")
 
     def loader(self, paths: Sequence[Path]) -> str:
-        """Return the lines of a shell that make a runtime load these files, or say how it does."""
+        """Return shell lines that make a runtime load these files, or a text that says how it does."""
         lines: str = import_module(self.module).loader(paths)
         return lines
 
     def judge(self, path: Path, root: int | None, interleavings: int) -> None:
-        """Judge the program in a file as its runtime plays it, where files are `ranged`.
+        """Judge the program in a file as its runtime executes it, for a format that is `ranged`.
 
         Raises
         ------
         InputError
-            If it holds none.
+            If the file holds no program.
         ProgramError
-            If it isn't right.
+            If the program isn't right.
         """
         import_module(self.module).judged(path, root, interleavings)
 
     def read(self, path: Path, root: int | None = None) -> Program:
-        """Return the program in a file; `root` is that of a rooted collective, where the file doesn't say.
+        """Return the program in a file; `root` is that of a rooted collective if the file doesn't state it.
 
         Raises
         ------
         InputError
-            If it holds none, or the format isn't read.
+            If the file holds no program, or the format can't be read.
         """
         module = import_module(self.module)
         if not hasattr(module, "read"):
@@ -101,12 +101,12 @@ class ProgramFormat:
         return program
 
     def check_imported(self) -> None:
-        """Check that its programs are made schedules.
+        """Check that programs of this format can be converted to schedules.
 
         Raises
         ------
         InputError
-            If they aren't, naming the formats whose are.
+            If they can't; the message names the formats that can.
         """
         if not self.imported:
             able = ", ".join(form.name for form in FORMATS.values() if form.imported)
@@ -143,12 +143,12 @@ FORMATS: Mapping[str, ProgramFormat] = {
 
 
 def find_format(name: str) -> ProgramFormat:
-    """Return the format of that name.
+    """Return the format with this name.
 
     Raises
     ------
     InputError
-        If there is none; the message suggests one.
+        If there is none; the message suggests a similar name.
     """
     if name not in FORMATS:
         raise InputError(f"unknown format '{name}'{suggestion(name, FORMATS)}")

@@ -1,14 +1,14 @@
-"""GOAL, the schedule text of LogGOPSim and ATLAHS: sends, receives and sums, and what each requires.
+"""GOAL, the schedule text of LogGOPSim and ATLAHS: sends, receives, sums and their dependencies.
 
-The text is that of ``txt2bin`` (spcl/LogGOPSim, ``src/LogGOPSim/txt2bin.re``). Either simulator knows no
-network: a rank's messages contend for its network interfaces. Here each end of a link is an interface of
-its own, the links out of a rank first, then those into it, in the order of the network. So two links out of
-a rank never contend, and what contends inside the network (on links between switches) does not.
+The text is that of ``txt2bin`` (spcl/LogGOPSim, ``src/LogGOPSim/txt2bin.re``). Neither simulator has a
+network: a rank's messages contend only for its network interfaces. Here each end of a link is an interface,
+first those of the links out of a rank, then those of the links into it, in the order of the network. So two
+links out of a rank never contend, and neither do messages inside the network (on links between switches).
 
-LogGOPSim receives on a rank's processor: it is held for the bytes of a message, so that what comes over
-several links at once is received in turn, and whatever waits for it starts when its processor is free. With
-a processor for each interface that order would be lost; so all is done by processor 0, and times are those of
-the network where a rank receives over one link at a time.
+In LogGOPSim a receive occupies a processor of the rank while the bytes of its message arrive. Messages that
+arrive over several links at the same time are therefore received one after the other, and a task that waits
+for them starts when its processor is free. One processor for each interface would lose that order, so
+processor 0 does everything. The times are those of a network where a rank receives over one link at a time.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.units import parse_size
 
 MOST_NICS = 256
-"""Largest number of interfaces of a rank: their numbers have 8 bits."""
+"""Largest number of interfaces of a rank: interface numbers have 8 bits."""
 UNITS = {"ns": 10**9, "ps": 10**12, "fs": 10**15}
-"""Units of time, and how many of each make a second."""
+"""Units of time, and the number of each in a second."""
 MOST_TIME = 2**31
-"""Parameters of LogGOPSim, in its unit of time, must be below this."""
+"""Parameters of LogGOPSim, in its unit of time, must be below this number."""
 
 
 @dataclass(frozen=True)
 class GoalOptions(Options):
-    """How a schedule is written.
+    """Options for GOAL files.
 
     Parameters
     ----------
     size
-        M, which is rounded up to whole bytes of each unit.
+        M, which is rounded up until each unit is a whole number of bytes.
     """
 
     OWNER: ClassVar[str] = "goal"
@@ -59,7 +59,7 @@ def write(schedule: Schedule, path: Path, options: GoalOptions) -> dict[str, Any
     Raises
     ------
     TuttiError
-        If it doesn't fit.
+        If the schedule doesn't fit the format.
     """
     schedule = rounded(schedule)
     size = parse_size(options.size)
@@ -71,7 +71,7 @@ def write(schedule: Schedule, path: Path, options: GoalOptions) -> dict[str, Any
 
 
 class _Nics:
-    """The interfaces at the ends of each way between two ranks."""
+    """The interfaces at both ends of each route between two ranks."""
 
     def __init__(self, schedule: Schedule) -> None:
         topology = schedule.topology
@@ -123,13 +123,13 @@ def _lines(played: Tasks, unit: int, schedule: Schedule) -> Iterator[str]:
 
 
 def _parameters(topology: Topology) -> str:
-    """Return the parameters with which LogGOPSim has the network's times, or why there are none.
+    """Return the LogGOPSim parameters that give the network's times, or the reason why there are none.
 
-    They are whole numbers below 2^31, in the longest unit of time in which rounding changes each by at most a
-    thousandth.
+    They are whole numbers below 2^31, in the longest unit of time in which rounding changes each by at most
+    one thousandth.
     """
     if not topology.homogeneous:
-        return "the links differ: no L and G are those of all"
+        return "the links differ, so no L and G hold for all of them"
     seconds = topology.alpha[0], 1 / topology.bandwidth[0]
     fitting = [
         (name, whole)

@@ -39,9 +39,10 @@ def write(schedule: Schedule, path: Path, options: NoOptions) -> dict[str, Any]:
 
 
 def _loaded_graph(schedule: Schedule) -> nx.MultiDiGraph:
-    """Return the network with, at each link, its ``load`` (parts of M) and how ``busy`` it is.
+    """Return the network in which each link has its ``load`` (as a part of M) and a number ``busy``.
 
-    The busiest link, by load over bandwidth, has ``busy`` 1. Bandwidths and α are texts with their units.
+    ``busy`` is proportional to load over bandwidth and is 1 at the busiest link. Bandwidths and α are texts
+    with units.
     """
     topology = schedule.topology
     graph = to_networkx(topology)

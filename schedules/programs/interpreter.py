@@ -1,9 +1,9 @@
-"""The judge of programs: whether one does its collective, whichever block is the faster.
+"""The judge of programs: whether one does its collective, in whatever order its blocks run.
 
-A program whose accesses are all ordered (`races`) ends alike in every interleaving of its blocks, and whether
-FIFOs of some depth are enough doesn't depend on the interleaving either (Kahn, The semantics of a simple
-language for parallel programming, 1974): one run proves it right. Those at random are for programs too large
-to look for races in; tiny ones can be run in all the interleavings that there are.
+If all accesses of a program are ordered (`races`), every interleaving of its blocks ends with the same data.
+Whether FIFOs of a given depth are enough doesn't depend on the interleaving either (Kahn, The semantics of a
+simple language for parallel programming, 1974). So one run proves such a program right. Random interleavings
+are for programs that are too large to search for races; for tiny programs all interleavings can be run.
 """
 
 from __future__ import annotations
@@ -41,13 +41,15 @@ class InterpreterLimits(NamedTuple):
     """Limits on the programs that are checked, and on the effort of a check."""
 
     clocks: int
-    """Most entries of vector clocks, which take some tens of seconds. More are computed only on request."""
+    """Largest number of entries of vector clocks; this many take some tens of seconds. If a check needs more,
+    it looks for races only on request."""
     states: int
-    """Most states of all interleavings that are visited, unless another number is asked for."""
+    """Largest number of states visited over all interleavings, unless the caller gives another number."""
     state_bytes: int
-    """Most bytes of memory of these states."""
+    """Largest total size of these states in bytes."""
     parts: int
-    """Most units in all messages of a program that is cut into units, which take about a gigabyte."""
+    """Largest number of units in all messages of a program that is cut into units; this many take about a
+    gigabyte."""
 
 
 LIMITS = InterpreterLimits(clocks=2 * 10**10, states=100_000, state_bytes=2**30, parts=2**24)
@@ -55,14 +57,14 @@ LIMITS = InterpreterLimits(clocks=2 * 10**10, states=100_000, state_bytes=2**30,
 
 @dataclass(frozen=True)
 class Judgement:
-    """What was found of a program that is right.
+    """The result of judging a program that is right.
 
     Parameters
     ----------
     least_depth
-        How many messages every FIFO must hold at least so that nothing is stuck; 0 if nothing is sent.
+        The smallest depth of all FIFOs, in messages, that avoids a deadlock; 0 if nothing is sent.
     interleavings
-        In how many the program was run.
+        The number of interleavings that were run.
     races_checked
         Whether it is proven that there is no race.
     """
@@ -86,26 +88,26 @@ def judge(
     Parameters
     ----------
     program
-        What each rank does.
+        The program to judge.
     depth
-        How many messages a FIFO holds; None for any number.
+        The number of messages that a FIFO holds; None: any number.
     interleavings
-        How many to run: one in which each block runs as far as it can, the others at random.
+        The number of runs. In the first each block runs as far as it can; the others are random.
     seed
-        Of the others.
+        The seed of the random runs.
     races
-        Whether to look for races; None: unless that takes too long (`LIMITS.clocks`).
+        Whether to search for races; None: only if that takes no more than `LIMITS.clocks`.
     full
-        Whether the program may rely on a FIFO to hold no more than `depth`: a send then comes after the
-        receive that made room for it.
+        Whether the program may rely on the limit `depth`: a send then comes after the receive that made room
+        for it.
 
     Raises
     ------
     ProgramError
-        Naming the first fault: a deadlock, a race, a read of what was never written, a message received in
-        another length or not at all, a wrong output.
+        For the first fault: a deadlock, a race, a read of a cell that was never written, a message that is
+        received with another length or not at all, or a wrong output.
     InputError
-        As `Program.check`; and if a parameter is out of range.
+        As `Program.check`; or if a parameter is out of range.
     """
     if interleavings < 1:
         raise InputError(f"interleavings {interleavings}: at least 1")
@@ -118,7 +120,7 @@ def judge(
 
 
 def run_once(program: Program, *, depth: int | None = None, seed: int | None = None) -> None:
-    """Run a program in one interleaving: each block as far as it can, or, with a seed, at random.
+    """Run a program in one interleaving: each block runs as far as it can, or at random if a seed is given.
 
     Raises
     ------
@@ -129,28 +131,28 @@ def run_once(program: Program, *, depth: int | None = None, seed: int | None = N
 
 
 def check_depth(program: Program, depth: int) -> int:
-    """Check that a program ends where each FIFO holds `depth` messages of one unit.
+    """Check that a program ends if each FIFO holds `depth` messages of one unit.
 
-    Runtimes cut a long message into several: with much data, into its units. A program that ends then also
-    ends with whole messages, because a cycle of whole messages in the graph of waits is also a cycle of their
-    units.
+    Runtimes cut a long message into several; with much data, into single units. A program that ends with
+    messages of one unit also ends with whole messages, because a cycle of whole messages in the graph of
+    waits is also a cycle of their units.
 
     Parameters
     ----------
     program
-        One that `judge` finds right.
+        A program that `judge` accepts.
     depth
-        Messages of one unit that a FIFO holds.
+        The number of messages of one unit that a FIFO holds.
 
     Returns
     -------
     int
-        The least depth at which it ends, 0 if nothing is sent.
+        The smallest depth at which the program ends; 0 if nothing is sent.
 
     Raises
     ------
     ProgramError
-        If it doesn't end, naming the depth that it needs.
+        If it doesn't end; the message names the depth that it needs.
     InputError
         If its messages have more than `LIMITS.parts` units.
     """
@@ -168,12 +170,12 @@ def check_depth(program: Program, depth: int) -> int:
 def all_interleavings(
     program: Program, *, depth: int | None = None, most_states: int = LIMITS.states
 ) -> frozenset[str]:
-    """Return every fault, other than races, that some interleaving of a tiny program ends with.
+    """Return all faults, except races, with which interleavings of a tiny program end.
 
     Raises
     ------
     InputError
-        As `Program.check`; and if there are more than `most_states` states.
+        As `Program.check`; or if there are more than `most_states` states.
     """
     trial = _ProgramRun(program, depth)
     units = int(trial.memory.start[-1] + trial.machine.payload[-1])
@@ -202,7 +204,7 @@ def all_interleavings(
 
 
 class _ProgramRun:
-    """A program on the machine, with FIFOs of some depth."""
+    """A program on the machine, with FIFOs of a given depth."""
 
     def __init__(self, program: Program, depth: int | None) -> None:
         if depth is not None and depth < 1:
@@ -215,7 +217,7 @@ class _ProgramRun:
             raise error
 
     def run(self, seed: int | None = None) -> tuple[State, Int32Array]:
-        """Run the program; return how it ended, and the order in which its instructions ran."""
+        """Run the program; return its final state and the order in which its instructions ran."""
         state = state_of(self.machine, self.memory.initial())
         seed = None if seed is None else seed % 2**32
         ending, order = run(self.machine, state, depth=self.depth, seed=seed)
@@ -224,7 +226,7 @@ class _ProgramRun:
         return state, order
 
     def fault(self, state: State, ending: Ending, order: Int32Array) -> ProgramError | None:
-        """Return what is wrong with a run that ended."""
+        """Return the fault of a run that ended, or None."""
         if ending.reason == DEADLOCK:
             enough = None if self.depth == ALWAYS else _least_depth(self.machine)
             return faults.deadlock(self.program, self.machine, state, self.depth, enough)
@@ -235,7 +237,7 @@ class _ProgramRun:
         return faults.left_over(self.program, self.machine, state)
 
     def no_race(self, state: State, order: Int32Array, *, full: bool, whatever_it_takes: bool) -> bool:
-        """Return whether it is proven that nothing races; raise the error for the first race of a run."""
+        """Return whether it is proven that there is no race; raise the error for the first race of a run."""
         pairs = doubtful_pairs(self.machine, state, order)
         if clock_entries(self.machine, pairs) > LIMITS.clocks and not whatever_it_takes:
             return False
@@ -247,7 +249,7 @@ class _ProgramRun:
         return True
 
     def next_states(self, state: State) -> list[tuple[Ending, State]]:
-        """Return every instruction that can run now, with how that goes, and the state after it."""
+        """Return, for every instruction that can run now, how it ends and the state after it."""
         states = []
         for instruction in state.next[state.next < self.machine.begin[1:]]:
             if awaited(self.machine, state, self.depth, instruction) < 0:
@@ -258,7 +260,7 @@ class _ProgramRun:
 
 
 def _in_units(program: Program) -> tuple[Program, Int64Array]:
-    """Return the program that sends each message unit by unit, and the old instruction of each new one."""
+    """Return the program that sends each message unit by unit, and for each new instruction the old one."""
     code = program.code
     parts = np.where((code.to != NONE) | (code.origin != NONE), np.maximum(code.length, 1), 1)
     begin = offsets_of(parts)
@@ -288,7 +290,7 @@ def _key(state: State) -> bytes:
 
 
 def _least_depth(machine: ProgramArrays) -> int | None:
-    """Return the least depth of FIFOs without a deadlock, 0 if nothing is sent; None if each has one."""
+    """Return the smallest depth of FIFOs without a deadlock, or None; 0 if nothing is sent."""
 
     def ends(depth: int) -> bool:
         return run(machine, state_of(machine), depth=depth)[0].reason == FINE
@@ -301,7 +303,7 @@ def _least_depth(machine: ProgramArrays) -> int | None:
     while high < longest and not ends(high):
         high *= 2
     low, high = high // 2, min(high, longest)
-    while high - low > 1:  # low is too little, high enough
+    while high - low > 1:  # low is too small, high is enough
         middle = (low + high) // 2
         low, high = (low, middle) if ends(middle) else (middle, high)
     return high

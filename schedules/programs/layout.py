@@ -1,11 +1,12 @@
-"""Where the data of a collective stand in the buffers of a program.
+"""The places of a collective's data in the buffers of a program.
 
-A rank's input is the items that start at it, one after the other in the order of `Collective.items`; its
-output those that end at it. So an allgather's output is the shards by owner, an all-to-all's input is by
-destination and its output by owner, as MPI and NCCL have them.
+A rank's input holds the items that start at it, one after the other in the order of `Collective.items`; its
+output holds the items that end at it. So an allgather's output holds the shards by owner; an all-to-all's
+input is ordered by destination and its output by owner, as in MPI and NCCL.
 
-In place, input and output are one memory: the smaller lies in the larger where the rank's own item does (an
-allgather's input at its shard of the output, a reduce-scatter's output at its shard of the input).
+In place, input and output share one memory. The smaller lies inside the larger, at the place of the rank's
+own item: an allgather's input at its shard of the output, a reduce-scatter's output at its shard of the
+input.
 """
 
 from __future__ import annotations
@@ -24,23 +25,23 @@ NUM_BUFFERS = 3
 
 
 class HasBuffers(Protocol):
-    """What a layout is made of: a `program.Program`."""
+    """The properties that a layout needs, those of a `program.Program`."""
 
     @property
     def collective(self) -> Collective:
-        """What it is for."""
+        """The collective that the program does."""
 
     @property
     def units(self) -> int:
-        """Units of M."""
+        """The number of units of M."""
 
     @property
     def in_place(self) -> bool:
-        """Whether input and output are one memory."""
+        """Whether input and output share one memory."""
 
     @property
     def scratch(self) -> Int32Array:
-        """Units of scratch, by rank."""
+        """The units of scratch of each rank."""
 
 
 class BufferItems(NamedTuple):
@@ -49,11 +50,11 @@ class BufferItems(NamedTuple):
     Parameters
     ----------
     begin
-        int64, shape (ranks + 1,): those of rank r are entries begin[r]..begin[r + 1] - 1.
+        int64, shape (ranks + 1,): entries begin[r]..begin[r + 1] - 1 belong to rank r.
     item
-        int32: row of `Collective.items`, ascending within a rank.
+        int32: the item's row in `Collective.items`, ascending within a rank.
     offset
-        int64: the unit at which it begins.
+        int64: the unit of the buffer at which the item begins.
     """
 
     begin: Int64Array
@@ -68,13 +69,13 @@ class BufferLayout:
     Parameters
     ----------
     collective
-        Its items stand in the buffers.
+        The collective whose items stand in the buffers.
     length
-        int64, shape (items,): units of each item.
+        int64, shape (items,): the units of each item.
     scratch
-        int32, shape (ranks,): units of scratch.
+        int32, shape (ranks,): the units of scratch of each rank.
     in_place
-        Whether input and output are one memory.
+        Whether input and output share one memory.
     """
 
     collective: Collective
@@ -91,7 +92,7 @@ class BufferLayout:
     def build(
         cls, collective: Collective, units: int, scratch: Int32Array, *, in_place: bool
     ) -> BufferLayout:
-        """Return the layout of buffers in which M is so many units.
+        """Return the layout of the buffers if M has this number of units.
 
         Raises
         ------
@@ -102,17 +103,17 @@ class BufferLayout:
 
     @cached_property
     def input(self) -> BufferItems:
-        """What stands in the input at the start."""
+        """The items in the input at the start."""
         return self._placement(self.collective.items.start)
 
     @cached_property
     def output(self) -> BufferItems:
-        """What must stand in the output at the end."""
+        """The items that must be in the output at the end."""
         return self._placement(self.collective.items.end)
 
     @cached_property
     def sizes(self) -> Int64Array:
-        """int64, shape (ranks, 3): units of input, output and scratch (`program.Buffer`)."""
+        """int64, shape (ranks, 3): the units of input, output and scratch (`program.Buffer`)."""
         ranks = self.collective.num_ranks
         sizes = np.zeros((ranks, NUM_BUFFERS), dtype=np.int64)
         for buffer, placed in enumerate((self.input, self.output)):
@@ -123,9 +124,9 @@ class BufferLayout:
 
     @cached_property
     def base(self) -> Int64Array:
-        """int64, shape (ranks, 3): where each buffer begins in the memory of its rank.
+        """int64, shape (ranks, 3): the cell at which each buffer begins in the memory of its rank.
 
-        Out of place they follow each other. In place input and output overlap.
+        The buffers follow each other, except that input and output overlap in place.
         """
         base = np.zeros((self.collective.num_ranks, NUM_BUFFERS), dtype=np.int64)
         if not self.in_place:
@@ -146,11 +147,11 @@ class BufferLayout:
 
     @cached_property
     def memory(self) -> Int64Array:
-        """int64, shape (ranks,): units of a rank's whole memory."""
+        """int64, shape (ranks,): the units of a rank's whole memory."""
         return (self.base + self.sizes).max(axis=1)
 
     def _placement(self, side: Int32Array) -> BufferItems:
-        """Return where the items stand that start (end) at the ranks of `side`."""
+        """Return the places of the items that start (or end) at the ranks of `side`."""
         items, members = self.collective.items, self.collective.members
         of_group = [np.array(group, dtype=np.int32) for group in members]
         count = np.where(side == EVERYONE, np.array([len(group) for group in of_group])[items.group], 1)
@@ -168,12 +169,12 @@ class BufferLayout:
 
 
 def item_units(collective: Collective, units: int) -> Int64Array:
-    """Return the units of each item, where M is so many.
+    """Return the units of each item if M has this number of units.
 
     Raises
     ------
     InputError
-        If an item is no whole number of units.
+        If an item is not a whole number of units.
     """
     share = collective.items.share.reduced
     if (share.numerators * units % share.denominator).any():

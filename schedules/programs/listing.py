@@ -1,6 +1,7 @@
-"""What each rank does, in plain words: a line an instruction, in an order in which all can run.
+"""Programs in plain words: one line for each instruction, in an order in which all can run.
 
-A rank's blocks run at the same time; what a line must wait for besides the line of its block before is said.
+A rank's blocks run at the same time. Each line implicitly waits for the previous line of its block; any other
+line that it waits for is named.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from tutti.topologies.options import Whole
 
 @dataclass(frozen=True)
 class ListingOptions(LoweringOptions):
-    """What is listed.
+    """Options for listings.
 
     Parameters
     ----------
     rank
-        Of one rank only; all if not given.
+        The only rank that is listed; by default all are.
     """
 
     OWNER: ClassVar[str] = "listing"
@@ -39,12 +40,12 @@ OPTIONS = ListingOptions
 
 
 def write(schedule: Schedule, path: Path, options: ListingOptions) -> dict[str, Any]:
-    """Write what the ranks of a verified schedule do.
+    """Write the instructions of the ranks of a verified schedule.
 
     Raises
     ------
     TuttiError
-        If there is no such rank, or a switch multicasts or adds.
+        If the rank does not exist, or a switch multicasts or adds.
     """
     program = options.lower(schedule)
     text = to_listing(program, options.rank)
@@ -53,12 +54,12 @@ def write(schedule: Schedule, path: Path, options: ListingOptions) -> dict[str, 
 
 
 def to_listing(program: Program, rank: int | None = None) -> str:
-    """Return what the ranks of a program do (or one of them).
+    """Return the instructions of all ranks of a program, or of one rank, in words.
 
     Raises
     ------
     InputError
-        If there is no such rank, or instructions wait for each other.
+        If the rank does not exist, or instructions wait for each other.
     """
     if rank is not None and rank >= program.num_ranks:
         raise InputError(f"no rank {rank}; ranks are 0..{program.num_ranks - 1}")
@@ -82,7 +83,7 @@ def _lines(program: Program, ranks: range | tuple[int, ...]) -> Iterator[str]:
 
 
 def _sentence(one: Instruction) -> str:
-    """Return in words what an instruction does."""
+    """Return an instruction in words."""
     source, target = (_where(side, one.length) for side in (one.source, one.target))
     units = f"{one.length} unit{'s' if one.length > 1 else ''}"
     sums = f"receive {units} from rank {one.origin}, add {source}"
@@ -112,5 +113,5 @@ def _where(address: Address, length: int) -> str:
 
 
 def _of(rank: int) -> str:
-    """Return whose memory it is, if another's."""
+    """Return " of rank R" for another rank's memory, an empty text for the own."""
     return "" if rank == NONE else f" of rank {rank}"

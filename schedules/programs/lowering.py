@@ -1,10 +1,10 @@
-"""Lowering: a schedule becomes the program that its ranks run.
+"""Lowering converts a schedule to the program that its ranks run.
 
-`moves` says what goes from which address to which, `ordering` what waits for what. Here sendings and
-receivings are put into thread blocks: one for each end of a FIFO, as msccl-tools has it (a block for each
-peer, channel and direction), but one for both ends where what comes over a FIFO mostly goes on over another
-one. There instructions are fused (receive-copy-send, receive-reduce-send). Where a limit asks for it blocks
-are fewer, or a FIFO's messages are spread over several.
+`moves` determines what goes from which address to which, and `ordering` which instruction waits for which.
+This module puts sends and receives into thread blocks. As in msccl-tools, each end of a FIFO has a block of
+its own (one for each peer, channel and direction). One block serves two ends if most of what arrives over one
+FIFO is sent on over the other; there instructions are fused (receive-copy-send, receive-reduce-send). If a
+limit requires it, blocks are joined, or the messages of a FIFO are spread over several channels.
 """
 
 from __future__ import annotations
@@ -30,40 +30,40 @@ class LoweringTuning(NamedTuple):
     """Numbers that steer the search for an order of instructions."""
 
     depths: tuple[int, ...]
-    """Depths of a FIFO, in messages, that are tried if the format does not fix one. The first for which an
-    order is found is taken. If there is none, FIFOs may hold any number."""
+    """Depths of a FIFO, in messages, that are tried in turn if the format does not fix one. The first for
+    which an order is found is taken; if there is none, FIFOs may hold any number of messages."""
     rounds: int
-    """Number of tries, each with more channels, to keep blocks short enough and FIFOs deep enough."""
+    """Largest number of tries; each next one uses more channels, for shorter blocks or emptier FIFOs."""
     size: int
-    """M in bytes at which independent instructions are ordered, unless a size is given."""
+    """M in bytes for which independent instructions are ordered, unless a size is given."""
     most_entries: int
-    """Most steps times blocks of a rank for which redundant waits are found by what is known of all its
-    blocks."""
+    """Largest number of steps times blocks of a rank for which redundant waits are found through other
+    blocks; above it a wait is compared only with the other waits of its instruction."""
 
 
 TUNING = LoweringTuning(depths=(2, 8), rounds=5, size=64 * 10**6, most_entries=2**26)
 
 
 class TooShallow(InputError):
-    """No order of a program's messages was found that fits FIFOs of this depth."""
+    """The search found no order of a program's messages for FIFOs of this depth."""
 
 
 @dataclass(frozen=True)
 class FormatLimits:
-    """What a format allows.
+    """The limits of a format.
 
     Parameters
     ----------
     blocks
-        Of a rank.
+        The largest number of blocks of a rank.
     steps
-        Of a block.
+        The largest number of steps of a block.
     length
-        Units of an instruction.
+        The largest number of units that an instruction moves.
     depth
-        Messages that a FIFO holds; None if the format doesn't say.
+        The number of messages that a FIFO holds; None if the format doesn't fix it.
     peers
-        Ranks that a rank sends to, or receives from, on one channel.
+        The largest number of ranks that a rank sends to, or receives from, on one channel.
     """
 
     blocks: int = MOST_UNITS
@@ -75,20 +75,20 @@ class FormatLimits:
 
 @dataclass(frozen=True)
 class LoweringOptions(Options):
-    """How a format lowers schedules.
+    """Options for lowering a schedule to a program.
 
     Parameters
     ----------
     in_place
-        Whether input and output are one memory.
+        Whether input and output share one memory.
     instances
-        Each chunk is cut in so many, which go over channels of their own.
+        The number of parts that each chunk is cut into; each part has channels of its own.
     units
-        Of the largest item, at most; chunks that are none are rounded.
+        The largest number of units of an item; chunks that are not whole units are rounded.
     size
-        M, at which the order of what is independent is found.
+        The value of M for which independent instructions are ordered.
     name
-        Of the program; the collective and the network if not given.
+        The program's name; by default the collective and the network.
     """
 
     in_place: bool = False
@@ -125,19 +125,20 @@ def lower(
     Parameters
     ----------
     schedule
-        Verified.
+        A verified schedule.
     in_place
-        Whether input and output are one memory.
+        Whether input and output share one memory.
     instances
-        Each chunk is cut in so many, which go side by side over channels of their own.
+        The number of parts that each chunk is cut into; they go over channels of their own.
     limits
-        Blocks are joined, and messages cut, to keep them where that is possible; the format refuses the rest.
+        Blocks are joined and messages cut to meet these limits if that is possible; otherwise the format's
+        own check fails.
     grain
-        Units of an item at most; chunks that are none are rounded (`rounding`).
+        The largest number of units of an item; chunks that are not whole units are rounded (`rounding`).
     size
-        M in bytes, at which the order of what is independent is found.
+        M in bytes, for which independent instructions are ordered.
     name
-        Of the program; by default the collective and the network.
+        The program's name; by default the collective and the network.
 
     Raises
     ------
@@ -171,22 +172,23 @@ def lower(
 
 
 def steps_of(program: Program) -> Int64Array:
-    """int64 (blocks,): steps of each block where each holds one wait, as in MSCCL's files."""
+    """int64 (blocks,): the steps of each block if a step holds at most one wait, as in MSCCL's files."""
     steps = np.maximum(np.diff(program.wait_begin), 1)
     return np.diff(offsets_of(steps)[program.begin])
 
 
 class _Fifos(NamedTuple):
-    """The FIFOs, and which of them each move takes.
+    """The FIFOs, and the FIFO of each move.
 
     Parameters
     ----------
     of
-        int64, shape (moves,): -1 for copies.
+        int64, shape (moves,): the FIFO of each move, -1 for copies.
     source, target, channel
-        int64, shape (fifos,).
+        int64, shape (fifos,): the ranks and the channel of each FIFO.
     path
-        int64, shape (moves,): the (source, target, path) of each, of which a FIFO takes all or a part.
+        int64, shape (moves,): the number of each move's (source, target, path). A FIFO carries all or a part
+        of the moves with one number.
     """
 
     of: Int64Array
@@ -199,8 +201,8 @@ class _Fifos(NamedTuple):
     def of_moves(cls, moves: Moves, spread: Int64Array, peers: int) -> _Fifos:
         """Number the FIFOs. `spread` is the number of channels of each path; if it is empty, each has one.
 
-        Where a rank has more than `peers` on a channel, each channel is for a range of differences between
-        target and source, and every rank has at most one peer for each difference.
+        If a rank has more than `peers` peers on a channel, each of the channels is split by the difference of
+        target and source; every rank has at most one peer for each difference.
         """
         ranks = moves.collective.num_ranks
         sent = np.flatnonzero(moves.source != moves.target)
@@ -228,10 +230,10 @@ class _Fifos(NamedTuple):
 def _ordered(
     moves: Moves, waiting: Waits, fifos: _Fifos, fused: Int64Array, depth: int | None
 ) -> tuple[tuple[InstructionGraph, Int64Array] | None, BoolArray]:
-    """Return how instructions are fused and an order of them, or None and which FIFOs are full.
+    """Return the fused instructions and an order of them (or None), and which FIFOs were full.
 
-    Instructions are fused if that leaves an order. The orders that are tried follow the simulated times or
-    the turns of the replay.
+    Instructions are fused if that leaves an order. The candidate orders follow the simulated times or the
+    turns of the replay.
     """
     nodes = np.arange(2 * len(moves))
     times = np.stack([moves.begin, moves.end], axis=1).ravel()
@@ -251,7 +253,7 @@ def _ordered(
 
 
 def _spread_more(fifos: _Fifos, held: BoolArray, spread: Int64Array) -> Int64Array:
-    """Return over how many channels each path goes: twice as many where a FIFO's block is too long."""
+    """Return the number of channels of each path, doubled for paths through a FIFO in `held`."""
     inside = fifos.of != NONE
     paths = int(fifos.path.max()) + 1
     more = np.ones(paths, dtype=np.int64) if len(spread) == 0 else spread.copy()
@@ -260,17 +262,17 @@ def _spread_more(fifos: _Fifos, held: BoolArray, spread: Int64Array) -> Int64Arr
 
 
 def _joined(moves: Moves, waiting: Waits, fifos: _Fifos) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Choose which FIFOs share a block where one ends and the other begins, and what is fused there.
+    """Choose FIFOs that share a block, where one ends and the other begins, and the instructions fused there.
 
-    A sending can be fused with a receiving if it sends what that stored and waits for nothing else: then no
-    circle can come of it.
+    A send can be fused with a receive if it sends what that receive stored and waits for nothing else. Then
+    fusing can't create a cycle.
 
     Returns
     -------
     into, onto
-        int64, shape (fifos,): of a FIFO the one that it goes on into (comes from), -1 for none.
+        int64, shape (fifos,): the FIFO that each FIFO continues into (or comes from), -1 for none.
     fused
-        int64, shape (nodes,): of a sending the receiving that it is fused with, -1 for none.
+        int64, shape (nodes,): the receive that each send is fused with, -1 for none.
     """
     number = len(fifos.source)
     into, onto = np.full(number, NONE, dtype=np.int64), np.full(number, NONE, dtype=np.int64)
@@ -300,7 +302,7 @@ def _joined(moves: Moves, waiting: Waits, fifos: _Fifos) -> tuple[Int64Array, In
 
 
 def _flow(moves: Moves, fifos: _Fifos, same: Int64Array) -> InstructionGraph:
-    """Return how instructions hang together: a fused sending is done by its receiving."""
+    """Return the graph of instructions: a fused send is done by its receive."""
     nodes = 2 * len(moves)
     sends, fifo = (np.full(nodes, NONE, dtype=np.int64) for _ in range(2))
     sent = np.flatnonzero(fifos.of != NONE)
@@ -323,9 +325,9 @@ class _Blocks(NamedTuple):
 
 
 def _blocks(moves: Moves, fifos: _Fifos, joined: tuple[Int64Array, Int64Array], most: int) -> _Blocks:
-    """Give each end of a FIFO a block, one for both ends of those that go on into each other.
+    """Give each end of a FIFO a block; two FIFOs, one of which continues into the other, share one.
 
-    Where a rank would have more than `most`, other ends of one channel are joined as well.
+    If a rank would have more than `most` blocks, other ends of one channel are joined too.
     """
     into, onto = joined
     ranks, number = moves.collective.num_ranks, len(fifos.source)
@@ -377,7 +379,7 @@ def _assemble(
     blocks: _Blocks,
     name: str,
 ) -> Program:
-    """Write the instructions down, block by block in this order."""
+    """Return the program with these instructions, block by block in this order."""
     move = order // 2
     receives = order % 2 == 1
     onward = flow.sends[order]
@@ -398,7 +400,7 @@ def _assemble(
         ],
         Op.RECV,
     )
-    # A copy has the FIFO -1, also where there is no FIFO at all.
+    # A copy has the FIFO -1, even if there is no FIFO at all.
     columns = (blocks.sending, blocks.receiving, fifos.channel)
     sending, receiving, channel = (np.append(each, NONE)[fifos.of[move]] for each in columns)
     block = np.select([copies, receives], [blocks.copying[moves.source[move]], receiving], sending)
@@ -443,7 +445,7 @@ def _assemble(
 
 
 def _packed(code: Code, rank: Int64Array, scratch: Int64Array) -> tuple[Code, Int64Array]:
-    """Leave out the units of scratch that no instruction names."""
+    """Remove the units of scratch that no instruction names."""
     begin = offsets_of(scratch)
     marks = np.zeros(begin[-1] + 1, dtype=np.int64)
     sides = [

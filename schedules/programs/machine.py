@@ -1,11 +1,12 @@
 """The machine that programs run on: simulated thread blocks, FIFOs, and memories of fingerprints.
 
-One instruction runs at a time, whole: it starts when those that it waits for are done, its message is there
-and its FIFO has room. Whatever it is, it takes a message of one connection, adds a source and an addend (the
-target of a reduction), writes the sum into a target, and sends it over another connection; each of these or
-none. A signal is a message of no units, over a connection of its own that always has room.
+One instruction runs at a time, as a whole. It starts when the instructions that it waits for are done, its
+message has arrived and its FIFO has room. Every instruction takes a message from one connection, adds a
+source and an addend (the target of a reduction), writes the sum to a target, and sends it over another
+connection; each of these parts is optional. A signal is a message of no units, over a connection of its own
+that always has room.
 
-Memories hold fingerprints (`schedules.fingerprints`), one word a unit.
+Memories hold fingerprints (`schedules.fingerprints`), one word for each unit.
 """
 
 from __future__ import annotations
@@ -23,39 +24,40 @@ from tutti.topologies.exact import INT32_MAX, NONE, BoolArray, Int32Array, Int64
 from tutti.topologies.kernels import kernel
 
 FINE, UNSET, UNEQUAL, DEADLOCK = range(4)
-"""How a run ends: well, at a read of what was never written, at a message of another length, or stuck."""
+"""Endings of a run: it ends well, reads an unset cell, receives another length than was sent, or is stuck."""
 
 
 MOST_UNITS = 2**28
-"""Most units of all memories together, and of all messages together: 2 GiB of fingerprints."""
+"""Largest number of units of all memories, and of all messages: 2 GiB of fingerprints each."""
 
 ALWAYS = INT32_MAX
 """The depth of FIFOs that are never full."""
 
 
 class ProgramArrays(NamedTuple):
-    """A program, as the machine takes it; the cells of all ranks' memories are numbered through.
+    """A program in the form that the machine runs; the cells of all memories are numbered consecutively.
 
     Parameters
     ----------
     begin
-        int64 (blocks + 1,): the instructions of each block.
+        int64 (blocks + 1,): the first instruction of each block.
     block
-        int32 (instructions,): the block of each instruction; the next six are as long.
+        int32 (instructions,): the block of each instruction; the next six arrays have the same length.
     source, addend, target
-        int64: the first cell of each, or -1.
+        int64: the first cell of each, or -1 for none.
     length
-        int32: units.
+        int32: the number of units.
     take, send
-        int32: the connection that it takes a message of, and that it sends one over, or -1.
+        int32: the connection that it takes a message from, and the one that it sends over; -1 for none.
     payload
-        int64 (instructions + 1,): where its message stands.
+        int64 (instructions + 1,): the place of its message among all messages' units.
     wait_begin, waits
-        As those of the program.
+        The same as in the program.
     take_begin, send_begin
-        int64 (connections + 1,): how many instructions take messages of each (and send), summed up.
+        int64 (connections + 1,): cumulative numbers of the instructions that take messages from (send over)
+        each connection.
     signals
-        bool (connections,): whether it is one of signals.
+        bool (connections,): whether the connection carries signals.
     """
 
     begin: Int64Array
@@ -75,21 +77,21 @@ class ProgramArrays(NamedTuple):
 
 
 class State(NamedTuple):
-    """Where a run stands.
+    """The state of a run.
 
     Parameters
     ----------
     memory
-        uint64 (cells,), or empty: then nothing is computed, only who waits for what.
+        uint64 (cells,); if it is empty, data are not computed, only who waits for whom.
     payload
         uint64: the units of all messages.
     next
-        int64 (blocks,): the next instruction of each.
+        int64 (blocks,): the next instruction of each block.
     sent, taken
-        int32: which instructions sent over each connection, and took, in order, at `ProgramArrays.send_begin`
-        (`take_begin`).
+        int32: the instructions that sent over (took from) each connection, in order, from
+        `ProgramArrays.send_begin` (`take_begin`) on.
     num_sent, num_taken
-        int32 (connections,): how many did.
+        int32 (connections,): the number of these instructions so far.
     """
 
     memory: UInt64Array
@@ -101,12 +103,12 @@ class State(NamedTuple):
     num_taken: Int32Array
 
     def copy(self) -> State:
-        """Return the same in arrays of its own."""
+        """Return a copy whose arrays are copies too."""
         return State._make(column.copy() for column in self)
 
 
 class Ending(NamedTuple):
-    """How a run ended: a reason, and the instruction and its unit where there is one to blame."""
+    """The ending of a run: a reason, and the faulty instruction and its unit if there is one."""
 
     reason: int
     instruction: int
@@ -114,25 +116,25 @@ class Ending(NamedTuple):
 
 
 class Memory:
-    """The memories of all ranks, one after the other, and what must stand in them.
+    """The memories of all ranks, one after the other, and the data that they must hold at the end.
 
     Parameters
     ----------
     program
-        Whose they are.
+        The program whose memories these are.
 
     Raises
     ------
     InputError
-        If they are more units than `MOST_UNITS`.
+        If they have more units than `MOST_UNITS`.
     """
 
     def __init__(self, program: Program) -> None:
         self.layout = layout = BufferLayout.of(program)
         self.start = offsets_of(layout.memory)
-        """int64 (ranks + 1,): the first cell of each rank."""
+        """int64 (ranks + 1,): the first cell of each rank's memory."""
         self.item_begin = offsets_of(layout.length)
-        """int64 (items + 1,): the units of all items, numbered through."""
+        """int64 (items + 1,): cumulative numbers of the items' units."""
         _refuse_more(program, "memories", self.start[-1] + self.item_begin[-1])
 
     def cell(self, rank: IntArray, buffer: IntArray, offset: IntArray) -> Int64Array:
@@ -140,20 +142,20 @@ class Memory:
         return self.start[rank] + self.layout.base[rank, buffer] + offset
 
     def placed(self, buffer: int) -> tuple[BufferItems, Int32Array, Int64Array]:
-        """Return what stands in inputs (0) or must in outputs (1), and the rank and first cell of each."""
+        """Return the items of the inputs (0) or outputs (1), and the rank and first cell of each."""
         placement = self.layout.output if buffer else self.layout.input
         rank = np.repeat(np.arange(len(self.start) - 1, dtype=np.int32), np.diff(placement.begin))
         return placement, rank, self.start[rank] + self.layout.base[rank, buffer] + placement.offset
 
     def initial(self) -> UInt64Array:
-        """Return what the cells hold at the start."""
+        """Return the words of all cells at the start."""
         words = np.full(self.start[-1], EMPTY, dtype=np.uint64)
         placement, rank, cell = self.placed(0)
         _fill(words, cell, rank, placement.item, self.item_begin)
         return words
 
     def wrong(self, words: UInt64Array) -> tuple[int, int] | None:
-        """Return the first entry of the outputs that doesn't hold what it should, and its unit."""
+        """Return the first entry of the outputs that is wrong, and its first wrong unit; None if none is."""
         placement, rank, _ = self.placed(0)
         required = np.full(self.item_begin[-1], EMPTY, dtype=np.uint64)
         _require(required, rank, placement.item, self.item_begin)
@@ -168,12 +170,12 @@ def _refuse_more(program: Program, what: str, units: int) -> None:
 
 
 def machine_of(program: Program, memory: Memory) -> ProgramArrays:
-    """Return a program as the machine takes it.
+    """Return a program in the form that the machine runs.
 
     Raises
     ------
     InputError
-        If its messages are more units than `MOST_UNITS`.
+        If its messages have more units than `MOST_UNITS`.
     """
     code, op = program.code, program.code.op
     own = program.rank[program.block_of]
@@ -214,7 +216,7 @@ def machine_of(program: Program, memory: Memory) -> ProgramArrays:
 def _connections(
     code: Code, own: Int32Array, sends: BoolArray, takes: BoolArray, num_ranks: int
 ) -> tuple[list[Int32Array], BoolArray]:
-    """Return the connection that each instruction sends over and takes of, and which are of signals."""
+    """Return the connection that each instruction sends over and takes from, and which carry signals."""
     channels, channel = np.unique(code.channel, return_inverse=True)
     is_signal = np.isin(code.op, (Op.SIGNAL, Op.WAIT)).astype(np.int64)
     keys = [
@@ -228,7 +230,7 @@ def _connections(
 
 
 def state_of(machine: ProgramArrays, words: UInt64Array | None = None) -> State:
-    """Return the state at the start; with no words of the memory, nothing is computed."""
+    """Return the state at the start; if `words` is None, no data are computed."""
     connections = len(machine.signals)
     empty = np.empty(0, dtype=np.uint64)
     return State(
@@ -245,16 +247,17 @@ def state_of(machine: ProgramArrays, words: UInt64Array | None = None) -> State:
 def run(
     machine: ProgramArrays, state: State, *, depth: int | None = None, seed: int | None = None
 ) -> tuple[Ending, Int32Array]:
-    """Run a program until it ends; return how, and the instructions in the order in which they ran.
+    """Run a program until it ends; return its ending, and its instructions in the order in which they ran.
 
     Parameters
     ----------
     machine, state
-        The program, and where it stands, which is changed.
+        The program, and its state, which is changed.
     depth
-        Messages that a FIFO holds; None for any number.
+        The number of messages that a FIFO holds; None: any number.
     seed
-        Of the choice of the block that runs an instruction next; None: one runs as far as it can.
+        The seed by which the next block is chosen for one instruction each; None: each block runs as far as
+        it can.
     """
     ending, order = _run(machine, state, ALWAYS if depth is None else depth, -1 if seed is None else seed)
     return Ending(*ending), order
@@ -264,10 +267,10 @@ def run(
 def _run(
     machine: ProgramArrays, state: State, depth: int, seed: int
 ) -> tuple[tuple[int, int, int], Int32Array]:
-    """Run all blocks: those that may be able to go on are listed, others under what they await (`awaited`).
+    """Run all blocks; blocked blocks are listed under the event that they wait for (`awaited`).
 
-    What can be awaited is numbered: the end of instruction i is i, then for each connection a message in it,
-    then for each room in it.
+    Events are numbered: first the end of each instruction, then a message in each connection, then room in
+    each connection.
     """
     count, blocks, connections = len(machine.block), len(machine.begin) - 1, len(machine.signals)
     order = np.empty(count, dtype=np.int32)
@@ -306,7 +309,7 @@ def _run(
 
 @kernel
 def awaited(machine: ProgramArrays, state: State, depth: int, instruction: int) -> int:
-    """Return what an instruction awaits, numbered as in `_run`, or -1 if it can start."""
+    """Return the event that an instruction waits for, numbered as in `_run`, or -1 if it can start."""
     for wait in machine.waits[machine.wait_begin[instruction] : machine.wait_begin[instruction + 1]]:
         if state.next[machine.block[wait]] <= wait:
             return wait
@@ -321,7 +324,7 @@ def awaited(machine: ProgramArrays, state: State, depth: int, instruction: int) 
 
 @kernel
 def _events(machine: ProgramArrays, instruction: int) -> tuple[int, int, int]:
-    """Return what happens when an instruction is done, numbered as in `_run`; -1: nothing."""
+    """Return the events that the end of an instruction causes, numbered as in `_run`; -1: none."""
     count, connections = len(machine.block), len(machine.signals)
     take, send = machine.take[instruction], machine.send[instruction]
     return (
@@ -333,7 +336,7 @@ def _events(machine: ProgramArrays, instruction: int) -> tuple[int, int, int]:
 
 @kernel
 def execute(machine: ProgramArrays, state: State, instruction: int) -> tuple[int, int]:
-    """Execute an instruction that can start; return `FINE`, or what is wrong and at which unit."""
+    """Execute an instruction that can start; return `FINE`, or the fault and its unit."""
     take, send = machine.take[instruction], machine.send[instruction]
     message = -1
     if take >= 0:
@@ -356,7 +359,7 @@ def execute(machine: ProgramArrays, state: State, instruction: int) -> tuple[int
 
 @kernel
 def _move(machine: ProgramArrays, state: State, instruction: int, message: int) -> int:
-    """Compute what an instruction writes and sends; stop at a unit that reads an unset cell, else -1."""
+    """Compute what an instruction writes and sends; return the first unit that reads an unset cell, or -1."""
     source, addend = machine.source[instruction], machine.addend[instruction]
     target, payload = machine.target[instruction], machine.payload[instruction]
     sends = machine.send[instruction] >= 0
@@ -409,20 +412,20 @@ def _first_wrong(
 def origins(
     machine: ProgramArrays, order: Int32Array, match: Int32Array, cell: int, cells: int
 ) -> npt.NDArray[np.uint8]:
-    """Return how often what each cell held at the start is in what one holds at the end (3: or more).
+    """Return how often the initial value of each cell is a term of one cell's final value (3: or more).
 
-    A run is linear: its transpose is run, from the last instruction back.
+    A run is linear. This function runs its transpose, from the last instruction back to the first.
 
     Parameters
     ----------
     machine
         The program.
     order
-        Its instructions as they ran.
+        Its instructions in the order in which they ran.
     match
-        int32 (instructions,): which sent the message that each took.
+        int32 (instructions,): the sender of the message that each instruction took.
     cell, cells
-        Which, and how many there are.
+        The cell, and the number of all cells.
     """
     often = np.zeros(cells, dtype=np.uint8)
     message = np.zeros(machine.payload[-1], dtype=np.uint8)
@@ -448,12 +451,12 @@ def origins(
 
 
 def matches(machine: ProgramArrays, state: State) -> Int32Array:
-    """Return which instruction sent the message that each took, int32 (instructions,), -1 for none."""
+    """Return the sender of the message that each instruction took, int32 (instructions,), -1 for none."""
     return _shifted(state.taken, machine.take_begin, state.sent, machine.send_begin, state.num_taken, machine)
 
 
 def rooms(machine: ProgramArrays, state: State, depth: int) -> Int32Array:
-    """Return which instruction made room in a FIFO of some depth for the message that each sent, or -1."""
+    """Return the instruction that made room in a FIFO for the message that each sent, or -1."""
     late = np.where(machine.signals, 0, np.maximum(state.num_sent - depth, 0)).astype(np.int32)
     return _shifted(state.sent, machine.send_begin + depth, state.taken, machine.take_begin, late, machine)
 
@@ -467,7 +470,7 @@ def _shifted(
     count: Int32Array,
     machine: ProgramArrays,
 ) -> Int32Array:
-    """Return of the k-th later instruction of each connection the k-th earlier one."""
+    """Pair the k-th later instruction of each connection with the k-th earlier one."""
     partner = np.full(len(machine.block), -1, dtype=np.int32)
     for connection in range(len(count)):
         for place in range(count[connection]):

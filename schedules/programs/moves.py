@@ -1,9 +1,10 @@
-"""What a schedule's rows are to the ranks: messages from one rank's memory into another's, and local copies.
+"""A schedule's rows as the ranks do them: messages from memory to memory, and copies within a rank.
 
-Switches only forward, so a message goes past them; a rank inside a route receives into scratch of its own and
-sends from there. Where a datum stands in a rank: at first in the input; once it has arrived, or something was
-added to it, in the output if it must end there, else in scratch. Of a chunk with copies the one that the rank
-ends with stands in the output, and one in which nothing has arrived where that stands which it is a copy of.
+Switches only forward, so a message is one move from rank to rank past them. A rank inside a route receives
+into scratch of its own and sends from there. A rank's datum stands in the input at first. Once it has
+arrived, or something was added to it, it stands in the output if it must end there, otherwise in scratch. Of
+a chunk with copies, the copy that the rank ends with stands in the output; a copy that has not arrived stands
+where its original stands.
 """
 
 from __future__ import annotations
@@ -31,22 +32,22 @@ _NO_COPIES = np.empty((0, 0), dtype=np.bool_)
 
 
 class Places(NamedTuple):
-    """Addresses, arrays of one length: a buffer, and a unit in it; -1 for none."""
+    """Addresses as arrays of one length: a buffer, and a unit in it; -1 for none."""
 
     buffer: Int64Array
     offset: Int64Array
 
     @classmethod
     def nowhere(cls, number: int) -> Places:
-        """Return so many of none."""
+        """Return this number of empty addresses."""
         return cls(np.full(number, NONE, dtype=np.int64), np.full(number, NONE, dtype=np.int64))
 
     def take(self, which: Int64Array) -> Places:
-        """Return some of them."""
+        """Return some of the addresses."""
         return Places(self.buffer[which], self.offset[which])
 
     def put(self, where: Int64Array, buffer: int | Int64Array, offset: Int64Array) -> None:
-        """Set some of them."""
+        """Set some of the addresses."""
         self.buffer[where], self.offset[where] = buffer, offset
 
 
@@ -57,28 +58,28 @@ class Moves:
     Parameters
     ----------
     collective, units, in_place
-        As `Program` has them.
+        The same as in `Program`.
     scratch
-        int64, shape (ranks,): units.
+        int64, shape (ranks,): the units of scratch.
     source, target
-        The ranks; equal for a copy.
+        The ranks; they are equal for a copy.
     path
-        Which way from source to target, where there are several.
+        The number of the route from source to target, if there are several.
     datum
         The first chunk that is moved; -1 for a copy.
     message, hop
-        The message of the simulation that it is a part of, and the number of its hop from rank to rank along
-        the route; -1 for a copy.
+        The message of the simulation that the move is a part of, and the number of its hop from rank to rank
+        along the route; -1 for a copy.
     read, write
-        Where the source reads and the target stores.
+        The places where the source reads and the target stores.
     add
-        What the target adds to what comes before it stores.
+        The place whose data the target adds to the message before it stores the sum.
     length
-        Units.
+        The number of units.
     reading, writing
-        int64: when that happens in the replay; all different.
+        int64: the turns of the replay at which that happens; all differ.
     begin, end
-        Seconds in a simulation, by which what is independent is put in order.
+        Seconds in a simulation; independent moves are ordered by them.
     """
 
     collective: Collective
@@ -116,11 +117,11 @@ class _ChunkCells(NamedTuple):
     Parameters
     ----------
     item, units, offset
-        int64, shape (cells,): the item of each cell, its units, and where in its item it begins.
+        int64, shape (cells,): the item of each cell, its units, and its first unit in the item.
     copy_of
         int64, shape (cells,): the cell that it is a copy of, or -1.
     kept
-        bool, shape (ranks, cells): whether a rank ends with that copy; empty: there are no copies.
+        bool, shape (ranks, cells): whether a rank ends with that copy; empty if there are no copies.
     """
 
     item: Int64Array
@@ -131,10 +132,10 @@ class _ChunkCells(NamedTuple):
 
 
 class _CellTransfers(NamedTuple):
-    """The transfer table over these cells: a row sends `many` cells, from `first` on, over `route`.
+    """The transfer table over these cells: a row sends `many` cells, beginning with `first`, over `route`.
 
-    `instance` is the one of `instances` parts of the item that it sends. `message` is that of the simulation,
-    `read` and `arrive` are turns, `begin` and `end` are seconds.
+    A row sends one of the parts that an item is cut into; `instance` is the part's number. `message` is the
+    message of the simulation; `read` and `arrive` are turns; `begin` and `end` are seconds.
     """
 
     first: Int64Array
@@ -155,7 +156,7 @@ class _CellTransfers(NamedTuple):
 
 
 class _Hops(NamedTuple):
-    """The parts of rows from rank to rank: of which row, the how many-th, and whether the last."""
+    """The parts of rows from rank to rank: the row, the part's number in it, and whether it is the last."""
 
     row: Int64Array
     source: Int64Array
@@ -166,7 +167,7 @@ class _Hops(NamedTuple):
 
 
 class _Pieces(NamedTuple):
-    """What hops carry, a line each cell."""
+    """The cells that hops carry, one line for each cell of each hop."""
 
     hop: Int64Array
     cell: Int64Array
@@ -181,20 +182,20 @@ def moves_of(
     longest: int = MOST_UNITS,
     rules: SimulationOptions | None = None,
 ) -> Moves:
-    """Return what the ranks do in a legal schedule.
+    """Return the moves of the ranks in a legal schedule.
 
     Parameters
     ----------
     schedule
-        Verified.
+        A verified schedule.
     size
-        M in bytes, at which the order of what is independent is found.
+        M in bytes, for which independent moves are ordered.
     in_place
-        Whether input and output are one memory.
+        Whether input and output share one memory.
     instances
         Each chunk is cut into this number of parts, which go side by side.
     longest
-        No message and no copy has more units.
+        The largest number of units of a message or a copy.
     rules
         Rules of the simulation that finds the order; by default those of `simulate`.
 
@@ -233,7 +234,7 @@ def moves_of(
 
 
 class _MessageRuns(NamedTuple):
-    """Runs of pieces of one hop that stand one after the other on either side."""
+    """Runs of pieces of one hop that are contiguous at both ends."""
 
     hop: Int64Array
     cell: Int64Array
@@ -244,7 +245,7 @@ class _MessageRuns(NamedTuple):
 
 
 class _Copies(NamedTuple):
-    """Copies within a rank, before anything else."""
+    """Copies within a rank that come before all messages."""
 
     rank: Int64Array
     read: Places
@@ -297,14 +298,14 @@ def _in_units(
 def _side_by_side(
     cells: _ChunkCells, rows: _CellTransfers, instances: int
 ) -> tuple[_ChunkCells, _CellTransfers]:
-    """Let each item have its cells so many times over, and each row go once for each time."""
+    """Cut each item into this number of parts, each with the item's cells, and repeat each row for each."""
     begin = np.searchsorted(cells.item, np.arange(cells.item.max(initial=-1) + 2))
     many, total = np.diff(begin), offsets_of(np.where(cells.copy_of == NO_COPY, cells.units, 0))[begin]
     order = np.concatenate([np.tile(np.arange(one, after), instances) for one, after in pairwise(begin)])
     turn = np.concatenate([np.repeat(np.arange(instances), number) for number in many])
 
     def place(cell: Int64Array, instance: Int64Array) -> Int64Array:
-        """Return where that instance of a cell is now."""
+        """Return the new number of a cell in that instance."""
         of = cells.item[cell]
         return cell + begin[of] * (instances - 1) + instance * many[of]
 
@@ -321,7 +322,7 @@ def _side_by_side(
 
 
 def _turns(schedule: Schedule) -> tuple[Int64Array, Int64Array]:
-    """Return when in the replay each row reads, and when it arrives (`schedules.verify`)."""
+    """Return the turns of the replay at which each row reads and arrives (`schedules.verify`)."""
     rows = np.arange(len(schedule), dtype=np.int64)
     if schedule.clock is Clock.TIME:
         when = timing(schedule)
@@ -335,7 +336,7 @@ def _turns(schedule: Schedule) -> tuple[Int64Array, Int64Array]:
 
 
 class _RouteParts(NamedTuple):
-    """The parts of routes from rank to rank: entries opened..close of the routes' links, and their ends."""
+    """The parts of routes from rank to rank: `opened` and `close` are entries of the routes' links."""
 
     opened: Int64Array
     close: Int64Array
@@ -345,7 +346,7 @@ class _RouteParts(NamedTuple):
 
 
 def _parts(schedule: Schedule) -> _RouteParts:
-    """Cut every route at the ranks in it; those that no row takes may end at a switch."""
+    """Cut every route at the ranks in it; a route that no row uses may end at a switch."""
     topology, table = schedule.topology, schedule.route_table
     ends = topology.target[table.links] < topology.num_ranks
     ends[table.offsets[1:] - 1] = True
@@ -386,7 +387,7 @@ def _hops(schedule: Schedule, rows: _CellTransfers) -> _Hops:
 
 
 def _paths(links: Int32Array, opened: Int64Array, close: Int64Array, pair: Int64Array) -> Int64Array:
-    """Number the different ways between the same two ranks."""
+    """Number the different routes between the same two ranks."""
     path = np.zeros(len(pair), dtype=np.int64)
     _, which, count = np.unique(pair, return_inverse=True, return_counts=True)
     ways: dict[int, dict[bytes, int]] = {}
@@ -405,12 +406,12 @@ def _stand(
     *,
     staged: bool,
 ) -> tuple[tuple[Places, Places, Places], Int64Array]:
-    """Return where each piece is read, written and added to, and the scratch of each rank."""
+    """Return the places where each piece is read, stored and added, and the scratch of each rank."""
     number, num_cells, ranks = len(pieces.hop), len(cells.item), layout.collective.num_ranks
     row = hops.row[pieces.hop]
     units = cells.units[pieces.cell]
     first, last = hops.number[pieces.hop] == 0, hops.last[pieces.hop]
-    # A cell of memory for every datum that comes to a rank to stay, and one for each that passes through.
+    # Every datum that a rank keeps has a cell of memory, and so has each datum that passes through it.
     here, there = hops.source[pieces.hop], hops.target[pieces.hop]
     stays = np.flatnonzero(last)
     order = stays[np.lexsort((stays, hops.number[pieces.hop[stays]], rows.arrive[row[stays]]))]
@@ -438,7 +439,7 @@ def _stand(
     start = Buffer.SCRATCH if staged else Buffer.INPUT
 
     def held(rank: Int64Array, cell: Int64Array, by: Int64Array) -> Places:
-        """Return where ranks have cells when so many arrivals have been."""
+        """Return the places of cells at these ranks after the first `by` arrivals."""
         places = _places(layout, layout.input, start, rank, cell, cells)
         left, cell = np.arange(len(rank) if len(key) else 0), cell.copy()
         while len(left):
@@ -473,7 +474,7 @@ def _places(
     cell: Int64Array,
     cells: _ChunkCells,
 ) -> Places:
-    """Return where cells stand in a buffer of these ranks; nowhere if they don't."""
+    """Return the places of cells in a buffer of these ranks, -1 for cells that are not there."""
     entry, found = _entries(layout, placement, rank, cells.item[cell])
     places = Places.nowhere(len(cell))
     places.put(np.flatnonzero(found), buffer, (placement.offset[entry] + cells.offset[cell])[found])
@@ -483,7 +484,7 @@ def _places(
 def _entries(
     layout: BufferLayout, placement: BufferItems, rank: Int64Array, item: Int64Array
 ) -> tuple[Int64Array, BoolArray]:
-    """Return which entry of a placement each item is in that rank's buffer, and whether it stands there."""
+    """Return the entry of each item in that rank's buffer, and whether the item is there."""
     items = len(layout.length)  # some have no chunks
     ranks = np.repeat(np.arange(layout.collective.num_ranks), np.diff(placement.begin))
     keys, sought = ranks * items + placement.item, rank * items + item
@@ -492,7 +493,7 @@ def _entries(
 
 
 def _allocate(owner: Int64Array, needed: Int64Array, base: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Return the offsets of pieces of scratch, in each rank behind `base`, and what each rank needs."""
+    """Return the offsets of pieces of scratch, behind each rank's `base`, and the scratch of each rank."""
     order = np.argsort(owner, kind="stable")
     total = offsets_of(needed[order])
     begin = np.searchsorted(owner[order], np.arange(len(base) + 1))
@@ -502,7 +503,7 @@ def _allocate(owner: Int64Array, needed: Int64Array, base: Int64Array) -> tuple[
 
 
 def _first_pieces(hop: Int64Array, places: tuple[Places, ...], units: Int64Array, longest: int) -> Int64Array:
-    """Return which pieces begin a message: those that don't follow the one before them on either side."""
+    """Return the pieces that begin a message: those not contiguous with the piece before at both ends."""
     begins = np.ones(len(hop), dtype=np.bool_)
     begins[1:] = hop[1:] != hop[:-1]
     for place in places:
@@ -514,7 +515,7 @@ def _first_pieces(hop: Int64Array, places: tuple[Places, ...], units: Int64Array
 
 @kernel
 def _keep_short(begins: BoolArray, units: Int64Array, longest: int) -> None:
-    """Begin another message wherever one would have more units than `longest`."""
+    """Begin another message before one would have more units than `longest`."""
     length = 0
     for piece in range(len(begins)):
         if begins[piece] or length + units[piece] > longest:
@@ -524,7 +525,7 @@ def _keep_short(begins: BoolArray, units: Int64Array, longest: int) -> None:
 
 
 def _copies(layout: BufferLayout, longest: int, *, staged: bool) -> _Copies:
-    """Return what ranks copy at first: their own data to the output, or, staged, all input to scratch."""
+    """Return the ranks' first copies: their own data to the output, or, if staged, all input to scratch."""
     ranks = np.arange(layout.collective.num_ranks)
     placed, ended = layout.input, layout.output
     rank = np.repeat(ranks, np.diff(placed.begin))
@@ -555,11 +556,11 @@ def _joined(
     rows: _CellTransfers,
     hops: _Hops,
 ) -> Moves:
-    """Return copies and messages as one table, and give each the turns at which it reads and writes."""
+    """Return copies and messages as one table, with the turns at which each reads and writes."""
     hop = messages.hop
     row, number, last = hops.row[hop], hops.number[hop], hops.last[hop]
     parts = np.bincount(hops.row, minlength=len(rows.first))[row]
-    # What passes through a rank is nobody else's: its turns are the row's, the last one at its arrival.
+    # No other row uses the scratch inside a route, so its turns are the row's; the last is the arrival.
     read = np.where((parts > 1) & last, rows.arrive[row], rows.read[row])
     write = np.where(last, rows.arrive[row], rows.read[row])
     instances = int(rows.instance.max(initial=0)) + 1

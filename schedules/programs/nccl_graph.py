@@ -1,12 +1,12 @@
 """The rings of a schedule as NCCL's graph file (``NCCL_GRAPH_FILE``): a channel a ring.
 
-A schedule is made of rings where every chunk goes once round all ranks: it visits each exactly once, or, in
-an allreduce, once while it is added up and once as the sum. Chunks that go round in one order share a ring,
-and each ring must carry as much of every shard. A ring has a channel, or several where others carry less.
+Each chunk of the schedule must go once round a ring of all ranks; in an allreduce, once while it is added up
+and once as the sum. Chunks that visit the ranks in one order share a ring. Each ring must carry an equal part
+of every shard. A ring has several channels if others carry less.
 
-The file is of one host (NCCL, ``src/graph/search.cc``): the order of its GPUs in each channel, between the
-network interfaces at which a ring of several hosts enters and leaves it. NCCL's tree within a host is a chain
-of its GPUs: those of the rings, if asked for.
+The file is for one host (NCCL, ``src/graph/search.cc``). For each channel it gives the order of the host's
+GPUs, between the network interfaces at which a ring of several hosts enters and leaves the host. NCCL's tree
+within a host is a chain of its GPUs; on request the rings' chains are these trees.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.units import GIGA, short
 
 Ring = tuple[int, ...]
-"""The ranks in a ring's order, from rank 0 on."""
+"""The ranks in a ring's order, starting at rank 0."""
 
 MOST_CHANNELS = 32
 _NOT_RINGS = "does not fit: the schedule is not made of rings"
@@ -37,18 +37,18 @@ _NOT_RINGS = "does not fit: the schedule is not made of rings"
 
 @dataclass(frozen=True)
 class NcclGraphOptions(Options):
-    """How rings are written.
+    """Options for NCCL's graph file.
 
     Parameters
     ----------
     host
-        Whose file it is.
+        The host whose file is written.
     dev
-        How the numbers of network interfaces are written: ``hex`` from NCCL 2.30 on, before that ``decimal``.
+        The notation of network interfaces' numbers: ``hex`` from NCCL 2.30 on, ``decimal`` before.
     nics
-        Network interfaces of a host; one a GPU if not given.
+        The number of network interfaces of a host; by default one for each GPU.
     trees
-        Whether the rings' chains are the trees within the host, too.
+        Whether the rings' chains are also the trees within the host.
     """
 
     OWNER: ClassVar[str] = "nccl-graph"
@@ -67,7 +67,7 @@ def write(schedule: Schedule, path: Path, options: NcclGraphOptions) -> dict[str
     Raises
     ------
     InputError
-        If it isn't made of rings, or of too many, or one of them enters a host twice.
+        If the schedule isn't made of rings or has too many, or one of them enters a host twice.
     """
     rings = rings_of(schedule)
     text = "".join(f"{line}\n" for line in _lines(schedule, rings, options))
@@ -76,16 +76,16 @@ def write(schedule: Schedule, path: Path, options: NcclGraphOptions) -> dict[str
 
 
 def rings_of(schedule: Schedule) -> dict[Ring, int]:
-    """Return the rings that a schedule is made of, from rank 0 on, and how many channels each has.
+    """Return the rings that a schedule is made of, starting at rank 0, and the number of channels of each.
 
     Raises
     ------
     InputError
-        If it isn't made of rings.
+        If the schedule isn't made of rings.
     """
     halves = [_shares(schedule, trips) for trips in _round_trips(schedule) if trips]
     if len(halves) > 1 and halves[0] != halves[1]:
-        raise InputError(f"{_NOT_RINGS}: what is added up goes round others than its sum")
+        raise InputError(f"{_NOT_RINGS}: partial sums go round other rings than the sums")
     shares = halves[0] if halves else {}
     common = common_divisor(shares.values())
     channels = {ring: int(share / common) for ring, share in shares.items()}
@@ -101,7 +101,7 @@ def _shares(schedule: Schedule, trips: dict[int, Ring]) -> dict[Ring, Fraction]:
     columns = (schedule.chunks.item.tolist(), schedule.chunks.size.tolist())
     for chunk, (item, size) in enumerate(zip(*columns, strict=True)):
         if size and chunk not in trips:
-            raise InputError(f"{_NOT_RINGS}: chunk {chunk} does not go round")
+            raise InputError(f"{_NOT_RINGS}: chunk {chunk} does not go round a ring")
         if size:
             carried[trips[chunk]][item] += size
             whole[item] += size
@@ -115,7 +115,7 @@ def _shares(schedule: Schedule, trips: dict[int, Ring]) -> dict[Ring, Fraction]:
 
 
 def _round_trips(schedule: Schedule) -> tuple[dict[int, Ring], dict[int, Ring]]:
-    """Return how chunks go round that are only passed on, and how those that are added up."""
+    """Return the rings of chunks that are forwarded only, and those of chunks that are added up."""
     ranks = schedule.topology.num_ranks
     onward: tuple[defaultdict[int, dict[int, int]], ...] = (defaultdict(dict), defaultdict(dict))
     count = np.ones(len(schedule), np.int32) if schedule.count is None else schedule.count
@@ -131,7 +131,7 @@ def _round_trips(schedule: Schedule) -> tuple[dict[int, Ring], dict[int, Ring]]:
 
 
 def _order(onward: dict[int, int], ranks: int, chunk: int) -> Ring:
-    """Return the ring that a path through all ranks is part of, from rank 0 on."""
+    """Return the ring that contains a path through all ranks, starting at rank 0."""
     start = set(onward) - set(onward.values())
     order = list(start)[:1]
     while order and order[-1] in onward and len(order) <= ranks:
@@ -149,7 +149,7 @@ def _shown(ring: Ring) -> str:
 
 
 class _Channel(NamedTuple):
-    """The GPUs of a host in a ring's order, and at which of them it enters and leaves (-1: it doesn't)."""
+    """The GPUs of a host in a ring's order, and those at which the ring enters and leaves the host."""
 
     gpus: list[int]
     enters: int
@@ -174,8 +174,8 @@ def _lines(schedule: Schedule, rings: dict[Ring, int], options: NcclGraphOptions
         " -->" if alone else ""
     )
     if not alone:
-        yield f"     {nics} network interfaces, each near as many GPUs in order (PIX); dev in {options.dev};"
-        yield f"     host {options.host} of several: all have the same file where their rings are alike. -->"
+        yield f"     {nics} network interfaces, in the order of the GPUs (PIX); dev in {options.dev};"
+        yield f"     host {options.host} of several; hosts with the same order of GPUs share a file. -->"
     yield '<graphs version="1">'
     for number, pattern in ((0, 4), (1, 3))[: 1 + options.trees]:
         yield (
@@ -194,7 +194,7 @@ def _lines(schedule: Schedule, rings: dict[Ring, int], options: NcclGraphOptions
 
 
 def _own_ranks(topology: Topology, host: int) -> list[int]:
-    """Return the ranks of a host; of a network that has none, all."""
+    """Return the ranks of a host; in a network without hosts, all ranks."""
     hosts = np.zeros(topology.num_nodes, np.int32) if topology.hosts is None else topology.hosts
     own = np.flatnonzero(hosts[: topology.num_ranks] == host).tolist()
     if not own:
@@ -203,7 +203,7 @@ def _own_ranks(topology: Topology, host: int) -> list[int]:
 
 
 def _channel(ring: Ring, own: list[int], host: int) -> _Channel:
-    """Return a ring's part in a host."""
+    """Return the part of a ring that lies in a host."""
     place = {rank: gpu for gpu, rank in enumerate(own)}
     begins = [at for at, rank in enumerate(ring) if rank in place and ring[at - 1] not in place]
     if len(begins) > 1:
@@ -216,7 +216,7 @@ def _channel(ring: Ring, own: list[int], host: int) -> _Channel:
 
 
 def _speeds(schedule: Schedule, rings: dict[Ring, int], own: set[int]) -> tuple[float, float]:
-    """Return the GB/s of a channel inside the host and beyond it: of the slowest link, shared."""
+    """Return a channel's GB/s inside the host and beyond it: of the slowest link, shared by its rings."""
     topology, table = schedule.topology, schedule.route_table
     ends = zip(schedule.route_source.tolist(), schedule.route_target.tolist(), strict=True)
     steps = {
@@ -227,7 +227,7 @@ def _speeds(schedule: Schedule, rings: dict[Ring, int], own: set[int]) -> tuple[
     for ring, many in rings.items():
         for at, rank in enumerate(ring):
             before = ring[at - 1]
-            # Nothing closes the ring of a reduction to one root, or of a broadcast.
+            # In a broadcast, or a reduction to one root, no transfer closes the ring.
             for link in steps.get((before, rank), ()):
                 passing[link] += many
                 beyond[link] = not {before, rank} <= own

@@ -1,20 +1,20 @@
-"""Two-sided programs as one-sided ones: messages become writes into the other rank's memory, and signals.
+"""Conversion to one-sided programs: messages become writes into the other rank's memory, and signals.
 
-A message goes straight to where its receiver stores it if that place is not accessed before; any other goes
-into an *inbox* in the receiver's scratch, a slot for each, from which the receiver copies it or adds it up.
-A signal follows each message, and the receiver waits for it: the k-th wait of a connection for the k-th
-signal. What was one FIFO is one connection, whose way back tells the sender when it may begin (the last run
-of the program is over at the receiver: *ready*).
+A message goes straight to the place where its receiver stores it if nothing accesses that place before. Any
+other message goes to a slot of its own in an *inbox*, a part of the receiver's scratch; the receiver copies
+it or adds it from there. A signal follows each message, and the receiver waits for it: the k-th wait on a
+connection takes the k-th signal. One FIFO becomes one connection. In the opposite direction the connection
+tells the sender that it may begin, because the receiver has ended the last run of the program (*ready*).
 
-Where a proxy writes while the sender goes on (a network's adapter), what it sends must stay as it is: what is
-written over later is first copied into an *outbox* in scratch, and at its end the sender waits until the
-receiver has all (*received*).
+If a proxy (a network adapter) writes while the sender continues, the data must stay unchanged meanwhile. Data
+that are overwritten later are first copied to an *outbox* in scratch. At its end the sender waits until the
+receiver has everything (*received*).
 
-In place all is in the larger of input and output: where the smaller lies in it differs from rank to rank, and
-a runtime may take another rank's buffer to be where its own is.
+In place, all data are in the larger of input and output. The position of the smaller one in it differs from
+rank to rank, but a runtime may assume that another rank's buffer is where its own is.
 
-As *packets* messages carry flags, which the receiver of each awaits: then each is a connection of its own,
-all go through the inbox, and nobody waits to be ready (inboxes of this run and the last are apart).
+*Packets* are messages with flags, which the receiver of each awaits. Then each message is a connection of its
+own and all go through the inbox. No rank waits for *ready*: the inboxes of successive runs are disjoint.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def one_sided(program: Program, *, packets: bool = False, proxied: BoolArray | N
     Parameters
     ----------
     program
-        Two-sided, and free of races.
+        A two-sided program that is free of races.
     packets
         Whether messages carry flags.
     proxied
-        Shape (ranks, ranks): whether a proxy writes for the first rank into the memory of the second.
+        bool, shape (ranks, ranks): whether a proxy writes for the first rank into the memory of the second.
 
     Raises
     ------
@@ -57,9 +57,9 @@ def one_sided(program: Program, *, packets: bool = False, proxied: BoolArray | N
 
 
 def without_needless_waits(blocks: Sequence[Blocks]) -> list[Blocks]:
-    """Return the blocks of each rank without the waits that follow from others of the same block.
+    """Return the blocks of each rank without waits that are implied by other waits of the same block.
 
-    What remains waits, of each other block, for later and later steps.
+    The remaining waits for any one block are for later and later steps.
     """
     return [[_needed(number, block) for number, block in enumerate(of_rank)] for of_rank in blocks]
 
@@ -78,7 +78,7 @@ def _needed(number: int, block: list[Instruction]) -> list[Instruction]:
 
 
 class _Translation:
-    """Where each message goes, over which connection, and what becomes of each instruction."""
+    """The place and connection of each message, and the new instructions for each old one."""
 
     def __init__(self, program: Program, packets: bool, proxied: BoolArray | None) -> None:
         code, op = program.code, program.code.op
@@ -88,7 +88,7 @@ class _Translation:
             number = int(np.argmax(strange))
             what = Op(op[number]).name.lower()
             raise InputError(
-                f"{program.name}: {program.place(number)}: '{what}' is not of a two-sided program"
+                f"{program.name}: {program.place(number)}: '{what}' can't be in a two-sided program"
             )
         self.old, self.packets = program, packets
         self.proxied = np.zeros((program.num_ranks,) * 2, np.bool_) if proxied is None else proxied
@@ -105,11 +105,11 @@ class _Translation:
         self.connection = self._by_message() if packets else self._by_fifo()
 
     def _place(self, through: list[int]) -> None:
-        """Choose slots for what these receive, places for sums that aren't stored, and outboxes.
+        """Choose slots for these receives, places for sums that aren't stored, and outboxes.
 
-        Packets are twice as long as their data and come first: other scratch begins behind what they take.
-        All ranks then have equal scratch: a sender assumes that the receiver's second half begins where the
-        sender's own does.
+        Packets take twice their data's length and come first; other scratch begins behind them. All ranks
+        then get scratch of equal size, because a sender assumes that the receiver's second half begins where
+        its own does.
         """
         old = self.old.scratch.tolist()
         sums = np.flatnonzero(self.old.code.op == Op.RECV_REDUCE_SEND).tolist()
@@ -127,7 +127,7 @@ class _Translation:
         self.scratch = [max(used)] * len(used)
 
     def _allotted(self, numbers: list[int], begin: list[int]) -> tuple[dict[int, Address], list[int]]:
-        """Return places in scratch for what these instructions move, and where they end at each rank."""
+        """Return places in scratch for these instructions' data, and the end of scratch at each rank."""
         end, places = list(begin), {}
         for number in numbers:
             rank = self.own[number]
@@ -136,7 +136,7 @@ class _Translation:
         return places, end
 
     def _by_fifo(self) -> dict[int, int]:
-        """Return the connection of each message by its receiver: those of two ranks are numbered from 0."""
+        """Return the connection of each message by its receiver, numbered from 0 for each pair of ranks."""
         code = self.old.code
         fifos = {
             number: (self.own[sender], self.own[number], int(code.channel[number]))
@@ -151,7 +151,7 @@ class _Translation:
         return {number: numbers[fifo] for number, fifo in fifos.items()}
 
     def _by_message(self) -> dict[int, int]:
-        """Return the connection of each message by its receiver, in the order in which they stand there."""
+        """Return the connection of each message by its receiver, in the order of the receives."""
         count: dict[tuple[int, int], int] = Counter()
         connection = {}
         for number in sorted(self.receiver.values()):
@@ -164,7 +164,7 @@ class _Translation:
         """Return the one-sided program."""
         old = self.old
         first, begin = old.first_block.tolist(), old.begin.tolist()
-        place: dict[tuple[int, int, int], tuple[int, int]] = {}  # the last step of what became of a step
+        place: dict[tuple[int, int, int], tuple[int, int]] = {}  # the last new step of each old step
         ranks: list[list[Blocks]] = []
         for rank in range(old.num_ranks):
             made = []
@@ -198,7 +198,7 @@ class _Translation:
         )
 
     def _handshakes(self, numbers: range) -> tuple[list[Instruction], list[Instruction]]:
-        """Return what a block does first and last: as a receiver it says so, as a sender it waits."""
+        """Return a block's first and last instructions: a receiver signals, a sender waits for that."""
         if self.packets:
             return [], []
         comes: dict[tuple[int, int], None] = {}
@@ -217,7 +217,7 @@ class _Translation:
         return opening, closing + [one for peer, one in waits if self.proxied[rank, peer]]
 
     def _steps(self, number: int) -> Iterator[Instruction]:
-        """Yield what an instruction becomes; the first of that waits for what it waits for."""
+        """Yield the new instructions for one; the first of them has the waits of the old."""
         old = self.old.instruction(number)
         steps = list(self._parts(number, old))
         yield steps[0]._replace(waits=old.waits)
@@ -245,7 +245,7 @@ class _Translation:
             there = self.slot.get(other) or self._moved(self.own[other], self.old.instruction(other).target)
             given = target if op.receives else source
             if op is Op.RECV_COPY_SEND and not self.packets:
-                given = slot  # needs no waiting for the copy
+                given = slot  # available before the copy
             if number in self.outbox:
                 yield Instruction(Op.COPY, given, self.mine[number], length)
                 given = self.mine[number]
@@ -253,7 +253,7 @@ class _Translation:
             yield Instruction(Op.SIGNAL, to=old.to, channel=self.connection[other])
 
     def _moved(self, rank: int, address: Address) -> Address:
-        """Return where a place is now: behind packets in scratch; in place, in the larger buffer."""
+        """Return the new place: in scratch behind the packets; in place, in the larger buffer."""
         if address.buffer == Buffer.SCRATCH:
             return address._replace(offset=address.offset + self.shift[rank])
         if address == NOWHERE or not self.old.in_place:
@@ -264,9 +264,9 @@ class _Translation:
 
 
 class _CellAccesses:
-    """Which cells of memory each instruction reads and writes, in one order in which all can run.
+    """The memory cells that each instruction reads and writes, in one order in which all can run.
 
-    In a program without races, what touches a cell before (after) another there does so in all orders.
+    In a program without races, an access of a cell that is before another in this order is so in all orders.
     """
 
     def __init__(self, program: Program) -> None:
@@ -277,7 +277,7 @@ class _CellAccesses:
             ("reads", code.source_buffer, code.source_offset),
             ("writes", code.target_buffer, code.target_offset),
         )
-        self.spans: list[list[slice]] = []  # of sources and targets; empty for none
+        self.spans: list[list[slice]] = []  # the cells of sources and of targets; empty for none
         for prop, buffer, offset in sides:
             used = table_of(prop)[code.op]
             begin = np.zeros(len(program), dtype=np.int64)
@@ -287,7 +287,7 @@ class _CellAccesses:
         self.count = int(memory.start[-1])
 
     def first_stores(self) -> BoolArray:
-        """Return of each instruction whether it stores a message where nothing was read or written before."""
+        """Return for each instruction whether it stores a message in cells that were not accessed before."""
         touched, first = np.zeros(self.count, dtype=np.bool_), np.zeros(len(self.order), dtype=np.bool_)
         sources, targets = self.spans
         stores = np.isin(self.program.code.op, _STORES)
@@ -297,9 +297,9 @@ class _CellAccesses:
         return first
 
     def overwritten(self, through: list[int]) -> BoolArray:
-        """Return of each instruction whether the place that it sends from is written to later.
+        """Return for each instruction whether the cells that it sends from are written later.
 
-        Those of `through` that pass a message on send it from the inbox, where nothing is.
+        Receives in `through` that forward a message send it from the inbox, which is not overwritten.
         """
         written, again = np.zeros(self.count, dtype=np.bool_), np.zeros(len(self.order), dtype=np.bool_)
         sources, targets = self.spans
@@ -314,14 +314,14 @@ class _CellAccesses:
 
 
 def with_proxies(program: Program, proxied: BoolArray) -> Program:
-    """Return the program in which what proxies do is done by blocks of their own, one for each connection.
+    """Return the program in which blocks of their own, one for each connection, do the proxies' writes.
 
     Parameters
     ----------
     program
-        One-sided.
+        A one-sided program.
     proxied
-        As that of `one_sided`.
+        As in `one_sided`.
     """
     ranks = []
     for rank in range(program.num_ranks):

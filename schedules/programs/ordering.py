@@ -1,7 +1,7 @@
-"""Which instruction waits for which, and one order of all of them in which nobody waits for ever.
+"""The instructions that each instruction waits for, and one order in which all instructions can run.
 
-An instruction waits for what wrote what it reads, and for whatever read or wrote what it overwrites, as the
-replay has it. Node 2m is the sending of move m (or the whole of a copy), node 2m + 1 its receiving.
+An instruction waits for the instructions that wrote what it reads, and for those that read or wrote what it
+overwrites, as in the replay. Node 2m is the send of move m (or the whole copy); node 2m + 1 is its receive.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from tutti.topologies.kernels import kernel
 
 
 class Waits(NamedTuple):
-    """Which node waits for which, in CSR form, and how many nodes read what each wrote.
+    """The nodes that each node waits for, in CSR form, and the number of readers of each.
 
     Parameters
     ----------
     begin
-        int64, shape (nodes + 1,).
+        int64, shape (nodes + 1,): see `node`.
     node
         int64: node n waits for node[begin[n]] .. node[begin[n + 1] - 1].
     readers
-        int32, shape (nodes,).
+        int32, shape (nodes,): the number of nodes that read what each node wrote.
     """
 
     begin: Int64Array
@@ -35,7 +35,7 @@ class Waits(NamedTuple):
 
 
 class _Accesses(NamedTuple):
-    """Of each move, the first units of memory that it reads, writes and adds, -1 for none; and how many."""
+    """The first units that each move reads, writes and adds (-1 for none), and the number of units."""
 
     read: Int64Array
     write: Int64Array
@@ -44,7 +44,7 @@ class _Accesses(NamedTuple):
 
 
 def waits(moves: Moves) -> Waits:
-    """Return what each node waits for on its rank, in the replay's order."""
+    """Return the nodes that each node waits for on its rank, in the replay's order."""
     layout = moves.layout
 
     def units(rank: Int64Array, places: Places) -> Int64Array:
@@ -59,7 +59,7 @@ def waits(moves: Moves) -> Waits:
     )
     number = np.arange(len(moves))
     sent = moves.source != moves.target
-    # A copy reads and writes at once: its one event stands for both.
+    # A copy reads and writes in one event.
     node = np.concatenate([2 * number, 2 * number[sent] + 1])
     rank = np.concatenate([moves.source, moves.target[sent]])
     turn = np.concatenate([moves.reading, moves.writing[sent]])
@@ -72,7 +72,7 @@ def waits(moves: Moves) -> Waits:
 
 
 class _LastAccesses(NamedTuple):
-    """Of each unit of a rank's memory the last node that wrote it, and the last reader since (in `pool`)."""
+    """For each unit of a rank's memory, the last node that wrote it and the last reader since (in `pool`)."""
 
     writer: Int64Array
     reader: Int64Array
@@ -82,10 +82,10 @@ class _LastAccesses(NamedTuple):
 def _waits(
     events: Int64Array, begin: Int64Array, accesses: _Accesses, sent: BoolArray, memory: int
 ) -> tuple[Int64Array, Int64Array, Int32Array]:
-    """Return pairs (who waits, for whom), and how many nodes read what each wrote."""
+    """Return pairs (the node that waits, the node it waits for), and the number of readers of each node."""
     read, write, add, length = accesses
     state = _LastAccesses(np.empty(memory, dtype=np.int64), np.empty(memory, dtype=np.int64))
-    pool = np.empty((1024, 2), dtype=np.int64)  # a node that reads, and the entry before it
+    pool = np.empty((1024, 2), dtype=np.int64)  # a node that reads, and the previous entry
     met = np.full(2 * len(length), NONE, dtype=np.int64)
     readers = np.zeros(2 * len(length), dtype=np.int32)
     pairs = np.empty((1024, 2), dtype=np.int64)
@@ -123,7 +123,7 @@ def _overwrite(
     pairs: Int64Array,
     used: int,
 ) -> tuple[Int64Array, int]:
-    """Let a node that overwrites a unit wait for those that read it, or else for the one that wrote it."""
+    """Let a node that overwrites a unit wait for the unit's readers or, if there are none, its writer."""
     entry, other = state.reader[unit], state.writer[unit]
     if entry == NONE and other not in (NONE, node) and met[other] != node:
         met[other] = node
@@ -140,7 +140,7 @@ def _overwrite(
 
 @kernel
 def _append(table: Int64Array, used: int, first: int, second: int) -> tuple[Int64Array, int]:
-    """Append a pair to a table, which becomes twice as long where it is full."""
+    """Append a pair to a table, whose length doubles when it is full."""
     if used == len(table):
         longer = np.empty((2 * used, 2), dtype=np.int64)
         for row in range(used):
@@ -151,14 +151,15 @@ def _append(table: Int64Array, used: int, first: int, second: int) -> tuple[Int6
 
 
 class InstructionGraph(NamedTuple):
-    """How nodes hang together, arrays over nodes.
+    """The nodes of the instructions and their messages, as arrays over nodes.
 
     Parameters
     ----------
     same
-        The node that does this one as well: the receiving that a sending is fused with, else itself.
+        The node whose instruction also does this one: for a fused send its receive, otherwise the node
+        itself.
     sends
-        The receiving at the other end of what the node (as an instruction) sends, -1 for none.
+        The receive at the other end of the node's message, -1 for none.
     fifo
         The FIFO that the node receives from, -1 for none.
     """
@@ -176,7 +177,7 @@ class InstructionOrder(NamedTuple):
     nodes
         int64: the nodes that are instructions, earliest first; None if no order was found.
     full
-        bool, shape (FIFOs,): whether a message waited for room in it when nothing more could run.
+        bool, shape (FIFOs,): whether a message waited for room in the FIFO when no more node could run.
     """
 
     nodes: Int64Array | None
@@ -184,9 +185,9 @@ class InstructionOrder(NamedTuple):
 
 
 def in_order(waits: Waits, flow: InstructionGraph, when: FloatArray, depth: int) -> InstructionOrder:
-    """Put the nodes that are instructions in an order that respects all waits, earliest first.
+    """Put the nodes that are instructions in an order that respects all waits, the earliest first.
 
-    Each receive comes after its send, the receives of a FIFO come in the order of its sends, and no FIFO ever
+    Each receive comes after its send, the receives of a FIFO are in the order of its sends, and no FIFO ever
     holds more than `depth` messages. Blocks that follow this order never deadlock.
     """
     nodes = len(flow.same)
@@ -212,14 +213,14 @@ def _in_order(
     when: FloatArray,
     depth: int,
 ) -> tuple[Int64Array, Int64Array]:
-    """Pop what waits for nothing more, earliest first; incomplete where the rest waits in a circle.
+    """Pop nodes that wait for nothing, the earliest first; nodes that wait in a cycle are left out.
 
     Also return, for each FIFO, a node that waits for room in it, or -1.
     """
     _, sends, fifo = flow
     heap = np.empty(len(pending), dtype=np.int64)
     done = np.empty(len(pending), dtype=np.int64)
-    following = np.full(len(pending), NONE, dtype=np.int64)  # the message behind it in its FIFO
+    following = np.full(len(pending), NONE, dtype=np.int64)  # the next message in its FIFO
     fifos = fifo.max() + 1 if len(fifo) else 0
     tail, inside = np.full(fifos, NONE, dtype=np.int64), np.zeros(fifos, dtype=np.int64)
     held = _Held(np.full((fifos, 2), NONE, dtype=np.int64), np.full((len(pending), 2), NONE, dtype=np.int64))
@@ -237,7 +238,7 @@ def _in_order(
         length += 1
         for edge in range(begin[node], begin[node + 1]):
             size = _push_if_ready(heap, when, size, waiting[edge], pending, 1)
-        if other != NONE:  # the message is under way, and at the head of its FIFO if that is empty
+        if other != NONE:  # the message is under way, at the head of its FIFO if that was empty
             before = tail[fifo[other]]
             if before != NONE:
                 following[before] = other
@@ -252,21 +253,21 @@ def _in_order(
             else:
                 size = _push_if_ready(heap, when, size, after, pending, 1)
             first = held.ends[mine, 0]
-            if first != NONE:  # there is room again, for one
+            if first != NONE:  # there is room for one message again
                 _release(held, mine)
                 size = _push_if_ready(heap, when, size, first, pending, 0)
     return done[:length].copy(), held.ends[:, 0].copy()
 
 
 class _Held(NamedTuple):
-    """For each FIFO a doubly linked list of the nodes that wait for room in it, the earliest first.
+    """For each FIFO, a doubly linked list of the nodes that wait for room in it, the earliest first.
 
     Parameters
     ----------
     ends
-        int64, shape (FIFOs, 2): the first and the last of each, -1 for none.
+        int64, shape (FIFOs, 2): the first and the last node of each list, -1 for none.
     beside
-        int64, shape (nodes, 2): the node before each node in its list, and the node behind it.
+        int64, shape (nodes, 2): the node before and the node after each node in its list.
     """
 
     ends: Int64Array
@@ -275,7 +276,7 @@ class _Held(NamedTuple):
 
 @kernel
 def _hold(held: _Held, fifo: int, node: int, when: FloatArray) -> None:
-    """Insert a node, by its time, among those that wait for room in a FIFO: most often behind the last."""
+    """Insert a node, by its time, into the list of those that wait for room in a FIFO; mostly at the end."""
     ends, beside = held
     before = ends[fifo, 1]
     first = ends[fifo, 0]
@@ -311,7 +312,7 @@ def _release(held: _Held, fifo: int) -> None:
 def _push_if_ready(
     heap: Int64Array, when: FloatArray, size: int, node: int, pending: Int64Array, less: int
 ) -> int:
-    """Let a node wait for so much less, push it if that is nothing, and return the size of the heap."""
+    """Subtract `less` from a node's pending count, push the node at 0, and return the size of the heap."""
     pending[node] -= less
     if pending[node] != 0:
         return size
@@ -320,7 +321,7 @@ def _push_if_ready(
 
 
 class Listing(NamedTuple):
-    """Where the instructions of each block begin, and the blocks of each rank."""
+    """The first instruction of each block, and the first block of each rank."""
 
     begin: Int64Array
     first_block: Int64Array
@@ -329,18 +330,18 @@ class Listing(NamedTuple):
 def needed(
     listing: Listing, order: Int64Array, begin: Int64Array, whom: Int64Array, most: int
 ) -> tuple[Int64Array, Int64Array]:
-    """Leave out the waits that others imply: those of earlier steps of its block, and of what it waits for.
+    """Leave out the waits that earlier steps of the same block or other waits imply.
 
     Parameters
     ----------
     listing
         The blocks.
     order
-        int64, shape (instructions,): their numbers, rank by rank, in an order that respects waits.
+        int64, shape (instructions,): instruction numbers, rank by rank, in an order that respects waits.
     begin, whom
         int64: instruction i waits for whom[begin[i]] .. whom[begin[i + 1] - 1].
     most
-        A rank with more steps times blocks is only looked at wait by wait.
+        For a rank with more steps times blocks, each wait is compared only with its instruction's others.
     """
     block = np.repeat(np.arange(len(listing.begin) - 1), np.diff(listing.begin))
     kept = np.ones(len(whom), dtype=np.bool_)
@@ -366,7 +367,7 @@ def _needed(
         low, blocks = first_block[rank], first_block[rank + 1] - first_block[rank]
         lowest, highest = first[low], first[low + blocks]
         width = blocks if (highest - lowest) * blocks <= most else 0
-        # What is done once an instruction is: of every block of the rank the number behind the last one.
+        # For each instruction and block of the rank, the last step that is done once the instruction is.
         done = np.full((highest - lowest, width), NONE, dtype=np.int64)
         for place in range(lowest, highest):
             one = order[place]
@@ -401,7 +402,7 @@ def _is_needed(
     if done.shape[1] > 0 and done[one - lowest, block[other] - low] >= other:
         return False
     for second in range(begin[one], begin[one + 1]):
-        if whom[second] == other:  # twice the same: the first is kept
+        if whom[second] == other:  # of two equal waits the first is kept
             if second < wait:
                 return False
             continue

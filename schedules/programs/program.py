@@ -1,10 +1,10 @@
 """The program: per rank, thread blocks of instructions on three buffers.
 
 A rank has an input, an output and a scratch buffer, counted in *units* of M/C (C is `Program.units`). Its
-thread blocks run at the same time, each its instructions one after the other. An instruction starts when
-those that it `waits` for, all of its own rank, are done. Between ranks there is one FIFO for each (source,
+thread blocks run at the same time, each one instruction after the other. An instruction starts when the
+instructions in its `waits`, all of its own rank, are done. Between ranks there is one FIFO for each (source,
 destination, channel): a send puts a message into it, which the next receive takes out. Either side of a copy
-or reduction may also stand in another rank's memory (as in MSCCL++): then signals say when.
+or reduction may also lie in another rank's memory (as in MSCCL++); then signals say when it is ready.
 
 ======================  ==================================================================================
 nop                     nothing; it only waits
@@ -20,7 +20,8 @@ signal                  one more signal to `to`
 wait                    take one signal of `origin`
 ======================  ==================================================================================
 
-Of a copy or reduction, `to` (`origin`) is the rank whose buffer the target (source) is; -1: its own.
+For a copy or reduction, `to` (`origin`) is the rank whose buffer holds the target (source); -1 means the own
+rank.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ from tutti.topologies.errors import InputError
 from tutti.topologies.exact import NONE, BoolArray, Int32Array, Int64Array, IntArray, frozen, offsets_of
 
 WARP = 32
-"""Threads of a warp of a GPU."""
+"""Number of threads in a warp of a GPU."""
 
 
 class Op(IntEnum):
-    """What an instruction does."""
+    """The operation of an instruction."""
 
     NOP = 0
     COPY = 1
@@ -84,7 +85,7 @@ class Op(IntEnum):
 
 
 def table_of(prop: str) -> BoolArray:
-    """Return a property of `Op` (``"sends"``) as an array to be indexed by op."""
+    """Return a property of `Op` (``"sends"``) as an array that is indexed by op."""
     return np.array([getattr(op, prop) for op in Op])
 
 
@@ -107,22 +108,23 @@ NOWHERE = Address()
 
 
 class Instruction(NamedTuple):
-    """One instruction, for those who write programs by hand or read them from a file.
+    """One instruction, for programs that are written by hand or read from a file.
 
     Parameters
     ----------
     op
-        What it does.
+        The operation.
     source, target
-        Where it reads and writes; `NOWHERE` if it doesn't.
+        The addresses that it reads and writes; `NOWHERE` if it doesn't.
     length
-        Units that it moves.
+        The number of units that it moves.
     to, origin
-        The rank that it sends to (or writes into), and receives from (or reads of); -1 for none.
+        The rank that it sends to (or writes to), and the rank that it receives from (or reads from); -1 for
+        none.
     channel
-        Of the FIFOs, or signals.
+        The channel of its FIFOs or signals.
     waits
-        What it waits for, as (block, step) of the same rank.
+        The instructions that it waits for, as (block, step) of the same rank.
     """
 
     op: Op
@@ -136,7 +138,7 @@ class Instruction(NamedTuple):
 
 
 class Code(NamedTuple):
-    """The instructions of all blocks, one after the other: arrays of one length, see `Instruction`."""
+    """The instructions of all blocks, one after the other, as arrays of one length; see `Instruction`."""
 
     op: IntArray
     source_buffer: IntArray
@@ -151,18 +153,18 @@ class Code(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """What each rank does.
+    """The instructions of all ranks.
 
     Parameters
     ----------
     collective
-        What it is for; `layout.BufferLayout` says where its items stand.
+        The collective that the program does; `layout.BufferLayout` gives the places of its items.
     units
-        C: M is so many units, of which every item is a whole number.
+        The number C of units in M; every item is a whole number of units.
     in_place
-        Whether input and output are one memory (`layout.BufferLayout.base`).
+        Whether input and output share one memory (`layout.BufferLayout.base`).
     scratch
-        int32, shape (ranks,): units of scratch of each rank.
+        int32, shape (ranks,): the units of scratch of each rank.
     rank
         int32, shape (blocks,): the rank of each thread block, ascending.
     begin
@@ -170,14 +172,14 @@ class Program:
     code
         The instructions.
     wait_begin, waits
-        CSR: instruction i waits for those numbered waits[wait_begin[i] : wait_begin[i + 1]], of its rank.
+        CSR: instruction i waits for the instructions waits[wait_begin[i] : wait_begin[i + 1]] of its rank.
     name
-        For people, and for the file.
+        A name for people and for the file.
 
     Raises
     ------
     InputError
-        If an instruction leaves a buffer, names a rank that isn't there, or waits for one of another rank.
+        If an instruction leaves a buffer, names a rank that doesn't exist, or waits for one of another rank.
     """
 
     collective: Collective
@@ -203,11 +205,11 @@ class Program:
         object.__setattr__(self, "code", Code(*columns))
 
     def __len__(self) -> int:
-        """How many instructions there are."""
+        """Return the number of instructions."""
         return len(self.code.op)
 
     def __eq__(self, other: object) -> bool:
-        """Whether both do the same by the same instructions; the name doesn't count."""
+        """Return whether both programs have the same instructions; their names are ignored."""
         if not isinstance(other, Program):
             return NotImplemented
         mine, others = self._arrays(), other._arrays()
@@ -216,7 +218,7 @@ class Program:
         return head == (other.collective, other.units, other.in_place) and all(same)
 
     def __hash__(self) -> int:
-        """Agree with equality."""
+        """Return a hash that agrees with equality."""
         return hash(
             (self.collective, self.units, self.in_place, self.waits.tobytes(), self.code.op.tobytes())
         )
@@ -227,17 +229,17 @@ class Program:
 
     @property
     def num_ranks(self) -> int:
-        """N."""
+        """The number of ranks, N."""
         return self.collective.num_ranks
 
     @property
     def num_blocks(self) -> int:
-        """Thread blocks of all ranks."""
+        """The number of thread blocks of all ranks."""
         return len(self.rank)
 
     @cached_property
     def block_of(self) -> Int32Array:
-        """int32 (instructions,): the block of each."""
+        """int32 (instructions,): the block of each instruction."""
         return np.repeat(np.arange(self.num_blocks, dtype=np.int32), np.diff(self.begin))
 
     @cached_property
@@ -262,7 +264,7 @@ class Program:
         return Instruction(Op(row[0]), source, target, row[5], row[6], row[7], row[8], tuple(steps))
 
     def with_awaited_first(self) -> Program:
-        """Return the program in which the blocks of a rank that others wait for have its lowest numbers."""
+        """Return the program with the awaited blocks of each rank before its other blocks."""
         waiting = np.repeat(self.block_of, np.diff(self.wait_begin))
         awaited = np.zeros(self.num_blocks, dtype=np.bool_)
         awaited[self.block_of[self.waits][self.block_of[self.waits] != waiting]] = True
@@ -297,12 +299,12 @@ class Program:
         scratch: Sequence[int] | None = None,
         name: str = "program",
     ) -> Program:
-        """Return the program in which rank r has the blocks ranks[r]; no scratch given: as much as is used.
+        """Return the program in which rank r has the blocks ranks[r]; by default scratch is as large as used.
 
         Raises
         ------
         InputError
-            As `check`; and for a wait for a step that isn't there.
+            As `check`; or if an instruction waits for a step that doesn't exist.
         """
         blocks = [list(block) for rank in ranks for block in rank]
         flat = [instruction for block in blocks for instruction in block]
@@ -338,12 +340,12 @@ class Program:
         return program
 
     def check(self) -> None:
-        """Check that every instruction stays inside its buffers, and names ranks and steps that are there.
+        """Check that every instruction stays inside its buffers and names existing ranks and steps.
 
         Raises
         ------
         InputError
-            Naming the first that doesn't.
+            If one doesn't; the message names the first.
         """
         sizes = BufferLayout.of(self).sizes
         op, code = self.code.op, self.code
@@ -355,9 +357,9 @@ class Program:
                 (side < NONE) | (side >= self.num_ranks),
                 f"goes {what} a rank outside 0..{self.num_ranks - 1}",
             )
-        self._first((table_of("sends")[op] | (op == Op.SIGNAL)) & (code.to == NONE), "sends to nobody")
+        self._first((table_of("sends")[op] | (op == Op.SIGNAL)) & (code.to == NONE), "sends to no rank")
         self._first(
-            (table_of("receives")[op] | (op == Op.WAIT)) & (code.origin == NONE), "receives from nobody"
+            (table_of("receives")[op] | (op == Op.WAIT)) & (code.origin == NONE), "receives from no rank"
         )
         between = table_of("sends")[op] | table_of("receives")[op] | (op == Op.SIGNAL) | (op == Op.WAIT)
         self._first(between & ((code.to == own) | (code.origin == own)), "is connected to its own rank")

@@ -1,12 +1,12 @@
 """Races: two accesses of one memory cell, one of them a write, that nothing puts in order.
 
-Happens before: an instruction before the next of its block, before those that wait for it, and one that sends
-before the one that takes its message. The accesses of a cell in a race-free program are in this order in
-every interleaving; so it suffices to look at one run, at each access and those of the same cell just before
-it (the last write, and the reads since). Whether one is really before the other is asked of vector clocks:
-the clock of an instruction has, for each block, the last instruction of it that happens before.
+An instruction happens before the next one of its block and before those that wait for it; one that sends
+happens before the one that takes its message. The accesses of a cell in a race-free program are in this order
+in every interleaving. So it is enough to check one run: each access against the accesses of the same cell
+just before it (the last write, and the reads since). Vector clocks tell whether one happens before the other:
+the clock of an instruction has, for each block, the last instruction of that block that happens before it.
 
-The ends of a connection are like cells: two unordered sends (or receives) could swap their messages.
+The ends of a connection are treated as cells: two unordered sends (or receives) could swap their messages.
 
 Mattern, Virtual time and global states of distributed systems, 1989; Flanagan and Freund, FastTrack:
 efficient and precise dynamic race detection, PLDI 2009.
@@ -21,20 +21,21 @@ from tutti.topologies.exact import BoolArray, Int32Array, Int64Array
 from tutti.topologies.kernels import kernel
 
 CLOCK_BYTES = 2**28
-"""The clocks are computed for as many blocks at a time as fit."""
+"""Largest size of the clocks in bytes. A smaller value means that the blocks are handled in more groups."""
 
 
 def doubtful_pairs(machine: ProgramArrays, state: State, order: Int32Array) -> Int32Array:
     """Return the pairs of instructions that race unless the first happens before the second: int32 (any, 2).
 
-    They follow each other at a cell or an end, in two blocks, and the second doesn't wait for the first.
+    The two are successive accesses of a cell or an end, in two blocks, and the second doesn't wait for the
+    first.
 
     Parameters
     ----------
     machine
         The program.
     state, order
-        How a run of all its instructions ended, and their order.
+        The final state of a run of all its instructions, and their order in it.
     """
     neighbours = [
         np.stack([used[:-1], used[1:]], axis=1)[_same_connection(begin, len(used))]
@@ -46,21 +47,21 @@ def doubtful_pairs(machine: ProgramArrays, state: State, order: Int32Array) -> I
 
 
 def clock_entries(machine: ProgramArrays, pairs: Int32Array) -> int:
-    """Return how many entries of clocks `first_race` computes."""
+    """Return the number of entries of clocks that `first_race` computes."""
     return len(machine.block) * len(np.unique(machine.block[pairs[:, 0]]))
 
 
 def first_race(
     machine: ProgramArrays, order: Int32Array, partners: Int32Array, pairs: Int32Array
 ) -> tuple[int, int] | None:
-    """Return the pair that races whose second instruction is the first to run, or None.
+    """Return the racing pair whose second instruction runs first, or None.
 
     Parameters
     ----------
     machine, order, pairs
-        As `doubtful_pairs` takes and returns them.
+        The same as in `doubtful_pairs`.
     partners
-        int32 (any, instructions): what happens before each besides those that `ProgramArrays` knows of, or
+        int32 (any, instructions): instructions that happen before each one and are not in `ProgramArrays`, or
         -1.
     """
     racing = pairs[~_ordered(machine, order, partners, pairs)]
@@ -73,14 +74,14 @@ def first_race(
 
 
 def _same_connection(begin: Int64Array, count: int) -> BoolArray:
-    """Return of each use of an end but the last whether the next is of the same connection."""
+    """Return for each use of an end, except the last, whether the next use is of the same connection."""
     follows = np.ones(count + 1, dtype=np.bool_)
     follows[begin] = False
     return follows[1:-1]
 
 
 def _ordered(machine: ProgramArrays, order: Int32Array, partners: Int32Array, pairs: Int32Array) -> BoolArray:
-    """Return of pairs of instructions whether the first happens before the second."""
+    """Return for each pair of instructions whether the first happens before the second."""
     ordered = np.zeros(len(pairs), dtype=np.bool_)
     block = machine.block[pairs[:, 0]]
     needed = np.unique(block)
@@ -128,7 +129,7 @@ def _join(clock: Int32Array, other: Int32Array) -> None:
 
 @kernel
 def _conflicts(machine: ProgramArrays, order: Int32Array, cells: int) -> Int32Array:
-    """Return the pairs of accesses that must be ordered, less those that clearly are; shape (pairs, 2).
+    """Return pairs of accesses that must be ordered, except those whose order is plain; shape (pairs, 2).
 
     The reads of a cell since its last write are a linked list.
     """
@@ -161,7 +162,7 @@ def _conflicts(machine: ProgramArrays, order: Int32Array, cells: int) -> Int32Ar
 def _note(
     machine: ProgramArrays, pairs: Int32Array, count: int, earlier: int, later: int
 ) -> tuple[Int32Array, int]:
-    """Append a pair, unless its order is plain or it was the last one noted."""
+    """Append a pair, unless its order is plain or it was the last one appended."""
     if earlier < 0 or machine.block[earlier] == machine.block[later]:
         return pairs, count
     if count > 0 and pairs[count - 1, 0] == earlier and pairs[count - 1, 1] == later:

@@ -1,15 +1,15 @@
-"""A program as a schedule: what moved between ranks, without the buffers.
+"""Conversion of a program to a schedule: the data that move between ranks, without the buffers.
 
-The program is replayed with what each unit of memory holds: which unit of which item, and whose
-contributions. Where a schedule has one value of a chunk at each rank, a program may have several: its input,
-a sum so far, and in scratch what has arrived and will be added later. So what arrives is a transfer that
-reduces if it shares no contribution with what the rank holds, and one that copies if it has all of these.
-What a rank only passes on goes past it, as past the switches in a route. Copies and reductions within a rank
-are no transfers.
+The program is replayed. Each unit of memory holds a unit of an item, as the sum of some ranks' contributions.
+In a schedule a rank has one value of a chunk; in a program it may have several: its input, a partial sum, and
+data in scratch that will be added later. So an arrival is a transfer that reduces if it shares no
+contribution with the rank's value, and a transfer that copies if it includes all of them. Data that a rank
+only forwards become one transfer past it, as past the switches of a route. Copies and reductions within a
+rank are no transfers.
 
-Each rank sees its sends and arrivals of a chunk in the order of the program. Where all rows can be put in one
-such order the schedule has the flow clock. Where they can't, as when two ranks exchange their values and both
-add, steps in which all read before any delivers may do, and the schedule has the step clock.
+Each rank has its sends and arrivals of a chunk in the order of the program. If all rows can be put in one
+such order, the schedule has the flow clock. Otherwise, for example if two ranks exchange their values and
+both add, it has the step clock, in which all rows of a step read before any delivers.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from tutti.topologies.graphs.shortest_paths import shortest_routes
 from tutti.topologies.topology import DEFAULT_ALPHA, DEFAULT_BANDWIDTH, Link, Topology
 
 MOST_UNITS = 2**22
-"""Largest number of units of memory of all ranks together, and of units that all instructions move."""
+"""Largest number of units of memory of all ranks together, and of units moved by all instructions."""
 
 
 class _UnitValue(NamedTuple):
-    """What a unit of memory holds.
+    """The value that a unit of memory holds.
 
     Parameters
     ----------
     unit
-        Of M, by number.
+        The number of the unit of M.
     ranks
-        Those that it is a sum of, as bits.
+        The ranks whose contributions it contains, as bits.
     piece
-        Of the message that brought it; -1 for the rank's own, and sums.
+        The piece of a message that brought it; -1 for the rank's own data and for sums.
     """
 
     unit: int
@@ -54,11 +54,11 @@ class _UnitValue(NamedTuple):
 
 
 _Path = tuple[tuple[int, int, int], ...]
-"""FIFOs, each as (source, target, channel), one after the other."""
+"""FIFOs in the order of a path, each as (source, target, channel)."""
 
 
 class _TransferRow(NamedTuple):
-    """A transfer of `units` units from `first` on."""
+    """A transfer of `units` units, beginning with `first`."""
 
     path: _Path
     first: int
@@ -67,24 +67,24 @@ class _TransferRow(NamedTuple):
 
 
 def to_schedule(program: Program, topology: Topology) -> Schedule:
-    """Return the schedule that a program carries out, verified.
+    """Return the verified schedule that a program carries out.
 
     Parameters
     ----------
     program
-        Without instructions on another rank's memory.
+        A program without accesses of another rank's memory.
     topology
-        Where it is to run: the messages of each FIFO take a route of the fewest links
+        The network on which it runs; the messages of each FIFO take a route with the fewest links
         (`topologies.graphs.shortest_paths.shortest_routes`).
 
     Raises
     ------
     Unsupported
-        If no schedule does what the program does.
+        If no schedule does the same as the program.
     InputError
         If the program is broken or too large, or the topology has another number of ranks.
     VerificationError
-        If what it does is not its collective.
+        If the program does not do its collective.
     """
     ranks = program.num_ranks
     if topology.num_ranks != ranks:
@@ -113,7 +113,7 @@ def to_schedule(program: Program, topology: Topology) -> Schedule:
 
 
 def _routes(topology: Topology, paths: Sequence[_Path]) -> tuple[Routes, Int32Array]:
-    """Return the routes over the topology of these paths, and which of them each takes."""
+    """Return the routes of these paths over the topology, and the number of each path's route."""
     fifos = sorted({fifo for path in paths for fifo in path})
     ends = np.array(fifos, dtype=np.int64).reshape(-1, 3)
     offsets, links = shortest_routes(topology, ends[:, 0], ends[:, 1])
@@ -129,14 +129,14 @@ def _routes(topology: Topology, paths: Sequence[_Path]) -> tuple[Routes, Int32Ar
 def implied_network(
     program: Program, bandwidth: Fraction = DEFAULT_BANDWIDTH, alpha: Fraction = DEFAULT_ALPHA
 ) -> Topology:
-    """Return the network in which every two ranks that exchange messages have a link each way.
+    """Return the network with links in both directions between ranks that exchange messages.
 
     Parameters
     ----------
     program
-        Whose sends imply it.
+        The program whose sends determine the links.
     bandwidth, alpha
-        Of each link, in bytes a second and seconds.
+        The parameters of each link, in bytes per second and seconds.
 
     Raises
     ------
@@ -152,7 +152,7 @@ def implied_network(
 
 
 class _Edges(NamedTuple):
-    """Which row comes before which: `data` if that needs what it delivers, else at the latest with it."""
+    """Pairs of rows in order: with `data` the later needs the earlier's data, else they may share a step."""
 
     before: Int64Array
     after: Int64Array
@@ -160,10 +160,10 @@ class _Edges(NamedTuple):
 
 
 class _Replay:
-    """What each unit of memory holds, instruction by instruction, and the rows that follow from it.
+    """The replay: the values in memory, instruction by instruction, and the rows that follow from them.
 
-    A *piece* is one unit of one message: those of the message that instruction i sends are numbered from
-    `begin[i]` on. Each rank *holds* one value of a unit of M, as in a schedule.
+    A *piece* is one unit of one message; the pieces of the message that instruction i sends are numbered from
+    `begin[i]` on. In `held`, each rank has one value of each unit of M, as in a schedule.
     """
 
     def __init__(self, program: Program) -> None:
@@ -184,22 +184,22 @@ class _Replay:
         self.begin = offsets_of(np.where(table_of("sends")[code.op], code.length, 0)).tolist()
         self.memory: list[list[_UnitValue | None]] = []
         self.messages: dict[int, list[_UnitValue]] = {}
-        # Of each piece: whether the rank where it arrives makes something of it, and passes it on.
+        # For each piece: whether the rank where it arrives uses it, and how often that rank forwards it.
         self.used = np.zeros(self.begin[-1], dtype=np.bool_)
         self.forwards = np.zeros(self.begin[-1], dtype=np.int64)
         self.passing: BoolArray | None = None
         self.held: list[dict[int, int]] = []
         self.rows: list[_TransferRow] = []
         self.row_of = np.full(self.begin[-1], NONE, dtype=np.int64)
-        # Where a piece that is passed on comes from: the piece that left there, and the way since.
+        # For each piece: the piece at the start of its transfer, and the path from there.
         self.origin: dict[int, tuple[int, _Path]] = {}
-        # Of each rank's units: the piece that wrote the value last, and those that have read it since.
+        # For each unit at a rank: the piece that wrote its value last, and the pieces that read it since.
         self.writer: list[dict[int, int]] = [{} for _ in range(program.num_ranks)]
         self.readers: list[dict[int, list[int]]] = [{} for _ in range(program.num_ranks)]
         self.found: list[tuple[int, int, bool]] = []
 
     def run(self) -> None:
-        """Replay all instructions: once to see what is only passed on, and once for the rows."""
+        """Replay all instructions twice: to find the pieces that are only forwarded, then for the rows."""
         self._play_all()
         for rank, cells in enumerate(self.memory):
             start = self.base[rank][Buffer.OUTPUT]
@@ -227,7 +227,7 @@ class _Replay:
             self._play(number, Op(op[number]), units[number])
 
     def edges(self) -> _Edges:
-        """Return which rows must come before which."""
+        """Return the pairs of rows that must be in order."""
         pieces = np.array(self.found, dtype=np.int64).reshape(-1, 3)
         before, after = self.row_of[pieces[:, 0]], self.row_of[pieces[:, 1]]
         kept = (before != NONE) & (after != NONE) & (before != after)
@@ -286,7 +286,7 @@ class _Replay:
                 self.origin[piece] = left, (*path, fifo)
             else:
                 if self.held[rank].get(unit) != ranks:
-                    what = "sends another sum than the rank has by then; a schedule has one"
+                    what = "sends another sum than the rank's current one; a schedule has one"
                     raise self._unsupported(number, what)
                 self.origin[piece] = piece, (fifo,)
                 if unit in self.writer[rank]:
@@ -294,7 +294,7 @@ class _Replay:
                 self.readers[rank].setdefault(unit, []).append(piece)
 
     def _receive(self, number: int) -> list[_UnitValue]:
-        """Return what a message brings, and note new rows where it isn't there already."""
+        """Return the values in a message, and add rows for the values that the rank does not have yet."""
         rank, sender = self.own[number], self.sender[number]
         values = self.messages.pop(sender)
         pieces = range(self.begin[sender], self.begin[sender + 1])
@@ -312,7 +312,7 @@ class _Replay:
 
     def _arrive(self, number: int, rank: int, values: list[tuple[_UnitValue, int, _Path]]) -> None:
         held, item = self.held[rank], self.item
-        last: tuple[_Path, int, bool] | None = None  # what would go on with the row
+        last: tuple[_Path, int, bool] | None = None  # the next unit that would extend the row
         for (unit, ranks, _), piece, path in values:
             known = held.get(unit, 0)
             if known == ranks:
@@ -343,10 +343,10 @@ class _Replay:
 
 
 def _order(program: Program, rows: int, edges: _Edges) -> tuple[Int64Array, Int64Array | None]:
-    """Return the rows in a legal order, and their steps (from 1) if no order will do without.
+    """Return the rows in a legal order, and their steps (from 1) if no flow order exists.
 
-    Rows that wait for each other in a circle can only go in one step, and only if none needs what another of
-    them delivers.
+    Rows that wait for each other in a cycle must share a step. That is possible only if none needs what
+    another of them delivers.
     """
     from scipy.sparse import coo_array  # slow to import
     from scipy.sparse.csgraph import connected_components
@@ -357,7 +357,7 @@ def _order(program: Program, rows: int, edges: _Edges) -> tuple[Int64Array, Int6
     inside = label[before] == label[after]
     if (inside & data).any():
         raise Unsupported(
-            f"{program.name} is no schedule: ranks exchange sums while they go on adding to them"
+            f"{program.name} is no schedule: ranks exchange sums while they continue to add to them"
         )
     in_steps = bool(inside.any())
     weight = (data if in_steps else np.ones_like(data))[~inside]
@@ -367,7 +367,7 @@ def _order(program: Program, rows: int, edges: _Edges) -> tuple[Int64Array, Int6
 
 
 def _levels(nodes: int, before: Int64Array, after: Int64Array, weight: BoolArray) -> Int64Array:
-    """Return the greatest weight of a path to each node of a graph without circles."""
+    """Return the greatest weight of a path to each node of an acyclic graph."""
     order = np.argsort(before, kind="stable")
     begin = offsets_of(np.bincount(before, minlength=nodes)).tolist()
     heads = list(zip(after[order].tolist(), weight[order].tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""Chunks in whole units: buffers have no thirds of an element, and files no billion chunks."""
+"""Rounding of chunks to whole units: buffers hold no thirds of an element, and files no billion chunks."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from tutti.schedules.schedule import NO_COPY, Chunks, Clock, Schedule
 from tutti.topologies.exact import offsets_of
 
 GRAIN = 1024
-"""Units of the largest item, at most, unless another number is asked for."""
+"""Largest number of units of an item, unless another number is given."""
 
 
 def rounded(schedule: Schedule, grain: int = GRAIN) -> Schedule:
-    """Return the schedule with chunks that are whole units, of which no item has more than `grain`.
+    """Return the schedule with chunks of whole units, at most `grain` for each item.
 
-    Where the chunks are that already, the schedule itself. Else the places at which the items are cut are
-    rounded, each by half a unit at most, and chunks that become empty are left out; in the time clock the
-    messages are placed anew, in their order.
+    If its chunks have that form, the schedule is returned unchanged. Otherwise the cuts between chunks are
+    rounded, each by at most half a unit, and chunks that become empty are removed. In the time clock the
+    messages get new times in their old order.
     """
     chunks, share = schedule.chunks, schedule.collective.items.share.reduced
     unit = int(np.gcd.reduce(chunks.size, initial=0)) or 1

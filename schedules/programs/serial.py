@@ -1,4 +1,4 @@
-"""Which send each receive takes its message from, and one order in which all instructions can run."""
+"""The send that each receive takes its message from, and one order in which all instructions can run."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tutti.topologies.exact import NONE, Int64Array, IntArray, offsets_of
 
 
 def senders(program: Program) -> Int64Array:
-    """Return for each instruction the one that sends what it receives; -1 for those that receive nothing.
+    """Return for each instruction the one that sends what it receives; -1 if it receives nothing.
 
     Raises
     ------
     InputError
-        If two blocks share an end of a FIFO, so that chance decides what comes first, or if one end has more
-        messages than the other, or longer ones.
+        If two blocks share an end of a FIFO, so that the order of messages is undetermined, or if the ends of
+        a FIFO differ in the number or lengths of their messages.
     """
     code, own = program.code, program.rank[program.block_of]
     sends, receives = (np.flatnonzero(table_of(end)[code.op]) for end in ("sends", "receives"))
@@ -42,7 +42,7 @@ def senders(program: Program) -> Int64Array:
         at = int(differ[0]) if len(differ) else few
         lonely = at < len(out) and (at == len(into) or out[at] < into[at])
         number, what = (sends[at], "receives") if lonely else (receives[at], "sends")
-        raise InputError(f"{program.name}: {program.place(int(number))}: nobody {what} this message")
+        raise InputError(f"{program.name}: {program.place(int(number))}: no instruction {what} this message")
     unequal = np.flatnonzero(code.length[sends] != code.length[receives])
     if len(unequal):
         sent, got = (int(numbers[unequal[0]]) for numbers in (sends, receives))
@@ -56,19 +56,19 @@ def senders(program: Program) -> Int64Array:
 
 
 def serial_order(program: Program, sent: Int64Array | None = None) -> Int64Array:
-    """Return the instructions in an order in which each can run: sends as early as they can.
+    """Return the instructions in an order in which each can run, with sends as early as possible.
 
     Parameters
     ----------
     program
-        What is put in order.
+        The program.
     sent
-        Its `senders`, where they are known.
+        The result of `senders`, if it is known.
 
     Raises
     ------
     InputError
-        As `senders`; if instructions wait for each other, naming the first of those that never run.
+        As `senders`; or if instructions wait for each other; the message names the first that never runs.
     """
     number = np.arange(len(program))
     sent = senders(program) if sent is None else sent
@@ -95,5 +95,5 @@ def serial_order(program: Program, sent: Int64Array | None = None) -> Int64Array
     if len(done) < len(program):
         stuck = np.ones(len(program), dtype=np.bool_)
         stuck[done] = False
-        raise InputError(f"{program.name}: {program.place(int(np.argmax(stuck)))} waits for ever")
+        raise InputError(f"{program.name}: {program.place(int(np.argmax(stuck)))} waits forever")
     return np.array(done, dtype=np.int64)

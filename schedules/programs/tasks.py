@@ -1,15 +1,15 @@
-"""The tasks that simulators play: sends, receives and sums of each rank, and which of them waits for which.
+"""The tasks that simulators execute: sends, receives and sums of each rank, and their dependencies.
 
-A message of the simulation (`schedules.simulation`) is one send and one receive for each hop from rank to
-rank, and one sum if some of it is added. A send waits for the messages and sums that it sends. No task waits
-for a send: simulators move no data, so a place may be overwritten before it was sent, and in ASTRA-sim a send
-ends only when the message has arrived. Copies take no time and are left out: a task that would wait for a
-copy waits for what the copy waits for.
+A message of the simulation (`schedules.simulation`) becomes one send and one receive for each hop from rank
+to rank, and one sum if a part of it is added. A send waits for the messages and sums that it sends. No task
+waits for a send: simulators move no data, so a place may be overwritten before it is sent, and in ASTRA-sim a
+send ends only when the message has arrived. Copies take no time and are left out: a task that would wait for
+a copy waits for what the copy waits for.
 
-Tasks are numbered in the order of the schedule, simulated by ASTRA-sim's rules. Of the tasks that can begin
-at the same time, simulators begin the one with the smallest number. A send that is ready no later than an
-earlier send over the same link also waits for what that one waits for, so that the link's messages stay in
-order.
+Tasks are numbered in the order of the schedule, as simulated by ASTRA-sim's rules. Of the tasks that can
+begin at the same time, simulators begin the one with the smallest number. A send that is ready no later than
+an earlier send over the same link also waits for the tasks that the earlier one waits for, so that the link's
+messages stay in order.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tutti.topologies.units import format_size
 
 
 class Action(StrEnum):
-    """What a task is."""
+    """The kind of a task."""
 
     SEND = "send"
     RECV = "recv"
@@ -43,20 +43,20 @@ class Action(StrEnum):
 
 
 class RankTask(NamedTuple):
-    """One thing that a rank does.
+    """One task of a rank.
 
     Parameters
     ----------
     action
-        What it is.
+        The kind of the task.
     units
-        That it moves or adds.
+        The number of units that it moves or adds.
     after
-        The tasks of the same rank, by number, that are done before.
+        The numbers of the tasks of the same rank that must be done before.
     peer, path
         The other rank of a send or receive, and the number of the route to it (`moves.ways`).
     tag
-        Of the message: no other has it.
+        The message's number, which no other message has.
     """
 
     action: Action
@@ -68,7 +68,7 @@ class RankTask(NamedTuple):
 
 
 class Tasks(NamedTuple):
-    """The tasks of each rank, each behind those that it waits for, and the units of M."""
+    """The tasks of each rank, each after the tasks that it waits for, and the number of units of M."""
 
     ranks: list[list[RankTask]]
     units: int
@@ -82,7 +82,7 @@ _Key = tuple[int, Action]
 
 
 def tasks_of(schedule: Schedule, size: Fraction) -> Tasks:
-    """Return what the ranks do in a verified schedule, in the order in which they do it at a size.
+    """Return the tasks of a verified schedule, in the order in which they run for this size.
 
     Raises
     ------
@@ -130,12 +130,12 @@ class _MessageTasks:
         self._wait()
 
     def _wait(self) -> None:
-        """Let each send wait for its data: what was received, and all that was added to it."""
+        """Let each send wait for its data: the received message, and everything that was added to it."""
         waiting = waits(self.moves)
         begin, whom, of = waiting.begin.tolist(), waiting.node.tolist(), self.of.tolist()
         adds = (self.moves.add.buffer != NONE).tolist()
         turns = np.stack([self.moves.reading, self.moves.writing], axis=1)
-        data: dict[int, set[_Key]] = {}  # what a node stores is there once these are done
+        data: dict[int, set[_Key]] = {}  # what a node stores is complete once these are done
         for node in np.argsort(turns, axis=None).tolist():
             one, receives = of[node // 2], node % 2
             before = whom[begin[node] : begin[node + 1]]
@@ -172,7 +172,7 @@ class _MessageTasks:
                     after |= needed
 
     def in_order(self) -> list[_Key]:
-        """Return all tasks by their time in the simulation, each behind those that it waits for."""
+        """Return all tasks by their time in the simulation, each after the tasks that it waits for."""
         left = {key: len(others) for key, others in self.after.items()}
         following: dict[_Key, list[_Key]] = defaultdict(list)
         for key, others in self.after.items():
@@ -204,7 +204,7 @@ class _MessageTasks:
         return int(whose[self.first[key[0]]])
 
     def task(self, key: _Key, after: tuple[int, ...]) -> RankTask:
-        """Return it as a task."""
+        """Return the task with this key."""
         one, action = key
         units, move = int(self.units[one]), self.first[one]
         if action is Action.SUM:

@@ -1,4 +1,4 @@
-"""A message waits for those whose data it carries on; this says which they are, whatever the clock.
+"""Finds the messages for which each message waits: those whose data it sends on, in any clock.
 
 A row waits for every row into its source that overlaps its chunks and precedes it:
 
@@ -6,10 +6,10 @@ A row waits for every row into its source that overlaps its chunks and precedes 
 * time clock: arriving no later than it starts;
 * flow clock: earlier in the table.
 
-Where several rows wrote what is read (in a combining collective), all count. To keep the number of
-dependencies linear in the table, a second write to the same data makes a *join*: an event that happens once
-the earlier event and the new message have, and that readers wait for instead of both. A copy of a chunk in
-which nothing has arrived is completed by what completes what it is a copy of.
+If several rows wrote the data that is read (in a combining collective), all count. To keep the number of
+dependencies linear in the table, a second write to the same data makes a *join*. This is an event that
+happens once the earlier event and the new message have happened; readers wait for it instead of both. If
+nothing has arrived in a copy of a chunk, the event that completes the original completes the copy.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from tutti.topologies.kernels import kernel
 
 _FIRST_EDGES = 1024
 _MOST_CELLS = 2**26
-"""Pairs of node and chunk whose writers are kept all at once (256 MiB)."""
+"""Largest number of pairs of node and chunk for which a table of all writers is kept (256 MiB)."""
 
 
 class Dependencies(NamedTuple):
-    """Events and who waits for them: the messages come first, then the joins.
+    """Events, and the events that wait for each: the messages come first, then the joins.
 
     Parameters
     ----------
     pending
-        int32, shape (events,): how many events each waits for.
+        int32, shape (events,): the number of events that each waits for.
     head
         int32, shape (events,): the first edge out of each, -1 for none.
     following
@@ -50,7 +50,7 @@ class Dependencies(NamedTuple):
 
 
 class _Moments(NamedTuple):
-    """Of each row its message; of each message two moments: what is `done` by another's `start` is there."""
+    """Each row's message, and two moments of each message: data `done` by another's `start` has arrived."""
 
     of_row: Int32Array
     start: Int64Array
@@ -58,7 +58,7 @@ class _Moments(NamedTuple):
 
 
 class _ItemOrder(NamedTuple):
-    """Rows item by item, the offsets of each item in `begin`: as they read, and as their data arrives."""
+    """Rows by item, with the offsets of items in `begin`: in the order of reading, and of arrival."""
 
     begin: Int64Array
     reads: Int32Array
@@ -66,7 +66,7 @@ class _ItemOrder(NamedTuple):
 
 
 class _Places(NamedTuple):
-    """Where each route leaves and enters, each item's first chunk, and what each chunk is a copy of."""
+    """The ends of each route, the first chunk of each item, and the original of each copy."""
 
     source: Int32Array
     target: Int32Array
@@ -80,7 +80,7 @@ def dependencies(schedule: Schedule, grouped: Messages) -> Dependencies:
     Parameters
     ----------
     schedule
-        Any clock. Data that was never received is taken to have been there from the start.
+        A schedule in any clock. Data that was never received counts as present from the start.
     grouped
         Its `messages`.
     """
@@ -133,7 +133,7 @@ def _note_writers(
     of_row: Int32Array,
     writer: Int32Array,
 ) -> bool:
-    """Note per node and chunk the message that writes it; return whether there is nowhere more than one."""
+    """Note the message that writes each chunk at each node; return whether none is written twice."""
     chunk, count, route = rows
     for row in range(len(route)):
         run = count[row] if len(count) else 1
@@ -151,7 +151,7 @@ def _connect_single(
     moments: _Moments,
     writer: Int32Array,
 ) -> Dependencies:
-    """Connect where each node receives each chunk at most once: a reader waits for the writer before it."""
+    """Connect rows if each node receives each chunk at most once: a reader waits for the earlier writer."""
     chunk, count, route = rows
     of_row, start, done = moments
     pending = np.zeros(len(start), dtype=np.int32)
@@ -180,7 +180,7 @@ def _connect(
     moments: _Moments,
     num_nodes: int,
 ) -> Dependencies:
-    """Replay item by item; `latest` holds, per node and chunk of the item, the event that completes it.
+    """Replay item by item; `latest` has the event that completes each chunk of the item at each node.
 
     Before a row reads, every write done by its start has been applied.
     """
@@ -257,7 +257,7 @@ def _wait(
 
 @kernel
 def _completing(latest: Int32Array, cell: int, chunk: int, copy_of: Int32Array) -> int:
-    """Return the event that completes a cell: where nothing has come to a copy, what it is a copy of."""
+    """Return the event that completes a cell or, if nothing has arrived in a copy, its original."""
     before = cell - chunk
     while latest[before + chunk] < 0 and len(copy_of) > 0 and copy_of[chunk] >= 0:
         chunk = copy_of[chunk]
@@ -273,9 +273,9 @@ def _read(
     edges: Dependencies,
     used: Int64Array,
 ) -> None:
-    """Let `reader` wait for what completes each of the cells (first, its chunk, how many).
+    """Let `reader` wait for the events that complete the cells (first cell, its chunk, number).
 
-    Equal neighbours count once.
+    Equal neighbouring events count once.
     """
     first, chunk, run = cells
     previous = NONE

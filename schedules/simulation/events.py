@@ -1,25 +1,25 @@
 """The event loop of the simulator.
 
-What happens is a time and a code: a link is free, a message's head is ready for its next link, a message is
-complete, or (for speed) the last two at once. All that happens at one moment is done; then every idle link to
-which something happened admits the first of those that wait for it; then time goes on, to the same moment
-again if something took no time.
+An event is a time and a code: a link is free, a message's head is ready for its next link, a message is
+complete, or (for speed) the last two together. All events of one moment are handled. Then every idle link
+that they concern admits the first message that waits for it. Then time continues, to the same moment again if
+something took no time.
 
-Time is counted in ticks of which all durations are whole multiples. So it is exact, in floats as well, and
-what happens at one moment has one time, whatever that is the sum of. Where ticks are so short that their sums
-are rounded all the same, times apart by no more than that are one moment (`ROUNDING`).
+Time is counted in ticks of which all durations are whole multiples. So it is exact, also in floats, and all
+events of one moment have one time, whatever sum that is. If ticks are so short that their sums are rounded,
+times that differ by no more than the rounding are one moment (`ROUNDING`).
 
-The agenda is a binary heap by time. Those who wait for a turn of a link form a pairing heap by (slice, ready
-time, hop), of which `child` and `sibling` are the pointers. The state is in tables of records, so that what
-is used together lies together.
+The agenda is a binary heap by time. The hops that wait for a turn of a link form a pairing heap by (slice,
+ready time, hop), with the pointers `child` and `sibling`. The state is in tables of records, so that data
+that is used together lies together.
 
 Schedules whose messages enter links in the order of the table are simulated in one pass, without an agenda.
-Where every row is one chunk over one link and nothing is reduced, a link's messages have different orders. So
-a message enters its link at the later of two moments: when its chunks are at the source, which earlier
-messages brought, and when the link's message before it has left. Both are known when the orders are gone
-through one after the other. So no more is kept than the messages' times, the message of each row, and which
-row brought each chunk to each node. Where there are too many pairs of a chunk and a node, as in an all-to-all
-of many ranks, only the last row of each chunk is kept: that is enough if each chunk goes along one path.
+If every row is one chunk over one link and nothing is reduced, a link's messages have different orders. So a
+message enters its link at the later of two moments: when its chunks, which earlier messages brought, are at
+the source, and when the link's previous message has left. Both are known if the orders are handled one after
+the other. Only the messages' times, the message of each row, and the row that brought each chunk to each node
+are kept. If there are too many pairs of a chunk and a node, as in an all-to-all of many ranks, only the last
+row of each chunk is kept. That is enough if each chunk follows one path.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ Table = npt.NDArray[Any]
 
 HOP = np.dtype(
     [
-        ("ready", np.float64),  # when its message became ready for the link, and then when it entered it
+        ("ready", np.float64),  # when its message became ready for the link, and later when it entered it
         ("link", np.int32),
-        ("turn", np.int32),  # a link admits hops turn by turn, those of one turn as they come
+        ("turn", np.int32),  # a link admits hops turn by turn, and those of one turn as they come
         ("message", np.int32),
-        ("slice", np.int32),  # of its message
+        ("slice", np.int32),  # the slice of its message
         ("child", np.int32),
         ("sibling", np.int32),
     ],
@@ -50,40 +50,40 @@ HOP = np.dtype(
 )
 MESSAGE = np.dtype(
     [
-        ("start", np.float64),  # NaN: not yet
+        ("start", np.float64),  # NaN before the start
         ("finish", np.float64),
-        ("tail", np.float64),  # when its last byte is through the last link that it entered
+        ("tail", np.float64),  # when its last byte leaves the last link that it entered
         ("load", np.int64),
-        ("reduced", np.int64),  # what of its load its destination reduces
-        ("hop", np.int64),  # its first; its last is before that of the next message
+        ("reduced", np.int64),  # the part of its load that its destination reduces
+        ("hop", np.int64),  # its first hop; its last is before the next message's first
     ]
 )
 LINK = np.dtype(
     [
         ("alpha", np.float64),
-        ("sending", np.float64),  # of a load of 1
+        ("sending", np.float64),  # the time of a load of 1
         ("busy", np.float64),
-        ("turns", np.int64),  # where its turns begin in the table of turns
-        ("current", np.int32),  # the turn that it is at
-        ("next", np.int32),  # the next link to which something happened
+        ("turns", np.int64),  # its first turn in the table of turns
+        ("current", np.int32),  # its present turn
+        ("next", np.int32),  # the next link that an event concerns
         ("held", np.bool_),
         ("queued", np.bool_),
-        ("reducer", np.bool_),  # the computing unit of a rank, the last hop of what the rank reduces
+        ("reducer", np.bool_),  # the computing unit of a rank, the last hop of data that it reduces
     ],
     align=True,
 )
 TURN = np.dtype(
     [
-        ("left", np.int32),  # how many hops it still admits
+        ("left", np.int32),  # the number of hops that it still admits
         ("queue", np.int32),  # the first hop that waits for it
     ]
 )
 WAITER = np.dtype(
     [
-        ("left", np.int32),  # for how many others a message or join still waits
-        ("edge", np.int32),  # the first edge to those who wait for it
+        ("left", np.int32),  # the number of others that a message or join still waits for
+        ("edge", np.int32),  # the first edge to those that wait for it
         ("next", np.int32),  # the next join to be completed at this moment
-        ("hop", np.int32),  # the first of a message; not used for a join
+        ("hop", np.int32),  # the first hop of a message; not used for a join
     ]
 )
 EDGE = np.dtype([("next", np.int32), ("waiter", np.int32)])
@@ -124,21 +124,21 @@ def link_turns(
 
 
 class Tables(NamedTuple):
-    """The records of what is simulated, one table a kind, and the agenda.
+    """The records of a simulation, one table for each kind, and the agenda.
 
     Parameters
     ----------
     hops, messages, links, turns
-        Of `HOP`, `MESSAGE` (one more than there are, for the end of the last), `LINK` and `TURN`.
+        Tables of `HOP`, `MESSAGE` (with an extra one for the end of the last), `LINK` and `TURN`.
     waiters
-        Of `WAITER`: the messages, then the joins; slice k of message or join e is e * slices + k.
+        Table of `WAITER`: the messages, then the joins; slice k of message or join e is e * slices + k.
     edges
-        Of `EDGE`, before slicing.
+        Table of `EDGE`, before slicing.
     time, code
         float64 and int64, shape (links + messages,): the agenda, a heap by time. Each link has at most one
         entry under way and each message another; unused memory costs nothing.
     state
-        int64, shape (3,): how many entries the agenda has, the first link to which something happened, and
+        int64, shape (3,): the number of entries of the agenda, the first link that an event concerns, and
         the first join to be completed.
     """
 
@@ -155,21 +155,21 @@ class Tables(NamedTuple):
 
 @kernel
 def run(tables: Tables, slices: int, store_and_forward: bool, overlap_alpha: bool) -> None:
-    """Simulate; fills in the start and finish of each message (NaN: never) and the busy time of each link.
+    """Simulate; fill in the start and finish of each message (NaN: never) and the busy time of each link.
 
     All times are in ticks.
 
     Parameters
     ----------
     tables
-        What is simulated; it changes.
+        The simulated data; it changes.
     slices, store_and_forward, overlap_alpha
         As in `schedules.simulation.simulate.SimulationOptions`.
     """
     links, state, now = tables.links, tables.state, 0.0
     _begin(now, tables)
     while True:
-        # All that happens now has happened: each link that it concerns admits the first that waits for it.
+        # All events of this moment are handled: each link concerned admits the first hop that waits for it.
         while state[_QUEUED] != NONE:
             on = state[_QUEUED]
             state[_QUEUED] = links[on].next
@@ -201,7 +201,7 @@ def run(tables: Tables, slices: int, store_and_forward: bool, overlap_alpha: boo
 
 @leaf
 def _begin(now: float, tables: Tables) -> None:
-    """Let the messages that wait for no other wait for their link."""
+    """Let the messages that wait for no other message wait for their first link."""
     tables.state[_ENTRIES], tables.state[_QUEUED] = 0, NONE
     for message in range(len(tables.messages) - 1):
         if tables.waiters[message].left == 0:
@@ -210,7 +210,7 @@ def _begin(now: float, tables: Tables) -> None:
 
 @leaf
 def _take_turn(hop: int, tables: Tables) -> None:
-    """Remove the first hop from its turn; the link goes on to the next turn with a turn's last."""
+    """Remove the first hop from its turn; after the last hop of a turn the link moves to the next turn."""
     links, turns, on = tables.links, tables.turns, tables.hops[hop].link
     turn = links[on].turns + links[on].current
     turns[turn].queue = _without_root(hop, tables.hops)
@@ -258,12 +258,12 @@ def _add_entry(time: float, code: int, tables: Tables) -> None:
 
 @leaf
 def _complete(message: int, now: float, tables: Tables, slices: int) -> None:
-    """Note the finish, and notify those who wait for the message and for joins that are thereby complete."""
+    """Note the finish, and notify those that wait for the message and for joins that it completes."""
     waiters, edges, state = tables.waiters, tables.edges, tables.state
     tables.messages[message].finish = now
     state[_JOINS] = message
     waiters[message].next = NONE
-    # A join takes no time: those complete at this moment form a stack, worked off before time goes on.
+    # A join takes no time: joins completed at this moment form a stack, handled before time continues.
     while state[_JOINS] != NONE:
         done = state[_JOINS]
         state[_JOINS] = waiters[done].next
@@ -294,7 +294,7 @@ def _wait_for_link(hop: int, now: float, tables: Tables) -> None:
 
 @leaf
 def _enqueue(link: int, tables: Tables) -> None:
-    """Put a link among those that something happened to at this moment."""
+    """Put a link on the stack of links that an event of this moment concerns."""
     if not tables.links[link].queued:
         tables.links[link].queued = True
         tables.links[link].next = tables.state[_QUEUED]
@@ -303,7 +303,7 @@ def _enqueue(link: int, tables: Tables) -> None:
 
 @leaf
 def _merged(one: int, other: int, hops: Table) -> int:
-    """Return the root of two heaps made one; either may be empty."""
+    """Return the root of the union of two heaps; either may be empty."""
     if one == NONE or other == NONE:
         return max(one, other)
     a, b = hops[one], hops[other]
@@ -320,7 +320,7 @@ def _merged(one: int, other: int, hops: Table) -> int:
 
 @leaf
 def _without_root(root: int, hops: Table) -> int:
-    """Return the heap less its root: its children merged in pairs, then the pairs, last first."""
+    """Return the heap without its root: children are merged in pairs, then the pairs, last first."""
     node: Any = np.int64(hops[root].child)
     pairs: Any = np.int64(NONE)
     while node != NONE:
@@ -340,13 +340,13 @@ def _without_root(root: int, hops: Table) -> int:
 
 FEW_PAIRS = 2**22
 PAIRS_A_TRANSFER = 4
-"""Most pairs of node and chunk for each transfer at which a table of 4 bytes a pair is kept. With more
-pairs, as in an all-to-all of many ranks, only the last row of each chunk is kept; small tables are kept in
-any case."""
+"""Largest number of pairs of node and chunk, in all cases and for each transfer, for which a table of 4 bytes
+per pair is kept. With more pairs, as in an all-to-all of many ranks, only the last row of each chunk is
+kept."""
 
 
 class EventTimes(NamedTuple):
-    """When each message starts and is complete, in ticks, and its rows; how long each link is held.
+    """The start and finish of each message in ticks, the message of each row, and each link's busy time.
 
     Parameters
     ----------
@@ -365,7 +365,7 @@ class EventTimes(NamedTuple):
 
 
 class _LinkState(NamedTuple):
-    """Of each link: when it is free, what its latest message carries, and which that is (-1: none yet)."""
+    """The state of each link: when it is free, its latest message's load, and that message (-1: none yet)."""
 
     free: FloatArray
     load: Int64Array
@@ -375,16 +375,16 @@ class _LinkState(NamedTuple):
 def in_order(
     schedule: Schedule, alpha: FloatArray, sending: FloatArray, *, overlap_alpha: bool = False
 ) -> EventTimes | None:
-    """Return the times of a schedule whose messages go in the table's order; None if it is not such a one.
+    """Return the times of a schedule whose messages enter links in table order; None for other schedules.
 
     Parameters
     ----------
     schedule
-        Legal.
+        A legal schedule.
     alpha, sending
-        Ticks, shape (links,): α of each, and what a load of 1 takes besides.
+        Ticks, shape (links,): the α of each, and the additional time of a load of 1.
     overlap_alpha
-        As of `schedules.simulation.simulate.SimulationOptions`.
+        As in `schedules.simulation.simulate.SimulationOptions`.
     """
     if (
         schedule.clock is Clock.FLOW
@@ -428,10 +428,10 @@ def _run_in_order(
     times: EventTimes,
     overlap_alpha: bool,
 ) -> int:
-    """Fill in the times of the messages; return how many there are, -1 if `bringer` has too few places.
+    """Fill in the times of the messages; return their number, -1 if `bringer` has too few places.
 
-    `bringer` has, for each node and chunk, the row that brought it there, -1 if none did yet; with one place
-    only, the last row of the chunk.
+    `bringer` has, for each node and chunk, the row that brought it there, -1 if none did yet. With a single
+    place it has only the last row of the chunk.
     """
     chunk, _, route = rows
     start, finish, busy, message = times

@@ -1,4 +1,4 @@
-"""In how many slices the transfers of a flow travel: the count of least simulated time."""
+"""The number of slices in which the transfers of a flow travel: the one of least simulated time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tutti.schedules.simulation.simulate import SimulationOptions, simulate
 
 
 class SliceTuning(NamedTuple):
-    """Numbers that steer the search for the number of slices."""
+    """Parameters of the search for the number of slices."""
 
     most_hops: int
     """Most transfers times links times slices of a simulation, which then takes a few seconds."""
@@ -37,20 +37,20 @@ def best_slices(
 ) -> tuple[int, float]:
     """Return a number of slices and the simulated time with it, in seconds.
 
-    Powers of two are tried upwards, as long as they help and their simulation has at most `most_hops` hops:
-    more slices follow each other sooner through a tree, but each pays every link's α. So the answer is the
-    same on every machine. Schedules of the other clocks have one slice.
+    Powers of two are tried upwards, as long as they help and their simulation has at most `most_hops` hops.
+    With more slices data moves through a tree sooner, but each slice pays every link's α. Times of runs do
+    not matter, so the answer is the same on every machine. Schedules of the other clocks have one slice.
 
     Parameters
     ----------
     schedule
-        Verified.
+        A verified schedule.
     size
         M in bytes.
     most_hops
-        The budget; one slice is always simulated.
+        The budget in hops; one slice is always simulated.
     options
-        How messages behave; its slices are not looked at.
+        The behaviour of messages; its slices are ignored.
     """
     best, least = 1, simulate(schedule, size, replace(options, slices=1)).time
     if schedule.clock is not Clock.FLOW:

@@ -1,30 +1,31 @@
 """The α-β simulator: a deterministic discrete-event simulation of a schedule's messages.
 
 A *message* is all rows with one route and one order; in the flow clock, a row and pipeline slice.
-It is ready when its data is there (`dependencies`), and then enters the links of its route in turn:
+It is ready when its data has arrived (`dependencies`), and then enters the links of its route in turn:
 
-* It enters link j at e_j, the earliest moment at which it is ready for it, no message holds the link,
-  and the link's earlier messages have entered: those of smaller steps, in the time clock all those
-  that entered it before in the schedule. Among messages that could, those of the first slice do (so that
-  a rank passes on what it received before it sends more of its own), of those the first to be ready, and of
-  those the first in the table.
-* It holds the link until e_j + α_j + b / B_j, whatever happens at later links (nodes can buffer it), or,
-  with `overlap_alpha`, until e_j + b / B_j (ASTRA-sim's network: α is in flight, the link free).
+* It enters link j at e_j: the earliest moment at which it is ready for the link, no message holds it, and the
+  link's earlier messages have entered. Earlier are the messages of smaller steps or, in the time clock, those
+  that entered it before in the schedule. If several messages could enter, those of the first slice are
+  preferred, so that a rank passes on what it received before it sends more of its own. Then the first to be
+  ready is preferred, then the first in the table.
+* It holds the link until e_j + α_j + b / B_j, whatever happens at later links, because nodes can buffer it.
+  With `overlap_alpha` it holds it until e_j + b / B_j (ASTRA-sim's network: α is in flight, the link free).
 * Its head is at the end of the link at e_j + α_j: it is then ready for link j + 1 (cut-through).
-* Its tail is there at tail_j = max(e_j + α_j + b / B_j, tail_{j-1} + α_j): no earlier than the link lets it
-  through, nor than it came. With `store_and_forward` it is ready for link j + 1 only then.
-* It is complete at the destination with its tail: where nothing blocks, after the sum of α and
-  b over the slowest bandwidth.
-* Where γ is not 0 and a rank is to reduce c bytes of it, it is complete γ c later. A rank reduces one message
-  at a time, those of smaller steps first, and others as they come (dissertation, A.3.4). It can send and
+* Its tail is there at tail_j = max(e_j + α_j + b / B_j, tail_{j-1} + α_j): no earlier than the link allows,
+  and no earlier than it arrived. With `store_and_forward` it is ready for link j + 1 only then.
+* It is complete at the destination with its tail: if nothing blocks, after the sum of α and b over the
+  slowest bandwidth.
+* If γ is not 0 and a rank is to reduce c bytes of it, it is complete γ c later. A rank reduces one message
+  at a time, those of smaller steps first, and others as they arrive (dissertation, A.3.4). It can send and
   receive meanwhile.
 
-There is no barrier between steps. Where every route is one link, a step schedule so takes at most
-T_L α + T_B + T_C, and without γ exactly that on symmetric networks; over longer routes each of several
-messages that share a link in one step pays its α.
+There is no barrier between steps. If every route is one link, a step schedule takes at most T_L α + T_B +
+T_C, and without γ exactly that on symmetric networks. Over longer routes each of several messages that share
+a link in one step pays its α.
 
 Times are counted in ticks of which every α and every b / B is a whole multiple, exactly up to 2^53 of them,
-and are made seconds at the end. So ties are ties, and without α all times are in proportion to the size.
+and are converted to seconds at the end. So ties are ties, and without α all times are proportional to the
+size.
 """
 
 from __future__ import annotations
@@ -62,25 +63,25 @@ MOST_HOPS = INT32_MAX
 
 @dataclass(frozen=True)
 class SimulationOptions:
-    """How messages behave.
+    """The behaviour of messages.
 
     Parameters
     ----------
     slices
-        In the flow clock each row's bytes are cut in so many equal slices, which follow each other
+        In the flow clock each row's bytes are cut into this number of equal slices, which follow each other
         through the trees; 1 in the other clocks.
     store_and_forward
         A message enters the next link of its route only when it has arrived whole.
     overlap_alpha
         A link is free after bytes / bandwidth, while α is still in flight.
     gamma
-        γ: seconds for which a rank computes to reduce a byte, exact; None: the network's own.
+        γ: seconds that a rank needs to reduce one byte, exact; None: the network's own.
 
     Raises
     ------
     InputError
-        If `slices` is no whole number of at least 1, γ is negative or not exact, or another is neither true
-        nor false.
+        If `slices` is no whole number of at least 1, γ is negative or not exact, or another option is neither
+        true nor false.
     """
 
     slices: int = 1
@@ -102,7 +103,7 @@ class SimulationOptions:
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """What a simulation found. Messages are numbered by first row, then slice.
+    """The result of a simulation. Messages are numbered by first row, then slice.
 
     Parameters
     ----------
@@ -113,9 +114,9 @@ class Simulation:
     message
         int32, shape (transfers,): the message (its first slice) of each row.
     busy
-        Seconds, shape (links,): for how long each was held.
+        Seconds, shape (links,): the time for which each was held.
     bytes
-        Shape (links,): what crossed each.
+        Shape (links,): the bytes that crossed each.
     """
 
     time: float
@@ -127,7 +128,7 @@ class Simulation:
 
     @property
     def utilization(self) -> FloatArray:
-        """Share of the time for which each link was held, shape (links,)."""
+        """Fraction of the time for which each link was held, shape (links,)."""
         return self.busy / self.time if self.time > 0 else np.zeros_like(self.busy)
 
 
@@ -140,25 +141,25 @@ def simulate(schedule: Schedule, size: Fraction | int, options: SimulationOption
     Parameters
     ----------
     schedule
-        Any clock; assumed legal (`verify`). In the time clock the order on each link is kept, and
+        A legal schedule (`verify`) in any clock. In the time clock the order on each link is kept, and
         start times are not, so that the size may differ from the one it was made for.
     size
         M in bytes, exact.
     options
-        How messages behave.
+        The behaviour of messages.
 
     Raises
     ------
     InputError
-        If the size is not positive, if slices are asked for in another clock than flow, if there are 2^31
-        hops or more, or if messages wait for each other in a circle (which no legal schedule does).
+        If the size is not positive, if there are slices in another clock than flow, if there are 2^31
+        hops or more, or if messages wait for each other in a cycle (which no legal schedule does).
     """
     links = _links(schedule, size, options)
     return _in_order(schedule, size, options, links) or _run(schedule, size, options, links)[0]
 
 
 def _gamma(schedule: Schedule, options: SimulationOptions) -> Fraction:
-    """Return γ in seconds per byte; 0 where nothing is reduced."""
+    """Return γ in seconds per byte; 0 if nothing is reduced."""
     if schedule.reduce is None:
         return Fraction(0)
     return schedule.topology.gamma if options.gamma is None else Fraction(options.gamma)
@@ -166,7 +167,7 @@ def _gamma(schedule: Schedule, options: SimulationOptions) -> Fraction:
 
 @dataclass(frozen=True, eq=False)
 class Holding:
-    """When links are held, a row for each message and link of its route (`hops`).
+    """The times when links are held, one row for each message and link of its route (`hops`).
 
     Parameters
     ----------
@@ -175,11 +176,11 @@ class Holding:
     begin, end
         Seconds, shape (hops,).
     num_links
-        Of the network.
+        The number of links of the network.
     message, bytes
-        Which one, int64, and how much it carries; shape (hops,).
+        The message, int64, and the bytes that it carries; shape (hops,).
 
-    What ranks reduce is no hop here.
+    Reductions by ranks are no hops here.
     """
 
     link: Int32Array
@@ -190,14 +191,14 @@ class Holding:
     bytes: FloatArray
 
     def share_busy(self, edges: FloatArray) -> FloatArray:
-        """Return the mean share of the links that are held between each two neighbouring moments.
+        """Return the mean fraction of links that are held between each two neighbouring moments.
 
         Parameters
         ----------
         edges
             Seconds, shape (n + 1,), increasing.
         """
-        # The time held up to t is the sum of t - begin over what began, less t - end over what ended.
+        # The time held up to t is the sum of t - begin over begun rows, less that of t - end over ended rows.
         until = _time_since(self.begin, edges) - _time_since(self.end, edges)
         return np.diff(until) / np.diff(edges) / self.num_links
 
@@ -213,7 +214,7 @@ def _time_since(events: FloatArray, moments: FloatArray) -> FloatArray:
 def watch(
     schedule: Schedule, size: Fraction | int, options: SimulationOptions = _DEFAULT
 ) -> tuple[Simulation, Holding]:
-    """Return what `simulate` returns, and when each message held each link."""
+    """Return the result of `simulate`, and the times when each message held each link."""
     links, rate = timed = _links(schedule, size, options)
     simulation, hops, sent = _run(schedule, size, options, timed)
     hops = hops[~links["reducer"][hops["link"]]]
@@ -228,7 +229,7 @@ def watch(
 
 
 class _LinkTable(NamedTuple):
-    """The table of links, and of ranks where these take time to reduce, in ticks; and the ticks a second."""
+    """The table of links, and of ranks if reducing takes time, in ticks; and the ticks per second."""
 
     table: Table
     rate: float
@@ -237,7 +238,7 @@ class _LinkTable(NamedTuple):
 def _run(
     schedule: Schedule, size: Fraction | int, options: SimulationOptions, timed: _LinkTable
 ) -> tuple[Simulation, Table, Table]:
-    """Return the simulation, and the tables of hops and messages as they then are."""
+    """Return the simulation, and the final tables of hops and messages."""
     links, rate = timed
     grouped = messages(schedule)
     hops, sent, turns = _hops_and_messages(schedule, grouped, options.slices, links)
@@ -278,15 +279,15 @@ def _in_order(
 
 
 def _simulation(schedule: Schedule, size: Fraction | int, times: EventTimes) -> Simulation:
-    """Return what was found, of times in seconds."""
+    """Return the result for times in seconds."""
     crossed = np.multiply(link_loads(schedule), float(Fraction(size) / schedule.chunks.denominator))
     return Simulation(time=float(times.finish.max(initial=0.0)), bytes=crossed, **times._asdict())
 
 
 def _links(schedule: Schedule, size: Fraction | int, options: SimulationOptions) -> _LinkTable:
-    """Return the links for a slice of M = `size`, then the ranks where γ is not 0.
+    """Return the table of links for a slice of M = `size`, followed by the ranks if γ is not 0.
 
-    The tick divides every α and what a load of 1 takes.
+    The tick divides every α and the times of a load of 1.
     """
     _check(schedule, size, options)
     alpha, bandwidth = schedule.topology.alpha, schedule.topology.bandwidth
@@ -310,7 +311,7 @@ def _links(schedule: Schedule, size: Fraction | int, options: SimulationOptions)
 def _hops_and_messages(
     schedule: Schedule, grouped: Messages, slices: int, links: Table
 ) -> tuple[Table, Table, Table]:
-    """Return the tables of hops, of messages and of the links' turns; sets where each link's begin."""
+    """Return the tables of hops, of messages and of the links' turns; set the first turn of each link."""
     route = np.repeat(grouped.route, slices)
     reduced = np.repeat(_reduced(schedule, grouped, links), slices)
     length = np.diff(schedule.route_table.offsets)[route] + (reduced > 0)
@@ -347,7 +348,7 @@ def _waiters_and_edges(schedule: Schedule, grouped: Messages, slices: int) -> tu
 
 
 def _reduced(schedule: Schedule, grouped: Messages, links: Table) -> Int64Array:
-    """Return what a rank takes time to reduce of each message, int64, shape (messages,)."""
+    """Return the load of each message that a rank takes time to reduce, int64, shape (messages,)."""
     reduced = np.zeros(len(grouped), dtype=np.int64)
     if schedule.reduce is not None and links["reducer"].any():
         rows = np.flatnonzero(schedule.reduce & (schedule.target < schedule.topology.num_ranks))
@@ -356,7 +357,7 @@ def _reduced(schedule: Schedule, grouped: Messages, links: Table) -> Int64Array:
 
 
 def _hop_links(schedule: Schedule, route: Int32Array, begin: Int64Array, reducing: BoolArray) -> Int32Array:
-    """Return the link of each hop; a `reducing` message's last is its destination, behind the links."""
+    """Return the link of each hop; the last of a `reducing` message is its destination, after the links."""
     last = begin[1:][reducing] - 1
     if schedule.routes is None and not len(last):
         return route
@@ -371,7 +372,7 @@ def _hop_links(schedule: Schedule, route: Int32Array, begin: Int64Array, reducin
 def _turn_keys(
     schedule: Schedule, grouped: Messages, begin: Int64Array, reducer: BoolArray
 ) -> tuple[Int64Array, Int64Array]:
-    """Return a key for each hop, equal ones sharing a turn on their link, and the hops in order of turns."""
+    """Return a key for each hop (equal keys share a turn on their link), and the hops in order of turns."""
     if schedule.clock is Clock.FLOW:
         return np.zeros(begin[-1], dtype=np.int64), np.arange(begin[-1])
     if schedule.clock is Clock.STEP:
@@ -381,7 +382,7 @@ def _turn_keys(
         durations = transfer_ticks(schedule, grouped)
         within = np.arange(begin[-1]) - np.repeat(begin[:-1], np.diff(begin))
         entry = np.repeat(durations.offsets[durations.kind], np.diff(begin)) + within
-        entry[reducer] = 0  # ranks reduce messages as they come
+        entry[reducer] = 0  # ranks reduce messages as they arrive
         sequence = np.argsort(
             np.repeat(grouped.order, np.diff(begin)) + durations.enter[entry], kind="stable"
         )
@@ -392,4 +393,4 @@ def _check_complete(finish: FloatArray, grouped: Messages, slices: int) -> None:
     stuck = np.flatnonzero(np.isnan(finish))
     if len(stuck):
         row = int(np.flatnonzero(grouped.of_row == stuck[0] // slices)[0])
-        raise InputError(f"transfer {row} never starts: messages wait for each other in a circle")
+        raise InputError(f"transfer {row} never starts: messages wait for each other in a cycle")

@@ -4,19 +4,19 @@ The checks, in this order:
 
 1. the two tables by themselves (`table`): ranges, shares, routes, switches, order;
 2. the replay (`replay`) and, in the time clock, the use of the links (`timing`), in one order of events;
-3. who holds what at the end; where a sum is wrong, who spoilt it (`replay`);
+3. the final values and, if a sum is wrong, the transfer that spoilt it (`replay`);
 4. the claims (`check_claims`), against `schedules.cost`.
 
-`table` has the one line in which it all ends. A table on disk (`schedules.files.rounds`) is checked block by
-block. The verifier reads the table alone and never asks who made it.
+`table` also makes the one-line errors. A table on disk (`schedules.files.rounds`) is checked block by block.
+The verifier reads only the table, whatever made it.
 
-What is first in a replay depends on the clock. In the step clock all rows of a step read their sources,
-then all deliver. In the time clock a row reads at its start and delivers at its arrival; of one tick,
-arrivals come first, and ties go by row. In the flow clock each row reads and delivers before the next.
+The order of a replay depends on the clock. In the step clock all rows of a step read their sources, then all
+deliver. In the time clock a row reads at its start and delivers at its arrival. In one tick arrivals come
+first, and ties are broken by row. In the flow clock each row reads and delivers before the next.
 
-A row that copies overwrites; it is wrong where its source holds nothing, or its destination the same
-value already. A row that reduces adds to what its destination holds. At the end each rank that must hold a
-chunk must hold exactly what it should: each contribution once. Chunks of size 0 are no exception.
+A row that copies overwrites. It is wrong if its source holds nothing, or if its destination already holds the
+same value. A row that reduces adds to the value of its destination. At the end each rank that must hold a
+chunk must hold exactly the right value: each contribution once. Chunks of size 0 are no exception.
 """
 
 from __future__ import annotations
@@ -53,18 +53,18 @@ from tutti.topologies.exact import Int64Array
 __all__ = ["VerificationError", "verify", "verify_answer"]
 
 THREADS = 2
-"""Replays of parts of a state at once, each of which takes its room in memory."""
+"""Number of parts of a state that are replayed at the same time. A larger value needs more memory."""
 
 
 def verify(schedule: Schedule | RoundTable) -> None:
     """Check that a schedule does its collective, in time linear in its table.
 
-    One on disk is read block by block, and once more for each part of the state that fits memory.
+    A schedule on disk is read block by block, and once more for each part of the state that fits memory.
 
     Raises
     ------
     VerificationError
-        Naming the first wrong transfer, or what is wrong at the end.
+        If it does not; the message names the first wrong transfer, or the fault at the end.
     """
     if isinstance(schedule, RoundTable):
         _verify_blocks(schedule)
@@ -84,12 +84,12 @@ def verify(schedule: Schedule | RoundTable) -> None:
 
 
 def verify_answer(answer: Any, problem: Problem, who: str) -> Schedule:
-    """Verify what a method of that name made of a problem, and return it.
+    """Verify the answer of the method `who` to a problem, and return it.
 
     Raises
     ------
     TuttiError
-        If it is no schedule, or one of another problem.
+        If it is no schedule, or a schedule for another problem.
     VerificationError
         As `verify`.
     """
@@ -97,7 +97,7 @@ def verify_answer(answer: Any, problem: Problem, who: str) -> Schedule:
         raise TuttiError(f"{who} returned {type(answer).__name__}; it must return a Schedule")
     if (answer.topology, answer.collective) != (problem.topology, problem.collective):
         asked, made = (f"{one.collective} on {one.topology.name}" for one in (problem, answer))
-        raise TuttiError(f"{who} answered another problem: {made}; asked was {asked}")
+        raise TuttiError(f"{who} answered another problem: {made}, not {asked}")
     verify(answer)
     return answer
 
@@ -110,7 +110,7 @@ def _overlap(schedule: Schedule, clash: Clash) -> VerificationError:
 
 
 def _verify_blocks(table: RoundTable) -> None:
-    """Check a table block by block: all rows by themselves, then replays of some chunks after others."""
+    """Check a table block by block: first each row by itself, then replays of some chunks at a time."""
     for first_row, rows in table.blocks():
         try:
             check_table(rows)
@@ -125,7 +125,7 @@ def _verify_blocks(table: RoundTable) -> None:
 
 
 def _first_of_blocks(table: RoundTable, low: int, high: int) -> tuple[int, Fault] | None:
-    """Return the first thing that goes wrong in a replay, and in which block; in the end: the one after."""
+    """Return the first fault in a replay and its block; a fault at the end has the block after the last."""
     replay, place = Replay(table, low, high), 0
     for _, rows in table.blocks():
         fault = replay.play(rows, spans(rows, None))
@@ -180,12 +180,12 @@ def _fault_error(schedule: Schedule, turns: ReplaySpans, fault: Fault) -> Verifi
 
 
 def check_claims(schedule: Schedule) -> None:
-    """Check that each claim equals what `schedules.cost` finds.
+    """Check that each claim equals the value from `schedules.cost`.
 
     Raises
     ------
     VerificationError
-        If a claim is wrong, unknown, or about what this schedule does not have.
+        If a claim is wrong or unknown, or this schedule has no such value.
     """
     for name, claimed in schedule.claims.items():
         if name not in _CLAIMS:

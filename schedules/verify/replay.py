@@ -1,9 +1,9 @@
-"""The replay: who holds what after each transfer, from the table alone.
+"""The replay: the value of each chunk at each node after each transfer, from the table alone.
 
-The state of (node, chunk) is the multiset of contributions that its value is made of. Where nothing is
-reduced that is a bit. Where something is, it is a fingerprint (`schedules.fingerprints`).
+The state of (node, chunk) is the multiset of contributions that its value consists of. If nothing is reduced,
+it is a bit. Otherwise it is a fingerprint (`schedules.fingerprints`).
 
-Which transfer spoilt a reduction is found by a replay of one chunk with sets of contributors.
+The transfer that spoilt a reduction is found by a replay of one chunk with sets of contributors.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from tutti.topologies.kernels import kernel
 ByteArray = npt.NDArray[np.uint8]
 
 STATE_BYTES = 2**30
-"""The state of more chunks than fit is replayed a block of chunks at a time."""
+"""Largest size of the state in bytes. Larger states are replayed in blocks of chunks."""
 
 NONE, NOT_HELD, TWICE, MISSING, UNEVEN = range(-1, 4)
 
 
 class Fault(NamedTuple):
-    """What is wrong first: at which span and row, chunk and node.
+    """The first fault: its span, row, chunk and node.
 
-    What is wrong in the end has the span after the last; in place of a row, chunk 0 follows the last.
+    A fault at the end has the span after the last, and the row after the last row plus its chunk.
     """
 
     span: int
@@ -46,9 +46,9 @@ class Fault(NamedTuple):
 
 
 class _TransferTable(NamedTuple):
-    """The transfers as kernels take them.
+    """The transfers, as kernels take them.
 
-    `runs` is the column ``count`` and `units` numbers the chunks that rows carry; both are empty where
+    `runs` is the column ``count``, and `units` numbers the chunks that rows carry; both are empty if
     each row carries one.
     """
 
@@ -63,16 +63,16 @@ class _TransferTable(NamedTuple):
 
 
 class _Conditions(NamedTuple):
-    """Who starts with each item and who must end with it: spans of a list of nodes.
+    """The nodes that start with each item, and those that must end with it: spans of a list of nodes.
 
     Parameters
     ----------
     item, copy_of, original
-        int32, of each chunk (`Chunks`); `copy_of` is empty where nothing is a copy.
+        int32, of each chunk (`Chunks`); `copy_of` is empty if nothing is a copy.
     starts, ends
-        int64, shape (items, 2): from and to which entry of `nodes`.
+        int64, shape (items, 2): the first entry of `nodes`, and the one after the last.
     nodes
-        int32.
+        int32: the list of nodes.
     """
 
     item: Int32Array
@@ -84,14 +84,14 @@ class _Conditions(NamedTuple):
 
 
 class Replay:
-    """Who holds what of the chunks low to high - 1, as far as rows were played.
+    """The values of the chunks low to high - 1 at all nodes, after the rows that were played.
 
     Parameters
     ----------
     whole
         The schedule, or the table that its blocks are made from.
     low, high
-        The chunks.
+        The range of chunks.
     """
 
     def __init__(self, whole: Schedule | RoundTable, low: int, high: int) -> None:
@@ -101,7 +101,7 @@ class Replay:
         self.held = begin(self.conditions, low, high, whole.topology.num_nodes)
 
     def play(self, rows: Schedule, turns: ReplaySpans) -> Fault | None:
-        """Play the rows of a schedule, or of its next block; return the first thing that goes wrong."""
+        """Play the rows of a schedule, or of its next block; return the first fault."""
         table = _TransferTable(
             rows.chunk,
             rows.count_or_empty,
@@ -116,7 +116,7 @@ class Replay:
         return _or_none(kernel(turns, table, self.held, self.low, self.high))
 
     def lacking(self, after: tuple[int, int]) -> Fault | None:
-        """Return what is wrong in the end, `after` being the number of spans and of rows played."""
+        """Return the fault at the end; `after` has the numbers of spans and rows that were played."""
         kernel = _uneven if self.combining else _missing
         return _or_none(kernel(self.held, self.conditions, self.low, self.high, after))
 
@@ -127,9 +127,9 @@ def _or_none(found: tuple[int, int, int, int, int]) -> Fault | None:
 
 
 def parts_of_state(whole: Schedule | RoundTable) -> list[tuple[int, int]]:
-    """Return the spans of chunks that are replayed at a time: as many as the state has room for.
+    """Return the ranges of chunks that are replayed at a time: as many chunks as the state has room for.
 
-    Copies are in the span of their chunk, which then may be too long.
+    Copies are in the range of their chunk, which may then be too long.
     """
     nodes, chunks = whole.topology.num_nodes, len(whole.chunks)
     combining = whole.collective.is_combining
@@ -141,9 +141,9 @@ def parts_of_state(whole: Schedule | RoundTable) -> list[tuple[int, int]]:
 
 
 def first_fault(schedule: Schedule, turns: ReplaySpans) -> Fault | None:
-    """Return the first thing that goes wrong in a replay, or None.
+    """Return the first fault in a replay, or None.
 
-    What is wrong in the end comes after all transfers: the first of the lowest chunk's ranks.
+    A fault at the end comes after all transfers: the first rank of the lowest chunk.
     """
     worst: Fault | None = None
     after = len(turns.first), len(schedule)
@@ -184,7 +184,7 @@ def _initial_bits(conditions: _Conditions, low: int, high: int, nodes: int) -> B
 def _play_bits(
     turns: ReplaySpans, table: _TransferTable, held: ByteArray, low: int, high: int
 ) -> tuple[int, int, int, int, int]:
-    """Replay chunks low..high-1 of a collective that does not combine; bit (node, chunk): held."""
+    """Replay chunks low..high-1 of a collective that does not combine; bit (node, chunk): it is held."""
     width = high - low
     for span in range(len(turns.first)):
         delivers = turns.first[span] < 0
@@ -205,7 +205,7 @@ def _play_bits(
 
 @kernel
 def _run(table: _TransferTable, row: int, low: int, high: int) -> tuple[int, int]:
-    """Return which chunks of low..high-1 a row carries: the first, counted from low, and how many."""
+    """Return the chunks of low..high-1 that a row carries: the first, counted from low, and their number."""
     begin: Any = np.int64(table.chunk[row])
     end = begin + (1 if len(table.runs) == 0 else table.runs[row])
     first, last = max(begin, low), min(end, high)
@@ -214,7 +214,7 @@ def _run(table: _TransferTable, row: int, low: int, high: int) -> tuple[int, int
 
 @kernel
 def _first_clear(bits: ByteArray, begin: int, length: int) -> int:
-    """Return which of `length` bits is the first that is not set, or -1."""
+    """Return the place of the first of `length` bits that is not set, or -1."""
     for place in range(length):
         if not _get(bits, begin + place):
             return place
@@ -223,7 +223,7 @@ def _first_clear(bits: ByteArray, begin: int, length: int) -> int:
 
 @kernel
 def _fill(bits: ByteArray, begin: int, length: int) -> int:
-    """Set `length` bits; stop at one that is set and return which, else -1."""
+    """Set `length` bits; stop at a bit that is set and return its place, otherwise -1."""
     for place in range(length):
         if _get(bits, begin + place):
             return place
@@ -284,10 +284,10 @@ def _play_words(
 def _read_singles(
     rows: tuple[int, int], table: _TransferTable, held: UInt64Array, read: UInt64Array, low: int
 ) -> tuple[int, int]:
-    """Read the sources of rows of one chunk each; stop at one that is empty and return it with its chunk.
+    """Read the sources of rows of one chunk each; stop at an empty source and return its row and chunk.
 
-    Apart from `_play_runs`, which could do it too: in a loop this tight the processor has many rows under way
-    while it waits for memory, which makes it four times faster.
+    It is separate from `_play_runs`, which could do it too. In a loop this tight the processor has many rows
+    under way while it waits for memory, which makes it four times faster.
     """
     chunks, routes, mask = table.chunk[rows[0] : rows[1]], table.route[rows[0] : rows[1]], len(read) - 1
     for place in range(len(chunks)):
@@ -306,7 +306,7 @@ def _read_singles(
 def _deliver_singles(
     rows: tuple[int, int], table: _TransferTable, held: UInt64Array, read: UInt64Array, low: int
 ) -> tuple[int, int]:
-    """Deliver rows of one chunk each; stop at one whose value is there already, as `_read_singles`."""
+    """Deliver rows of one chunk each; stop, like `_read_singles`, at a row whose value is there already."""
     chunks, routes, mask = table.chunk[rows[0] : rows[1]], table.route[rows[0] : rows[1]], len(read) - 1
     reduce = table.reduce[rows[0] : rows[1]]
     for place in range(len(chunks)):
@@ -333,7 +333,7 @@ def _play_runs(
     read: UInt64Array,
     low: int,
 ) -> tuple[int, int]:
-    """Read or deliver rows, or (`does`: delivers, each) both; stop as `_read_singles`."""
+    """Read or deliver rows, or (`does`: delivers, each) both; stop like `_read_singles`."""
     for row in range(rows[0], rows[1]):
         first, length = _run(table, row, low, low + held.shape[1])
         unit = unit_at(table.units, row) + low + first - table.chunk[row]
@@ -353,7 +353,7 @@ def _play_runs(
 
 @kernel
 def _value(held: UInt64Array, copy_of: Int32Array, chunk: int, low: int) -> np.uint64:
-    """Return what a node holds of a chunk: of a copy in which nothing has arrived, what it is a copy of."""
+    """Return the value of a chunk at a node; a copy in which nothing has arrived has its original's value."""
     while held[chunk] == EMPTY and len(copy_of) > 0 and copy_of[low + chunk] >= 0:
         chunk = copy_of[low + chunk] - low
     return held[chunk]
@@ -365,7 +365,7 @@ def _take(
 ) -> int:
     """Read the words of a run (first, length, low) into the ring `read` from `unit` on.
 
-    Stop at an empty one and return which, else -1.
+    Stop at an empty word and return its place, otherwise -1.
     """
     first, length, low = run
     for place in range(length):
@@ -385,7 +385,7 @@ def _give(
     unit: int,
     reduces: bool,
 ) -> int:
-    """Deliver words from the ring; stop at one that is held already and return which, else -1."""
+    """Deliver words from the ring; stop at a word that is held already and return its place, otherwise -1."""
     first, length, low = run
     for place in range(length):
         word = read[(unit + place) & (len(read) - 1)]
@@ -437,7 +437,7 @@ def _total(conditions: _Conditions, chunk: int) -> np.uint64:
 
 @kernel
 def _kept(held: UInt64Array, original: Int32Array, chunk: int, low: int, total: np.uint64) -> int:
-    """Return the first of a chunk and its copies that a node holds whole, or -1."""
+    """Return the first of a chunk and its copies that is complete at a node, or -1."""
     copy = chunk
     while copy - low < len(held) and original[copy] == chunk:
         if held[copy - low] == total:
@@ -447,7 +447,7 @@ def _kept(held: UInt64Array, original: Int32Array, chunk: int, low: int, total: 
 
 
 def kept_copies(schedule: Schedule) -> BoolArray:
-    """Return bool (ranks, chunks): which of a chunk and its copies a rank ends with in a legal schedule."""
+    """Return bool (ranks, chunks): the chunk, or its copy, with which a rank ends in a legal schedule."""
     turns = spans(schedule, timing(schedule) if schedule.clock is Clock.TIME else None)
     kept = np.zeros((schedule.topology.num_ranks, len(schedule.chunks)), dtype=np.bool_)
     for low, high in parts_of_state(schedule):
@@ -468,16 +468,16 @@ def _mark_kept(held: UInt64Array, conditions: _Conditions, low: int, high: int, 
 
 
 _MANY = 2
-"""Contributions are counted up to here: often enough is too often."""
+"""Contributions are counted up to this number, which is one too many."""
 
 
 @dataclass(frozen=True)
 class _NodeValue:
-    """What a node holds: how often each member of the group is in it, and when that was first too often."""
+    """A value: the count of each member's contribution, and the place where one first was added twice."""
 
     times: npt.NDArray[np.int8]
     doubled: tuple[int, int] | None = None
-    """The span and the row that put in something for a second time."""
+    """The span and the row that first added a contribution a second time."""
 
     def plus(self, other: _NodeValue, place: tuple[int, int]) -> _NodeValue:
         """Return the sum made by the row at this place."""
@@ -489,11 +489,11 @@ class _NodeValue:
 
 
 def reduction_error(schedule: Schedule, turns: ReplaySpans, chunk: int) -> VerificationError:
-    """Return the error for a chunk whose required sums are wrong: no copy of it is whole at some rank.
+    """Return the error for a chunk whose required sums are wrong: no copy of it is complete at some rank.
 
-    It names the first transfer that put a contribution a second time into a value that ends where the sum
-    should be; where there is none, the first rank with a contribution missing, and of the copies there the
-    one with most of them.
+    It names the first transfer that added a contribution a second time to a value that ends where the sum
+    should be. If there is none, it names the first rank with a missing contribution, and considers the copy
+    there that has most contributions.
     """
     item = int(schedule.chunks.item[chunk])
     group = int(schedule.collective.items.group[item])
@@ -524,7 +524,7 @@ def reduction_error(schedule: Schedule, turns: ReplaySpans, chunk: int) -> Verif
 def _replay(
     schedule: Schedule, turns: ReplaySpans, copies: list[int], givers: tuple[int, ...]
 ) -> dict[tuple[int, int], _NodeValue]:
-    """Return what each node holds at the end of a chunk that some ranks contribute to, and of its copies."""
+    """Return the final values at each node of a chunk that some ranks contribute to, and of its copies."""
     of = schedule.chunks.copy_of
     rows = _rows_of(schedule, copies)
     first = schedule.chunk[rows]
@@ -564,7 +564,7 @@ def _rows_of(schedule: Schedule, copies: list[int]) -> Int64Array:
 
 
 def _spans_of(turns: ReplaySpans, rows: Int64Array) -> list[tuple[int, int, int, bool]]:
-    """Return the spans as they are within `rows`: (span, first, last, whether it delivers)."""
+    """Return the spans restricted to `rows`: (span, first, last, whether it delivers)."""
     delivers = turns.first < 0
     first = np.searchsorted(rows, np.where(delivers, ~turns.first, turns.first))
     last = np.searchsorted(rows, turns.last)

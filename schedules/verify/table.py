@@ -1,6 +1,6 @@
-"""The checks that need no replay: that every entry of the two tables is in range and allowed.
+"""Checks without a replay: every entry of the two tables must be in range and allowed.
 
-And what the verifier says where one fails: one line that names the first wrong transfer.
+The module also makes the verifier's errors: one line that names the first wrong transfer.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from tutti.topologies.exact import INT32_MAX, INT64_MAX, BoolArray, Int32Array, 
 from tutti.topologies.kernels import kernel
 
 MOST_ROWS = INT32_MAX
-"""Row numbers are int32."""
+"""Largest number of rows: row numbers are int32."""
 _FINE, _CHUNK, _COUNT, _ITEM, _ROUTE, _REDUCE, _SOURCE, _TARGET = range(8)
 
 
 class VerificationError(TuttiError):
-    """A schedule does not do what it should; the text is one line.
+    """A schedule does not do its collective; the text is one line.
 
     Parameters
     ----------
     text
-        What is wrong, and where; what follows "transfer 7" if a row is given.
+        The fault and its place; if a row is given, it follows "transfer 7".
     row
-        The first wrong transfer; None where no single one is to blame (the chunk table, missing data).
+        The first wrong transfer; None if no single one is to blame (the chunk table, missing data).
     """
 
     def __init__(self, text: str, row: int | None = None) -> None:
@@ -35,14 +35,14 @@ class VerificationError(TuttiError):
         self.text, self.row = text, row
 
     def renumbered(self, first_row: int) -> VerificationError:
-        """Return the same of the table in which the first row has this number."""
+        """Return the same error for the table in which the first row has this number."""
         return self if self.row is None else VerificationError(self.text, self.row + first_row)
 
 
 def wrong_transfer(schedule: Schedule, row: int, chunk: int | None, what: str) -> VerificationError:
     """Return the error for one transfer of a table whose indices are in range.
 
-    `chunk` is the one of the row's run that shows it, None where all do.
+    `chunk` is the chunk of the row's run that has the fault; None: all have it.
     """
     labels, route = schedule.topology.labels, schedule.route[row]
     ends = f"{labels[schedule.route_source[route]]}->{labels[schedule.route_target[route]]}"
@@ -54,7 +54,7 @@ def wrong_transfer(schedule: Schedule, row: int, chunk: int | None, what: str) -
 
 
 def chunk_name(schedule: Schedule | RoundTable, chunk: int) -> str:
-    """Return ``"chunk 7 of rank 2's shard"``, with labels; in all-to-all also whom it is for."""
+    """Return ``"chunk 7 of rank 2's shard"``, with labels; in all-to-all also with its destination."""
     items, item = schedule.collective.items, int(schedule.chunks.item[chunk])
     labels = schedule.topology.labels
     owner, dest = labels[items.owner[item]], int(items.dest[item])
@@ -67,7 +67,7 @@ def check_table(schedule: Schedule) -> None:
     Raises
     ------
     VerificationError
-        Naming the first row with an entry out of range or not allowed.
+        If there is a fault; the message names the first row with an entry out of range or not allowed.
     """
     _check_frame(schedule)
     _check_chunks(schedule)
@@ -76,7 +76,7 @@ def check_table(schedule: Schedule) -> None:
 
 
 def _check_frame(schedule: Schedule) -> None:
-    """Check what is not a row: that the parts fit each other."""
+    """Check that the parts of the schedule fit each other."""
     ranks, needed = schedule.topology.num_ranks, schedule.collective.num_ranks
     if ranks != needed:
         raise VerificationError(f"the collective is over {needed} ranks, the topology has {ranks}")
@@ -120,7 +120,7 @@ def _check_chunks(schedule: Schedule) -> None:
 
 
 def _check_copies(schedule: Schedule) -> None:
-    """Check that copies stand behind what they are copies of, and are of data that end as sums everywhere."""
+    """Check that copies follow their originals, and only data that end as sums everywhere have copies."""
     chunks, items = schedule.chunks, schedule.collective.items
     if chunks.copy_of is None:
         return
@@ -131,8 +131,8 @@ def _check_copies(schedule: Schedule) -> None:
     if len(astray):
         chunk = int(astray[0])
         raise VerificationError(
-            f"chunk {chunk} is a copy of {of[chunk]}; a copy stands behind what it is a copy of, "
-            "with other copies of that between them at most"
+            f"chunk {chunk} is a copy of {of[chunk]}; a copy follows its original, "
+            "with at most other copies of it between them"
         )
     copies = np.flatnonzero(of != NO_COPY)
     unlike = (chunks.item != chunks.item[of]) | (chunks.size != chunks.size[of])
@@ -151,7 +151,7 @@ def _check_shares(schedule: Schedule) -> None:
     first = np.searchsorted(chunks.item, np.arange(len(share) + 1)).astype(np.int64)
     size = chunks.tiling_size
     kinds, kind_of = np.unique(share.numerators, return_inverse=True)
-    # A share that is no multiple of 1/denominator, or too large, can't be met: -1 equals no sum.
+    # No sum can equal a share that is no multiple of 1/denominator, or too large: -1 equals none.
     exact = [divmod(kind * chunks.denominator, share.denominator) for kind in kinds.tolist()]
     needed = np.array([-1 if rest or whole > INT64_MAX else whole for whole, rest in exact], dtype=np.int64)
     item = int(_first_uneven_item(first, size, needed[kind_of]))
@@ -166,12 +166,12 @@ def _check_shares(schedule: Schedule) -> None:
 
 @kernel(light=True)
 def _first_uneven_item(first: Int64Array, size: Int64Array, needed: Int64Array) -> int:
-    """Return the first item whose sizes do not sum to what is needed, or -1."""
+    """Return the first item whose sizes do not sum to the needed value, or -1."""
     for item in range(len(needed)):
         rest = needed[item]
         for chunk in range(first[item], first[item + 1]):
             rest -= size[chunk]
-            if rest < 0:  # sizes are not negative: it can't recover, nor overflow
+            if rest < 0:  # sizes are not negative: the rest stays negative
                 break
         if rest != 0:
             return item
@@ -200,7 +200,7 @@ def _check_routes(schedule: Schedule) -> None:
 
 
 def _raise_route(schedule: Schedule, position: int, what: str) -> None:
-    """Raise for the route with that position in the list of links, naming the first row that takes it."""
+    """Raise an error for the route with a position in the list of links; name the first row that takes it."""
     route = int(np.searchsorted(schedule.route_table.offsets, position, side="right")) - 1
     rows = np.flatnonzero(schedule.route == route)
     if len(rows):
@@ -249,7 +249,7 @@ def _first_bad_row(
     kinds: BoolArray,
     combines: BoolArray,
 ) -> tuple[int, int]:
-    """Return the first row with an entry out of range or not allowed, and which of the codes above it is."""
+    """Return the first row with an entry out of range or not allowed, and its code from above."""
     chunk, count, route = rows
     for row in range(len(chunk)):
         first, run = chunk[row], 1 if len(count) == 0 else count[row]
@@ -304,7 +304,7 @@ def _raise_row(schedule: Schedule, row: int, code: int) -> None:
 
 
 def _first_disorder(schedule: Schedule) -> int | None:
-    """Return the first row whose order is below the one before it, or below the clock's first."""
+    """Return the first row whose order is below that of the row before, or below the clock's first."""
     order = schedule.order
     if order is None or len(order) == 0:
         return None

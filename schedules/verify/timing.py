@@ -1,7 +1,7 @@
-"""What is first in a replay: which rows read their sources, and which deliver, one after the other.
+"""The order of a replay: the rows that read their sources, and the rows that deliver, one after the other.
 
-In the time clock that is by moments, and the same order says who is on a link when: two transfers on one link
-at one moment clash.
+In the time clock the order is by moments. It also determines which transfer is on a link at which moment: two
+transfers on one link at one moment clash.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from tutti.topologies.kernels import kernel
 
 
 class ReplaySpans(NamedTuple):
-    """What happens in turn: span i reads the sources of rows first[i] to last[i] - 1, or delivers them.
+    """The order of a replay: span i reads the sources of rows first[i] to last[i] - 1, or delivers them.
 
     Parameters
     ----------
     first, last
-        int32: where a span delivers, its first is written ``~first[i]``.
+        int32: the rows of spans; if a span delivers, its first row is written ``~first[i]``.
     each
-        Whether instead each row reads and delivers before the next (the flow clock).
+        Whether each row reads and delivers before the next instead (the flow clock).
     under_way
-        At least as many chunks as are ever read and not yet delivered.
+        An upper limit on the number of chunks that are read and not yet delivered.
     """
 
     first: Int32Array
@@ -43,7 +43,7 @@ class ReplaySpans(NamedTuple):
 
 
 def spans(schedule: Schedule, when: Timing | None) -> ReplaySpans:
-    """Return what happens in turn. In the time clock, `when` says when rows leave and arrive."""
+    """Return the order of a replay. In the time clock, `when` says when rows leave and arrive."""
     rows, units = len(schedule), units_of(schedule)
     widest = int(np.diff(units).max(initial=1))
     if when is not None:
@@ -60,7 +60,7 @@ def spans(schedule: Schedule, when: Timing | None) -> ReplaySpans:
 
 
 def units_of(schedule: Schedule) -> Int64Array:
-    """Return offsets that number the chunks that rows carry; empty where each carries one."""
+    """Return offsets that number the chunks that rows carry; empty if each carries one."""
     if schedule.count is None:
         return np.zeros(0, dtype=np.int64)
     return offsets_of(schedule.count)
@@ -68,7 +68,7 @@ def units_of(schedule: Schedule) -> Int64Array:
 
 @kernel
 def _most_under_way(order: Int64Array, units: Int64Array, longest: int) -> int:
-    """Return the most chunks that start within `longest` ticks."""
+    """Return the largest number of chunks that start within `longest` ticks."""
     most, since = 0, 0
     for row in range(len(order)):
         while order[since] <= order[row] - max(longest, 1):
@@ -87,21 +87,21 @@ _FIRST_CAPACITY = 1024
 
 
 class Timing(NamedTuple):
-    """When the messages of a time-clock schedule are where.
+    """The moments at which the messages of a time-clock schedule enter links and arrive.
 
     Parameters
     ----------
     order
-        int64, shape (transfers,): the start of each row, ticks.
+        int64, shape (transfers,): the start of each row in ticks.
     kind
-        int32, shape (transfers,): the (route, load) of the row's message; of all rows of a message but the
-        first, its complement ``~kind``.
+        int32, shape (transfers,): the number of the (route, load) of the row's message. All rows of a message
+        but the first have its complement, ``~kind``.
     arrival
         int64, shape (kinds,): ticks from start to arrival.
     begin
-        int64, shape (kinds,): the links of the route are entries from begin on of `enter` and `hold`.
+        int64, shape (kinds,): the first entry of the route's links in `enter` and `hold`.
     enter, hold
-        int64: ticks from start until the head enters the link, and for how long it is held from then.
+        int64: ticks from the start until the head enters the link, and ticks for which it is held from then.
     """
 
     order: Int64Array
@@ -113,7 +113,7 @@ class Timing(NamedTuple):
 
 
 def timing(schedule: Schedule) -> Timing:
-    """Return when the messages of a time-clock schedule are where.
+    """Return the moments at which the messages of a time-clock schedule enter links and arrive.
 
     Raises
     ------
@@ -154,10 +154,10 @@ def _largest(values: Int64Array) -> int:
 def _kinds(
     order: Int64Array, rows: TransferColumns, offset: Int64Array, num_routes: int
 ) -> tuple[Int32Array, Int32Array, Int64Array]:
-    """Number the (route, load) of messages as they first occur; a load beyond 64 bits becomes -1.
+    """Number the (route, load) of messages by first occurrence; a load beyond 64 bits becomes -1.
 
-    Returns the number of each row (of a message's rows but the first, the complement), and of each number
-    the route and the load.
+    Return the number of each row (its complement for a message's rows after the first), and the route and the
+    load of each number.
     """
     chunk, runs, route = rows
     of_row = np.empty(len(order), dtype=np.int32)
@@ -189,13 +189,13 @@ def _kinds(
 
 @kernel
 def _add(total: int, load: int) -> int:
-    """Return the sum of two loads, -1 where it or one of them is beyond 64 bits."""
+    """Return the sum of two loads, -1 if it or one of them is beyond 64 bits."""
     return NONE if total < 0 or total + load < 0 else total + load
 
 
 @kernel
 def _slot(known: Int64Array, slots: Int32Array, route: int, load: int) -> np.int64:
-    """Return where a hash table has (route, load), or the free slot where it belongs."""
+    """Return the slot of (route, load) in a hash table, or the free slot where it belongs."""
     mixed = np.uint64(load) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(route)
     mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
     slot = np.int64(mixed >> np.uint64(33)) % len(slots)
@@ -206,7 +206,7 @@ def _slot(known: Int64Array, slots: Int32Array, route: int, load: int) -> np.int
 
 @kernel
 def _with_room(known: Int64Array, slots: Int32Array, length: int) -> tuple[Int64Array, Int32Array]:
-    """Return the hash table, twice as large where it is full."""
+    """Return the hash table, doubled if it is full."""
     if length < len(known):
         return known, slots
     known = np.concatenate((known, np.empty_like(known)))
@@ -217,7 +217,7 @@ def _with_room(known: Int64Array, slots: Int32Array, length: int) -> tuple[Int64
 
 
 class Clash(NamedTuple):
-    """Two messages on one link at a time: the first row of each, the later one first."""
+    """Two messages on one link at the same time: the first row of each, the later one first."""
 
     row: int
     other: int
@@ -225,9 +225,9 @@ class Clash(NamedTuple):
 
 
 def first_clash(schedule: Schedule, when: Timing) -> Clash | None:
-    """Return the first row whose message enters a link that an earlier row's still holds, or None.
+    """Return the first row whose message enters a link that an earlier row's message still holds, or None.
 
-    Two messages clash where each enters the link before the other has left it.
+    Two messages clash if each enters the link before the other has left it.
     """
     table = schedule.route_table
     row, other, link = _first_clash(
@@ -303,22 +303,22 @@ def _forget(uses: Int64Array, head: Int64Array, free: int, link: int, now: int) 
 
 @kernel
 def arrival_order(order: Int64Array, kind: Int32Array, arrival: Int64Array) -> tuple[Int32Array, Int32Array]:
-    """Return the spans of rows that leave or arrive one after the other, in order of time.
+    """Return the spans of rows that leave or arrive, in order of time.
 
-    Before a row leaves, all that is due by then arrives, by (arrival, row): a binary heap holds what
-    is under way.
+    Before a row leaves, all rows that are due by then arrive, by (arrival, row). A binary heap holds the rows
+    that are under way.
 
     Parameters
     ----------
     order, kind
         As in `Timing`.
     arrival
-        Ticks from start to arrival, one a kind.
+        Ticks from start to arrival, one per kind.
 
     Returns
     -------
     first, last
-        int32: span i is rows first[i] to last[i] - 1; where they arrive, its first is written ``~first[i]``.
+        int32: span i is rows first[i] to last[i] - 1; if they arrive, its first is written ``~first[i]``.
     """
     first, last = np.empty(_FIRST_CAPACITY, dtype=np.int32), np.empty(_FIRST_CAPACITY, dtype=np.int32)
     heap = np.empty((_FIRST_CAPACITY, 2), dtype=np.int64)
@@ -342,7 +342,7 @@ def arrival_order(order: Int64Array, kind: Int32Array, arrival: Int64Array) -> t
 def _append(
     first: Int32Array, last: Int32Array, length: int, begin: int, end: int
 ) -> tuple[Int32Array, Int32Array, int]:
-    """Add a span of one row, or lengthen the last span where the row continues it."""
+    """Add a span of one row, or lengthen the last span if the row continues it."""
     if length > 0 and last[length - 1] == end - 1 and (first[length - 1] < 0) == (begin < 0):
         last[length - 1] = end
         return first, last, length
@@ -355,7 +355,7 @@ def _append(
 
 @kernel
 def _sift_up(heap: Int64Array, place: int, time: int, row: int) -> None:
-    """Put (time, row) in the place after the heap's last."""
+    """Put (time, row) into a heap, at the place after its last entry."""
     while place > 0:
         parent = (place - 1) // 2
         if heap[parent, 0] < time or (heap[parent, 0] == time and heap[parent, 1] < row):
@@ -367,7 +367,7 @@ def _sift_up(heap: Int64Array, place: int, time: int, row: int) -> None:
 
 @kernel
 def _sift_down(heap: Int64Array, size: int) -> None:
-    """Overwrite the root with the entry at `size`, of a heap that now has that size."""
+    """Replace the root of a heap by the entry at `size`, which becomes the heap's size."""
     time, row, place = heap[size, 0], heap[size, 1], 0
     while 2 * place + 1 < size:
         child = 2 * place + 1

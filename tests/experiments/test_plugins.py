@@ -503,7 +503,7 @@ FAULTS = {
     "interrupts": (2, r"a fault in plug-in mine.py: KeyboardInterrupt: \(mine.py:22\); .*"),
     "breaks": (2, r"a fault in plug-in mine.py: BrokenPipeError: \(mine.py:24\); .*"),
     "gives_nothing": (2, "gives_nothing returned NoneType; it must return a Schedule"),
-    "others": (2, "others answered another problem: all-to-all on ring:4; asked was allgather on ring:4"),
+    "others": (2, "others answered another problem: all-to-all on ring:4, not allgather on ring:4"),
     "wrong": (1, ".* is missing at rank . at the end"),
 }
 

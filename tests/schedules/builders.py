@@ -1,4 +1,4 @@
-"""Small right schedules, made by hand: plans are lists of rows that any of the three clocks can run."""
+"""Small legal schedules, made by hand: plans are lists of rows that any of the three clocks can run."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Plan:
         self.rows.append((chunk, count, route, reduce))
 
     def chain(self, chunk: int) -> list[int]:
-        """Return a chunk, what it is a copy of, what that is a copy of, and so on."""
+        """Return a chunk, its original if it is a copy, the original of that, and so on."""
         of = -1 if self.chunks.copy_of is None else int(self.chunks.copy_of[chunk])
         return [chunk, *(self.chain(of) if of >= 0 else [])]
 
     def reads(self, chunk: int, route: int) -> list[tuple[int, int]]:
-        """Return what a row of one chunk needs: (node, chunk) of all that its value may be made of."""
+        """Return the (node, chunk) pairs whose values a row of one chunk may need."""
         source, target = _ends(self, route)
         return [(source, c) for c in self.chain(chunk)] + [(target, c) for c in self.chain(chunk)[1:]]
 
@@ -47,7 +47,7 @@ class Plan:
 
 
 def link(source: int, target: int, bandwidth: int = 100, alpha: Fraction = Fraction(1)) -> Link:
-    """A link with numbers that are easy in the head: 100 B/s and 1 s."""
+    """Return a link with numbers for mental arithmetic: 100 B/s and 1 s."""
     return Link(source, target, Fraction(bandwidth), alpha)
 
 
@@ -62,13 +62,13 @@ def complete_network(n: int) -> Topology:
 
 
 def star_network(n: int, **able: Sequence[int]) -> Topology:
-    """n ranks round switch n: link 2i from rank i, link 2i + 1 to it."""
+    """Return n ranks round switch n: link 2i from rank i, link 2i + 1 to it."""
     links = [one for i in range(n) for one in (link(i, n, 200), link(n, i, alpha=Fraction(1, 3)))]
     return Topology.from_links(f"star{n}", n, links, num_switches=1, **able)
 
 
 def random_network(n: int, rng: np.random.Generator) -> Topology:
-    """A ring with chords, some of them parallel, of various bandwidths and α."""
+    """Return a ring with chords, some of them parallel, of various bandwidths and α."""
     ends = [(i, (i + 1) % n) for i in range(n)]
     ends += [tuple(rng.choice(n, 2, replace=False).tolist()) for _ in range(n)]
     links = [link(a, b, int(rng.integers(50, 200)), Fraction(int(rng.integers(0, 4)), 3)) for a, b in ends]
@@ -80,14 +80,14 @@ def link_between(topology: Topology, source: int, target: int) -> int:
 
 
 def ring_allgather(topology: Topology, what: Collective, per_item: int = 1) -> Plan:
-    """Every shard goes round its group, in runs of all its chunks."""
+    """Send every shard round its group, in runs of all its chunks."""
     plan = Plan(topology, what, Chunks.even(what, per_item))
     _go_round(plan, start=0, reduce=False)
     return plan
 
 
 def ring_reduce_scatter(topology: Topology, what: Collective, per_item: int = 1) -> Plan:
-    """The partial sum for a rank starts at the next one and goes round to it."""
+    """Send the partial sum for a rank from the next rank round to it."""
     plan = Plan(topology, what, Chunks.even(what, per_item))
     _go_round(plan, start=1, reduce=True)
     return plan
@@ -100,7 +100,7 @@ def ring_allreduce(topology: Topology, what: Collective, per_item: int = 1) -> P
 
 
 def _go_round(plan: Plan, start: int, reduce: bool) -> None:
-    """Send each item over all hops of its group's ring but one, from its owner's position + start."""
+    """Send each item over all but one hop of its group's ring, from its owner's position + start."""
     base = 0
     per_item = len(plan.chunks) // len(plan.collective.items)
     for members in plan.collective.members:
@@ -114,7 +114,7 @@ def _go_round(plan: Plan, start: int, reduce: bool) -> None:
 
 
 def flooding(topology: Topology, what: Collective, rng: np.random.Generator, per_item: int = 1) -> Plan:
-    """Send, at random, what a neighbour lacks until all hold all."""
+    """Send random chunks that a neighbour lacks until all ranks hold all."""
     plan = Plan(topology, what, Chunks.even(what, per_item))
     holders = {(chunk, int(what.items.start[item])) for chunk, item in enumerate(plan.chunks.item.tolist())}
     while len(holders) < len(plan.chunks) * topology.num_nodes:
@@ -131,7 +131,7 @@ def flooding(topology: Topology, what: Collective, rng: np.random.Generator, per
 
 
 def ring_all_to_all(topology: Topology, what: Collective) -> Plan:
-    """Store and forward: what i has for j goes hop by hop."""
+    """Store and forward: the data of i for j go hop by hop."""
     plan = Plan(topology, what, Chunks.even(what))
     n = what.num_ranks
     for hop in range(n - 1):
@@ -142,7 +142,7 @@ def ring_all_to_all(topology: Topology, what: Collective) -> Plan:
 
 
 def ring_gather(topology: Topology, what: Collective) -> Plan:
-    """Each shard in one message along the ring to the root, over a route of several links."""
+    """Send each shard in one message along the ring to the root, over a route of several links."""
     plan = Plan(topology, what, Chunks.even(what, 2), routes=[])
     n, root = what.num_ranks, what.root
     for distance in range(1, n):
@@ -152,7 +152,7 @@ def ring_gather(topology: Topology, what: Collective) -> Plan:
 
 
 def star_scatter(topology: Topology, what: Collective) -> Plan:
-    """From the root through the switch, which only forwards."""
+    """Send each shard from the root through the switch, which only forwards."""
     others = [rank for rank in range(what.num_ranks) if rank != what.root]
     plan = Plan(topology, what, Chunks.even(what), routes=[[2 * what.root, 2 * rank + 1] for rank in others])
     for route, rank in enumerate(others):
@@ -161,7 +161,7 @@ def star_scatter(topology: Topology, what: Collective) -> Plan:
 
 
 def multicast_allgather(topology: Topology, what: Collective) -> Plan:
-    """Each rank's shard once to the switch, which copies it to the others."""
+    """Send each rank's shard once to the switch, which copies it to the others."""
     plan = Plan(topology, what, Chunks.even(what))
     for rank in range(what.num_ranks):
         plan.add(rank, 2 * rank)
@@ -172,7 +172,7 @@ def multicast_allgather(topology: Topology, what: Collective) -> Plan:
 
 
 def aggregated_reduce(topology: Topology, what: Collective) -> Plan:
-    """All but the root add into the switch, which sends the sum on to be added to the root's own."""
+    """Add up the data of all other ranks in the switch, whose sum is added to the root's own."""
     plan = Plan(topology, what, Chunks.even(what, 2))
     for rank in range(what.num_ranks):
         if rank != what.root:
@@ -182,7 +182,7 @@ def aggregated_reduce(topology: Topology, what: Collective) -> Plan:
 
 
 def one_shot(n: int) -> Plan:
-    """Each rank's own data go to all others, where they are added up: copy r of a chunk is for rank r."""
+    """Send each rank's data to all others, which add them up: copy r of a chunk is for rank r."""
     topology, what = complete_network(n), collective("allreduce", n)
     item, place = np.divmod(np.arange(n * (n + 1)), n + 1)
     copy_of = np.where(place > 0, item * (n + 1), -1)
@@ -194,9 +194,9 @@ def one_shot(n: int) -> Plan:
 
 
 def two_shots() -> Plan:
-    """Rank 2x + y adds up with rank 2x' + y in copy 1 + x, of which copies 3 + 2x + y are: with 2x + y'.
+    """Each rank adds twice: rank 2x + y in copy 1 + x from 2x' + y, then in its copy 3 + 2x + y from 2x + y'.
 
-    Item 0, cut in two, is added up there as in a tree, and the two parts are spread as one run.
+    Here x' is 1 - x. Item 0 has two chunks, which rank 0 adds up and then sends to all as one run.
     """
     topology, what = complete_network(4), collective("allreduce", 4)
     copies = [-1, 0, 0, 1, 1, 2, 2]
@@ -216,7 +216,7 @@ def two_shots() -> Plan:
 
 
 def in_clock(plan: Plan, clock: Clock) -> Schedule:
-    """Run a plan as early as data, and in the time clock the links, allow."""
+    """Run a plan as early as the data allow and, in the time clock, the links."""
     orders = {Clock.STEP: _steps, Clock.TIME: _starts, Clock.FLOW: lambda _: None}[clock](plan)
     turn = range(len(plan.rows)) if orders is None else np.argsort(orders, kind="stable")
     rows = [plan.rows[i] for i in turn]
@@ -279,7 +279,7 @@ def _ends(plan: Plan, route: int) -> tuple[int, int]:
 
 @cache
 def plans() -> dict[str, Plan]:
-    """Right plans of every kind of collective, with groups, uneven shards, runs, routes and switches."""
+    """Return legal plans of all kinds, with groups, uneven shards, runs, routes and switches."""
     rng = np.random.default_rng(7)
     both = [[0, 2, 4], [5, 1, 3]]
     uneven = [1, 2, 0, 3, 1]
@@ -309,7 +309,7 @@ def plans() -> dict[str, Plan]:
 
 
 def large_allgather(num_ranks: int) -> Schedule:
-    """N(N-1) transfers round a one-way ring, as arrays: 10,000 ranks make a hundred million."""
+    """Return N(N-1) transfers round a one-way ring, as arrays: 10,000 ranks make a hundred million."""
     steps = np.arange(num_ranks - 1, dtype=np.int32)[:, None]
     ranks = np.arange(num_ranks, dtype=np.int32)
     order = np.uint16 if num_ranks <= np.iinfo(np.uint16).max else np.uint32
@@ -325,7 +325,7 @@ def large_allgather(num_ranks: int) -> Schedule:
 
 
 def step_loads(schedule):
-    """The largest load of a link in each step, in parts of M."""
+    """Return the largest load of a link in each step, as a part of M."""
     total = defaultdict(Fraction)
     for chunk, route, step in zip(schedule.chunk, schedule.route, schedule.order, strict=True):
         size = Fraction(int(schedule.chunks.size[chunk]), schedule.chunks.denominator)

@@ -15,7 +15,7 @@ TABLE, BEFORE, TWICE, OVERLAP, MISSING, SECOND = "table", "before", "twice", "ov
 
 @dataclass(frozen=True)
 class Value:
-    """What a node holds of a chunk: who contributed how often, and the values that it was added from."""
+    """A node's value of a chunk: how often each rank contributed, and the values that were added."""
 
     contributors: Counter
     event: int = 0
@@ -23,7 +23,7 @@ class Value:
     parts: tuple[Value, ...] = ()
 
     def first_doubling(self) -> tuple[int, int] | None:
-        """Return (event, row) of the earliest addition in this value's past that doubled somebody."""
+        """Return (event, row) of the earliest addition in this value's past that doubled a contribution."""
         past = [found for part in self.parts if (found := part.first_doubling()) is not None]
         if max(self.contributors.values()) > 1:
             past.append((self.event, self.row))
@@ -35,7 +35,7 @@ class Wrong(Exception):
 
 
 def judge(schedule: Schedule) -> tuple[int | None, str] | None:
-    """Return None for a right schedule, else its first wrong row (None: no row) and the reason."""
+    """Return None for a legal schedule, otherwise its first wrong row (None: no row) and the reason."""
     try:
         check_table(schedule)
         Replay(schedule).run()
@@ -75,7 +75,7 @@ def copies_in(chunks: Chunks) -> list[int]:
 
 
 def is_copy(schedule: Schedule, chunk: int, of: int) -> bool:
-    """Whether a chunk may be a copy of another: it stands behind it, with only copies between them."""
+    """Return whether a chunk may be a copy of another: it follows it, with only its copies between them."""
     chunks, items = schedule.chunks, schedule.collective.items
     item, size, copies = chunks.item.tolist(), chunks.size.tolist(), copies_in(chunks)
     everywhere = items.start[item[chunk]] < 0 and items.end[item[chunk]] < 0
@@ -124,7 +124,7 @@ def ends(schedule: Schedule, row: Row) -> tuple[int, int]:
 
 
 def check_row(schedule: Schedule, row: Row, item: list[int]) -> None:
-    """One row by itself; routes that do not chain are no mutation of ours."""
+    """Check one row on its own; no mutation breaks a route into parts."""
     topology = schedule.topology
     routes = topology.num_links if schedule.routes is None else len(schedule.routes)
     if row.count < 1 or not 0 <= row.chunk <= row.chunk + row.count - 1 < len(item):
@@ -139,14 +139,14 @@ def check_row(schedule: Schedule, row: Row, item: list[int]) -> None:
 
 
 def kind_of(schedule: Schedule, item: int) -> str:
-    """Return the kind of the collective, or of the part of a mixed one, that an item is of."""
+    """Return the kind of an item's collective, or of its part of a mixed one."""
     what = schedule.collective
     kinds = [str(part.kind) for part in what.parts or (what,) for _ in part.members]
     return kinds[what.items.group[item]]
 
 
 class Replay:
-    """Holds {(node, chunk): Value} and applies events in order."""
+    """A replay, which holds {(node, chunk): Value} and applies events in order."""
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
@@ -172,7 +172,7 @@ class Replay:
             self.check_end(chunk)
 
     def value(self, node: int, chunk: int) -> Value | None:
-        """Return what a node holds of a chunk; a copy is as what it is a copy of until something arrives."""
+        """Return a node's value of a chunk; a copy has its original's value until something arrives."""
         if (node, chunk) not in self.held and self.copy_of[chunk] >= 0:
             return self.value(node, self.copy_of[chunk])
         return self.held.get((node, chunk))
@@ -245,7 +245,7 @@ class Replay:
         return uses, row.order + ticks(head + size / slowest)
 
     def check_end(self, chunk: int) -> None:
-        """Check a chunk that is no copy: who needs it must end with it or with a copy behind it."""
+        """Check a chunk that is no copy: a rank that needs it must end with it or with one of its copies."""
         wrong = []
         for (node, which), needed in self.required.items():
             copies = itertools.takewhile(lambda c: self.copy_of[c] >= 0, range(which + 1, len(self.copy_of)))

@@ -1,4 +1,4 @@
-"""Methods do by groups what they do alone: legal, no slower than part after part, above the bound."""
+"""Methods by groups: schedules are legal, no slower than part after part, and above the bound."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_at_the_same_time_is_never_slower_than_one_after_the_other(where, rows, 
 
 
 def test_rings_in_rows_and_columns_of_a_torus_by_hand():
-    """Each column of 3 sends 2/3 of M by 2 links, a row of 4 3/4 of M/2: they share no link."""
+    """Each column of 3 sends 2/3 of M over 2 links, each row of 4 sends 3/4 of M/2; they share no link."""
     what, size = grouped("row=4:allgather@30MB,column=3:allgather@60MB", 12, "")
     schedule = made("ring", "torus:3x4?alpha=0us", what, size)
     byte = 1 / 50e9
@@ -61,7 +61,7 @@ def test_rings_in_rows_and_columns_of_a_torus_by_hand():
 
 
 def test_ranks_outside_a_group_forward():
-    """The two ends of a path reach each other through the one between them."""
+    """The two ends of a path reach each other through the rank between them."""
     what = collective("allgather", 3, groups=[[2, 0]])
     schedule = made("ring", "mesh:3", what)
     assert judge(schedule) is None
@@ -70,7 +70,7 @@ def test_ranks_outside_a_group_forward():
 
 @for_each("name", ["ring", "forestcoll", "bfb", "rhd", "bruck", "swing", "dbt"])
 def test_methods_for_all_ranks_do_groups(name):
-    """Two squares of a cube, then one of them: each a ring of 4 without the others."""
+    """The groups are two squares of a cube, then one of them; each is a ring of 4 on its own."""
     squares = [[0, 1, 3, 2], [4, 5, 7, 6]]
     for groups in (squares, squares[:1]):
         schedule = made(name, "hypercube:3", collective("allreduce", 8, groups=groups))

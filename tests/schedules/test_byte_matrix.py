@@ -1,4 +1,4 @@
-"""All-to-all-v: matrices as they are given, and what their collectives ask for, by hand."""
+"""All-to-all-v: matrices as they are given, and their collectives' items, by hand."""
 
 import json
 from fractions import Fraction
@@ -78,7 +78,7 @@ def test_generated_matrices_are_what_they_say():
     [
         ([[0, 1], [1, 0]], 3, "is 2 x 2, for 3 ranks"),
         ([[0, 1, 2], [1, 0, 2]], 3, "2 x 3; it must be square"),
-        ([[0, 1], [1]], 2, "rows are of unlike lengths"),
+        ([[0, 1], [1]], 2, "rows differ in length"),
         ([[0, -1], [1, 0]], 2, "row 1, column 2 is -1; bytes are whole numbers"),
         ([[0, 1.0], [float("nan"), 0]], 2, "row 2, column 1 is nan"),
         ([[0, float("inf")], [1, 0]], 2, "row 1, column 2 is inf"),
@@ -157,7 +157,7 @@ def test_every_rank_ends_with_its_column(name, amounts):
 
 @pytest.mark.parametrize("name", ["direct", "shortest_path_all_to_all", "mcf"])
 def test_the_reverse_sends_the_columns_in_the_same_time(name):
-    """BYTES' largest row is 12, its largest column 10: as many bytes, of another M."""
+    """BYTES' largest row is 12, its largest column 10: the bytes are equal, but M differs."""
     asked = problem(ring(3), BYTES)
     method = find_method(name)
     made = method.synthesize(asked, method.options(), np.random.default_rng(0))
@@ -174,7 +174,7 @@ def test_the_reverse_sends_the_columns_in_the_same_time(name):
 
 
 def test_busbw_is_of_the_busiest_rank_without_what_it_keeps():
-    """Rank 2 sends 7, rank 1 receives 9, the largest row with its diagonal is 12."""
+    """Rank 2 sends 7, rank 1 receives 9, and the largest row with its diagonal is 12."""
     assert collective("all-to-all", 3, matrix=BYTES).bus_factor == Fraction(9, 12)
     assert collective("all-to-all", 3, matrix="uniform").bus_factor == Fraction(2, 3)
     assert collective("all-to-all", 3, matrix=[[5, 0, 0], [0, 4, 0], [0, 0, 0]]).bus_factor == 0

@@ -1,4 +1,4 @@
-"""What a declaration refuses, in its words, and how links both ways are told."""
+"""Declarations: what they refuse, their messages, and the test for links in both directions."""
 
 from fractions import Fraction
 
@@ -70,7 +70,7 @@ def what(kind="allgather", ranks=4, **details):
             Capabilities(one_way_links=False),
             "uniring:4",
             what(),
-            "needs links both ways that join all ranks; those of uniring:4 do not",
+            "needs bidirectional links that join all ranks; those of uniring:4 do not",
         ),
         (
             Capabilities(uneven_links=False),
@@ -124,7 +124,7 @@ def test_parts_are_even_each_by_itself():
 
 
 def test_ranks_outside_the_one_group_count_as_switches():
-    """One way round a ring with a shortcut: rank 3 takes in two links and sends on one."""
+    """A one-way ring has a shortcut: rank 3 has two links in and one link out."""
     links = [Link(r, (r + 1) % 4, GB) for r in range(4)] + [Link(1, 3, GB)]
     topology, able = Topology.from_links("shortcut", 4, links), Capabilities(switches=Switches.EULERIAN)
     assert able.refusal(topology, what()) is None
@@ -132,7 +132,7 @@ def test_ranks_outside_the_one_group_count_as_switches():
 
 
 def test_only_what_forwards_must_be_balanced():
-    """The shortcut's ends are ranks 1 and 3: the switches of a group without them."""
+    """The shortcut's ends, ranks 1 and 3, are switches of a group that omits them."""
     links = [Link(r, (r + 1) % 4, GB) for r in range(4)] + [Link(1, 3, GB)]
     topology, able = Topology.from_links("shortcut", 4, links), Capabilities(switches=Switches.BALANCED)
     assert able.refusal(topology, what(groups=[[1, 3]])) is None
@@ -146,7 +146,7 @@ def test_links_both_ways_join_the_ranks_as_a_graph_search_says():
     rng, verdicts = np.random.default_rng(0), set()
     for seed in range(200):
         ranks, count = int(rng.integers(2, 8)), int(rng.integers(1, 30))
-        round_about = {(r, (r + 1) % ranks) for r in range(ranks)}  # whoever is on a network can reach all
+        round_about = {(r, (r + 1) % ranks) for r in range(ranks)}  # every rank can reach every other
         ends = {(int(a), int(b)) for a, b in rng.integers(0, ranks, (count, 2)) if a != b} | round_about
         topology = Topology.from_links("random", ranks, [Link(a, b, GB) for a, b in ends])
         graph = nx.Graph([(a, b) for a, b in ends if (b, a) in ends])

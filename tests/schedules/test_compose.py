@@ -1,4 +1,4 @@
-"""Composition: an allreduce of two halves, whatever their chunks, clocks and ticks."""
+"""Composition: an allreduce of two halves with any chunks, clocks and ticks."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ from tutti.topologies.text import parse_topology
 
 
 def ring(n, bandwidth=Fraction(1), alpha=Fraction(1)):
-    """Links i from i to i + 1."""
+    """Return a ring with links i from i to i + 1."""
     return Topology.from_links(f"uniring:{n}", n, [Link(i, (i + 1) % n, bandwidth, alpha) for i in range(n)])
 
 
 def direction(topology):
-    """1 if the ring's links go up, -1 if down."""
+    """Return 1 if the ring's links go up, -1 if down."""
     return 1 if (topology.target[0] - topology.source[0]) % topology.num_ranks == 1 else -1
 
 
 def chunks_of(what, cuts):
-    """The same cuts in every item, as shares of it: [1, 2] is a third and two thirds."""
+    """Return chunks with the same cuts in every item: [1, 2] is a third and two thirds."""
     total, share = sum(cuts), what.items.share.reduced
     size = [int(s) * c for s in share.numerators for c in cuts]
     return Chunks(np.repeat(np.arange(len(share)), len(cuts)), size, share.denominator * total)
 
 
 def ring_allgather(problem, clock=Clock.STEP, cuts=(1,), tick=Fraction(1), size=Fraction(12)):
-    """An allgather around a ring of either direction, a message a shard, its chunks in rows of their own."""
+    """Return an allgather round a ring of either direction: a shard is a message, a chunk is a row."""
     topology, what = problem.topology, problem.collective
     n, step = topology.num_ranks, direction(topology)
     link = {int(source): number for number, source in enumerate(topology.source)}
@@ -94,7 +94,7 @@ def test_shards_are_kept(kind, keys):
 
 
 def test_groups_are_kept():
-    """Two pairs on a ring of 4, over routes of two links."""
+    """Return two pairs on a ring of 4, over routes of two links."""
 
     def pairs(problem):
         link = {int(source): number for number, source in enumerate(problem.topology.source)}
@@ -126,7 +126,7 @@ def test_steps_of_the_second_half_follow_the_first():
 
 
 def test_ticks_of_the_second_half_start_at_the_last_arrival():
-    """12 B in 4 shards: 1 + 3 s a transfer, three in a row, so 12 ticks a half."""
+    """12 B in 4 shards take 1 + 3 s per transfer, three in a row, so 12 ticks per half."""
     both = compose_allreduce(*halves(clock=Clock.TIME))
     assert sorted(set(both.order.tolist())) == [0, 4, 8, 12, 16, 20]
 
@@ -159,7 +159,7 @@ def test_statistics_of_both_are_kept_and_numbers_added():
     ("one", "other", "whole"), [(0.1, 0.2, 0.2), (0.0, 0.0, 0.0), (None, 0.0, None), (0.0, None, None)]
 )
 def test_two_halves_are_as_far_from_optimal_as_the_worse(one, other, whole):
-    """Halves within 10 and 20 % of their optima take at most 20 % more than both; unproven stays unproven."""
+    """Halves within 10 and 20 % of optimal are within 20 % together; an unproven half makes it unproven."""
     first, second = (
         half.replace(stats={"solver_gap": gap}) for half, gap in zip(halves(), (one, other), strict=True)
     )
@@ -222,7 +222,7 @@ def test_chunks_of_items_without_a_size_stay_apart():
 
 
 def test_different_ticks_become_multiples_of_a_common_one():
-    """Ticks of 1/2 and 1/3 s: the common one is 1/6; at 12 B each transfer lasts 4 s, 24 of them."""
+    """Ticks of 1/2 and 1/3 s have the common tick 1/6 s; at 12 B each transfer lasts 4 s, 24 ticks."""
     first, second = halves(clock=Clock.TIME, one={"tick": Fraction(1, 2)}, other={"tick": Fraction(1, 3)})
     both = compose_allreduce(first, second)
     assert both.tick == Fraction(1, 6)
@@ -297,9 +297,9 @@ def test_tables_of_different_items_have_no_refinement():
 @pytest.mark.parametrize("cut", [1, 3])
 @pytest.mark.parametrize("shards", [None, [1, 2, 0, 3, 1, 1]])
 def test_an_allreduce_is_added_up_in_each_cluster(clusters, shards, cut):
-    """On a complete network of 6, clusters of g: each rank adds up M / g, and then tells g - 1 others.
+    """A complete network of 6 has clusters of g: each rank adds up M / g and sends it to g - 1 others.
 
-    A link carries M / g in a step for that, and as much in another if there are others.
+    A link carries M / g in a step for that, and as much in another step if there are other clusters.
     """
     network, what = parse_topology("complete:6"), collective("allreduce", 6, shards=shards)
     scatter = cut_in(cut, sent_directly(network, collective("reduce-scatter", 6)))
@@ -320,7 +320,7 @@ def sent_directly(network, what):
 
 
 def cut_in(parts, schedule):
-    """The same rows, each chunk cut in parts that go one by one."""
+    """Return the same rows, with each chunk cut into parts that go one by one."""
     columns = {name: getattr(schedule, name) for name in ("route", "order", "reduce")}
     return schedule.replace(
         chunks=Chunks.even(schedule.collective, parts),

@@ -27,7 +27,7 @@ from tutti.schedules.reversal import reverse
 from tutti.topologies import InputError, Link, Topology, Unsupported, parse_topology
 from tutti.topologies.transforms import transpose
 
-# 0 -> 1 -> 2 -> 0, of 1, 2 and 3 B/s.
+# The links 0 -> 1 -> 2 -> 0 have 1, 2 and 3 B/s.
 TRIANGLE = Topology.from_links("triangle", 3, [Link(i, (i + 1) % 3, Fraction(i + 1)) for i in range(3)])
 ALLGATHER = collective("allgather", 3)
 
@@ -74,7 +74,7 @@ def test_congestion_is_the_largest_total_load_over_bandwidth():
 
 
 def test_tb_is_in_units_of_m_over_b():
-    """A ring of two parallel links of 5 B/s, B = 10: a shard of M/3 over one of them lasts 2/3 M/B."""
+    """A ring has two parallel links of 5 B/s, so B = 10: a shard of M/3 over one of them lasts 2/3 M/B."""
     schedule = steps([1], [0], [0], count=[2]).replace(topology=even_ring(3, 2))
     assert step_cost(schedule).tb == Fraction(2, 3)
 
@@ -186,7 +186,7 @@ def test_an_allreduce_of_two_optimal_halves_is_optimal():
 
 
 def test_a_detour_is_neither_moore_optimal_nor_bandwidth_optimal():
-    """Two links each way between neighbours of a ring, of which one is left idle."""
+    """Neighbours of a ring have two links in each direction, one of which is idle."""
     ring = ring_allgather(4)
     links = [Link(i, (i + 1) % 4) for i in range(4)] * 2
     wider = ring.replace(topology=Topology.from_links("wide", 4, links))
@@ -195,7 +195,7 @@ def test_a_detour_is_neither_moore_optimal_nor_bandwidth_optimal():
 
 
 def test_what_is_received_twice_is_not_bandwidth_optimal():
-    """The ring with one more round, in which everybody gets its own shard back."""
+    """The ring has one more round, in which every rank gets its own shard back."""
     ring = ring_allgather(4)
     again = ring.replace(
         chunk=np.concatenate([ring.chunk, [1, 2, 3, 0]]),
@@ -206,7 +206,7 @@ def test_what_is_received_twice_is_not_bandwidth_optimal():
 
 
 def test_a_self_loop_is_a_link_that_carries_nothing():
-    """A second link out of each node that was dropped, but counts in the degree."""
+    """Each node had a second link out, which was dropped but counts in the degree."""
     ring = ring_allgather(4)
     links = [ring.topology.link(i) for i in range(4)]
     looped = ring.replace(topology=Topology.from_links("looped", 4, links, nominal_degree=2))
@@ -233,7 +233,7 @@ def test_bandwidth_optimality_needs_one_bandwidth():
         is_bandwidth_optimal(uneven)
 
 
-TWO_HOSTS = [  # 0 and 1, 2 and 3; 1 <-> 2 between them, and a switch to which 0 and 3 are linked
+TWO_HOSTS = [  # hosts 0-1 and 2-3, links 1 <-> 2 between them, and a switch linked to 0 and 3
     *(Link(a, b, Fraction(4)) for a, b in ((0, 1), (1, 0), (2, 3), (3, 2))),
     *(Link(a, b, Fraction(1)) for a, b in ((1, 2), (2, 1), (0, 4), (4, 0), (3, 4), (4, 3))),
 ]
@@ -244,7 +244,7 @@ def two_hosts(hosts):
 
 
 def crossing(topology, routes):
-    """An allgather's first shards over routes, given by nodes: what leaves hosts, in shares of M/4."""
+    """Return the data that leave hosts, in shards, if an allgather's first shards take these routes."""
     link = {(a, b): i for i, (a, b) in enumerate(zip(topology.source, topology.target, strict=True))}
     paths = [[link[pair] for pair in pairwise(nodes)] for nodes in routes]
     table = Routes(np.cumsum([0, *map(len, paths)]), np.concatenate(paths))
@@ -264,9 +264,9 @@ def crossing(topology, routes):
     [
         ([(0, 1), (1, 0)], 0),
         ([(1, 2), (2, 1)], 2),  # a link from host to host counts once
-        ([(0, 4, 3)], 1),  # so does the way through a switch outside
+        ([(0, 4, 3)], 1),  # so does a route through a switch outside
         ([(0, 1, 2, 3), (1, 2)], 2),
-        ([(1, 2, 1)], 2),  # there and back
+        ([(1, 2, 1)], 2),  # to the other host and back
     ],
 )
 def test_what_leaves_a_host_counts_once(routes, expected):
@@ -278,7 +278,7 @@ def test_what_leaves_a_host_counts_once(routes, expected):
 
 
 def test_t_c_is_the_most_that_a_rank_reduces_step_by_step():
-    # Sixths. Step 1: rank 1 reduces 2, rank 2 gets a copy. Step 2: rank 2 reduces 1, rank 0 reduces 1.
+    # In sixths. Step 1: rank 1 reduces 2, rank 2 gets a copy. Step 2: rank 2 reduces 1, rank 0 reduces 1.
     what = collective("allreduce", 3)
     reduce = np.array([True, True, False, True, True])
     table = steps([1, 1, 1, 2, 2], [0, 1, 2, 0, 3], [0, 0, 1, 1, 2], reduce=reduce, collective=what)
@@ -293,7 +293,7 @@ def test_a_switch_that_adds_takes_no_rank_any_time():
     rows = {"chunk": [0, 0, 0], "route": [0, 1, 2], "order": np.array([1, 1, 2], dtype=np.uint16)}
     reduce = np.array([True, True, True])
     table = Schedule(star, what, Clock.STEP, Chunks.even(what), **rows, reduce=reduce)
-    assert step_cost(table).tc == 1  # rank 0 adds what the switch sends to its own
+    assert step_cost(table).tc == 1  # rank 0 adds the switch's data to its own
 
 
 def bfb(network, kind):
@@ -308,10 +308,10 @@ OTHERS = ["gen_kautz:2,5", "gen_kautz:3,10", "torus:2x5", "circulant:11,2,3", "m
 
 @for_each("network", BW_OPTIMAL + OTHERS)
 def test_t_c_is_at_most_y_of_t_b(network):
-    """Theorem 6: T_B = M/B y of a reduce-scatter makes T_C at most M γ y."""
+    """Theorem 6: if a reduce-scatter has T_B = M/B y, its T_C is at most M γ y."""
     made = bfb(network, "reduce-scatter")
     n, cost = made.topology.num_ranks, step_cost(made)
-    most = max(made.topology.in_degrees) * made.topology.bandwidth[0]  # B, of the rank with most links
+    most = max(made.topology.in_degrees) * made.topology.bandwidth[0]  # B of the rank with the most links
     assert Fraction(n - 1, n) <= cost.tc <= cost.bandwidth_time * most
 
 

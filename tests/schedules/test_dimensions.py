@@ -1,4 +1,4 @@
-"""Groups by dimensions: which ranks they have, what they do, and what is no such text."""
+"""Groups by dimensions: their ranks, their collectives, and texts that are refused."""
 
 from fractions import Fraction
 
@@ -47,14 +47,14 @@ def test_what_is_left_may_be_left_open(text):
     [
         ("tp=3,dp=3", "groups 'tp=3,dp=3': the sizes multiply to 9, for 6 ranks"),
         ("tp=4,dp=*", "groups 'tp=4,dp=*': the sizes multiply to 4, for 6 ranks"),
-        ("tp=*,dp=*", "groups 'tp=*,dp=*': '*' is there 2 times"),
-        ("tp=3,tp=2", "groups 'tp=3,tp=2': 'tp' is there 2 times"),
+        ("tp=*,dp=*", "groups 'tp=*,dp=*': '*' occurs 2 times"),
+        ("tp=3,tp=2", "groups 'tp=3,tp=2': 'tp' occurs 2 times"),
         ("tp=3,dp", "groups 'tp=3,dp': 'dp' is no dimension; write tp=8 or tp=8:allreduce@64MB"),
         ("tp=0,dp=2", "groups 'tp=0,dp=2': 'tp=0' is no dimension; write tp=8 or tp=8:allreduce@64MB"),
         ("tp=3:allredcue,dp=2", "unknown collective 'allredcue'; did you mean 'allreduce'?"),
         (
             "tp=3@1MB,dp=2",
-            "groups 'tp=3@1MB,dp=2': only some dimensions say on how many bytes; all or none must",
+            "groups 'tp=3@1MB,dp=2': only some dimensions give bytes; give them for all or none",
         ),
         (
             "tp=3:none,dp=2:none",

@@ -1,4 +1,4 @@
-"""Closed forms against what schedules take: T_L, T_B and simulated times of made ones."""
+"""Closed forms against synthesized schedules: T_L, T_B and simulated times."""
 
 from fractions import Fraction
 
@@ -15,7 +15,7 @@ from tutti.topologies.errors import Unsupported
 from tutti.topologies.text import parse_topology
 
 FEWER = {"shortest_path_all_to_all": {"chunks": 1, "search_effort": 0}}
-"""Options with which a method is quicker, and no faster on the network."""
+"""Options with which a method computes faster, and its schedules are no better."""
 TOLD = [name for name, method in METHODS.items() if method.estimate is not None]
 NETWORKS = (
     *(
@@ -39,7 +39,7 @@ NETWORKS = (
 
 
 def cases(name, text, kind, size):
-    """Return the estimate, the schedule and the problem; none where the method does not handle it."""
+    """Return the estimate, the schedule and the problem; None if the method does not handle it."""
     method, topology = METHODS[name], parse_topology(text)
     problem = Problem(topology, collective(kind, topology.num_ranks), Fraction(size))
     options = method.options(**{**method.fast, **FEWER.get(name, {})})
@@ -57,7 +57,7 @@ def cases(name, text, kind, size):
 @pytest.mark.parametrize("text", NETWORKS)
 @pytest.mark.parametrize("size", [2**10, 2**20])
 def test_none_is_left_out_that_is_the_fastest(text, size):
-    """Steps may overlap, so that closed forms are above the time, but not by what leaves methods out."""
+    """Steps may overlap, so closed forms exceed the time, but never enough to leave the fastest out."""
     compared = 0
     for name in TOLD:
         for kind in ("allgather", "allreduce", "all-to-all"):
@@ -97,7 +97,7 @@ def test_the_least_that_a_schedule_can_take_is_no_more_than_what_it_takes(name, 
     ],
 )
 def test_a_closed_form_is_the_exact_cost_of_the_schedule(name, text, kind):
-    """Where every route is one link: T_L α + T_B M, as the verifier's own table of loads has them."""
+    """If routes are single links, the closed form is T_L α + T_B M by the verifier's own table of loads."""
     for size in (2**10, 10**9):
         estimate, schedule, problem = cases(name, text, kind, size)
         cost = step_cost(schedule)

@@ -1,4 +1,4 @@
-"""The buffer as a line: chunks against a line walked unit by unit, and what trees move over arcs."""
+"""The buffer as a line: chunks against a line walked unit by unit, and intervals of trees on arcs."""
 
 from fractions import Fraction
 
@@ -33,7 +33,7 @@ def random_line(seed):
 
 
 def units_of(what, width):
-    """The item of each unit, walked along the line."""
+    """Return the item of each unit along the line."""
     share = what.items.share
     return [i for i in range(len(share)) for _ in range(int(share[i] * width))]
 
@@ -83,7 +83,7 @@ def test_an_empty_item_goes_where_the_unit_goes_at_which_it_would_begin():
 
 
 TWO_ARCS = LogicalNetwork(3, [0, 0, 1], [1, 1, 2], [1, 2, 3], [0, 1, 2, 3], [7, 8, 9])
-"""From 0 to 1 over two arcs with room for 1 and 2, and on to 2."""
+"""Two arcs lead from 0 to 1, with capacities 1 and 2, and one leads on to 2."""
 
 
 def test_trees_fill_the_arcs_of_a_pair_in_turn():

@@ -1,4 +1,4 @@
-"""Messages and their ticks, on examples counted by hand."""
+"""Messages and their ticks, on examples by hand."""
 
 from fractions import Fraction
 
@@ -16,7 +16,7 @@ from tutti.schedules.message_durations import (
 )
 from tutti.topologies import InputError, Link, Topology
 
-# 0 -> 1 -> 2 -> 0: α of 1, 2 and 0 s at 3, 2 and 6 B/s.
+# The links 0 -> 1 -> 2 -> 0 have α = 1, 2 and 0 s, and 3, 2 and 6 B/s.
 TRIANGLE = Topology.from_links(
     "triangle", 3, [Link(0, 1, 3, Fraction(1)), Link(1, 2, 2, Fraction(2)), Link(2, 0, 6, Fraction(0))]
 )
@@ -46,7 +46,7 @@ def test_rows_of_the_flow_clock_are_messages_of_their_own():
 
 
 def test_a_link_is_held_for_alpha_and_the_bytes_rounded_up_together():
-    """Link 1: 2 + 3/2 s are 7 ticks. Link 2: 3/6 s are 1 tick, of 6 bytes 2."""
+    """Link 1 is held for 2 + 3/2 s, 7 ticks; link 2 for 3/6 s, 1 tick, or 2 ticks with 6 bytes."""
     timed = schedule([0, 0, 9, 9], [2, 4, 4, 5], [1, 2, 2, 2])
     durations = transfer_ticks(timed, messages(timed))
     assert durations.until_arrival.tolist() == [7, 1, 2]
@@ -54,16 +54,16 @@ def test_a_link_is_held_for_alpha_and_the_bytes_rounded_up_together():
 
 
 def test_data_arrives_no_sooner_than_the_slowest_link_brings_it():
-    """Links 1 and 2: 2 s of α and 3 bytes at 2 B/s, whatever the last link could do: 7 ticks."""
+    """Links 1 and 2 take 2 s of α and 3 bytes at 2 B/s, although the last link is faster: 7 ticks."""
     timed = schedule([0], [0], [4])
     assert transfer_ticks(timed, messages(timed)).arrival.tolist() == [7]
 
 
 def test_each_quantity_of_a_longer_route_is_rounded_up_once():
-    """Links 0 and 1, ticks of 4/3 s: α 1 and 2, 3 bytes at 3 and 2 B/s.
+    """Links 0 and 1 have α = 1 and 2 s, and 3 bytes go at 3 and 2 B/s; a tick is 4/3 s.
 
-    The head enters link 1 at 1 s: 3/4, so 1 tick. Link 0 is held 1 + 1 s: 3/2, so 2; link 1 2 + 3/2 s: 21/8,
-    so 3. All arrives at 1 + 2 + 3/2 s: 27/8, so 4.
+    The head enters link 1 at 1 s: 3/4, so 1 tick. Link 0 is held 1 + 1 s: 3/2, so 2; link 1 is held 2 + 3/2
+    s: 21/8, so 3. The message arrives at 1 + 2 + 3/2 s: 27/8, so 4.
     """
     timed = schedule([0], [0], [3], tick=Fraction(4, 3))
     durations = transfer_ticks(timed, messages(timed))
@@ -73,7 +73,7 @@ def test_each_quantity_of_a_longer_route_is_rounded_up_once():
 
 
 def test_an_empty_message_over_a_link_without_alpha_lasts_a_tick():
-    """What comes of it leaves later: else two that are sent one after the other could be one message."""
+    """A message that depends on it leaves later; otherwise the two could count as one message."""
     what = collective("allgather", 3, shards=[1, 1, 0])
     chunks = Chunks(np.arange(3, dtype=np.int32), np.array([1, 1, 0]), 2)
     empty = schedule([0], [2], [2]).replace(collective=what, chunks=chunks)
@@ -82,7 +82,7 @@ def test_an_empty_message_over_a_link_without_alpha_lasts_a_tick():
 
 
 def test_an_exact_number_of_ticks_is_not_rounded():
-    """A third of a second in ticks of a third is one tick, as no float would say."""
+    """A third of a second is exactly one tick of a third, which floats could not give."""
     links = [Link(i, (i + 1) % 3, 3, Fraction(0)) for i in range(3)]
     timed = schedule([0], [0], [0], tick=Fraction(1, 3), size=Fraction(6), routes=None)
     timed = timed.replace(topology=Topology.from_links("thirds", 3, links))
@@ -109,7 +109,7 @@ def test_too_short_a_tick_is_an_error():
 
 
 def test_messages_over_single_links_hold_them_as_the_time_clock_says():
-    """α + bytes / bandwidth, rounded up to ticks of which the shortest message has a million."""
+    """A link is held for α + bytes / bandwidth, rounded up; the shortest message has a million ticks."""
     links = [Link(0, 1, Fraction(3), Fraction(1)), Link(1, 0, Fraction(7), Fraction(0))]
     found = link_ticks(Topology.from_links("pair", 2, links), np.array([1, 5]), Fraction(2))
     assert found.tick == Fraction(2, 7) / 10**6  # the shortest: 2 bytes at 7 B/s

@@ -1,4 +1,4 @@
-"""Data on fixed paths, moved in steps with a quota: counted by hand."""
+"""Data on fixed paths, moved in steps with a quota; numbers are counted by hand."""
 
 import math
 from collections import Counter
@@ -26,13 +26,13 @@ from tutti.topologies.text import parse_topology
 
 
 def path(ranks):
-    """A way from each rank to the next, and a fast one back to the first."""
+    """Return a path of links to the next rank, with a fast link back to the first."""
     links = [Link(r, r + 1, Fraction(1), Fraction(1)) for r in range(ranks - 1)]
     return Topology.from_links("path", ranks, [*links, Link(ranks - 1, 0, Fraction(10**6), Fraction(0))])
 
 
 def gathered(ranks):
-    """All data to the last rank of a path, one hop after the other, as soon as they can."""
+    """Send all data to the last rank of a path, hop by hop, as soon as possible."""
     topology = path(ranks)
     what = collective("gather", ranks, root=ranks - 1)
     rows = [(hop - start, start, hop) for start in range(ranks - 1) for hop in range(start, ranks - 1)]
@@ -41,7 +41,7 @@ def gathered(ranks):
 
 
 def loads(schedule):
-    """How many data go over each route in each step."""
+    """Return the number of data on each route in each step."""
     return Counter(zip(schedule.order.tolist(), schedule.route.tolist(), strict=True))
 
 
@@ -54,7 +54,7 @@ def loads(schedule):
 )
 def test_on_a_path_each_link_takes_a_datum_a_step(monkeypatch, quota, expected):
     schedule = gathered(4)
-    monkeypatch.setattr(pacing_module, "SPREADS", (1.0,))  # three data over the last link in three quotas
+    monkeypatch.setattr(pacing_module, "SPREADS", (1.0,))  # the last link has three data, hence three quotas
     monkeypatch.setattr(pacing_module, "simulate", but_for(schedule))
     made = paced(schedule, 4)
     verify(made)
@@ -62,12 +62,12 @@ def test_on_a_path_each_link_takes_a_datum_a_step(monkeypatch, quota, expected):
 
 
 def but_for(schedule):
-    """A simulator that finds this schedule endless, so that another is taken."""
+    """Return a simulator that gives this schedule an infinite time, so that another is chosen."""
     return lambda made, size: SimpleNamespace(time=math.inf) if made is schedule else simulate(made, size)
 
 
 def test_the_farthest_to_go_first(monkeypatch):
-    """Ranks 0 and 1 both have data for 2 and 3; over 1 -> 2 with a quota of one, those for 3 go first."""
+    """Ranks 0 and 1 have data for 2 and 3; over 1 -> 2, with a quota of one, the data for 3 go first."""
     topology = path(4)
     what = collective("all-to-all", 4)
     pairs = list(zip(what.items.start.tolist(), what.items.end.tolist(), strict=True))
@@ -115,7 +115,7 @@ def test_few_rows_cut_less():
     topology = parse_topology("ring:5")
     what = collective("all-to-all", 5)
     flow = MCF.synthesize(Problem(topology, what), McfOptions(), np.random.default_rng(1))
-    assert len(hop_by_hop(flow, 1)) == 30  # 5 ranks, each 2 data of one hop and 2 of two
+    assert len(hop_by_hop(flow, 1)) == 30  # 5 ranks have 2 data of one hop and 2 of two hops each
     assert len(hop_by_hop(flow, 120)) == 120
 
 
@@ -136,7 +136,7 @@ def test_nothing_to_move():
 
 @for_each("network", ["mesh:3x4", "gen_kautz:3,11", "dragonfly:3x3", "ring:5"])
 def test_the_last_end_is_that_of_the_simulation(network):
-    """Links with α and bandwidths of their own; data over shortest paths, in steps and as they come."""
+    """Links differ in α and bandwidth; data take shortest paths, in steps and in a flow."""
     rng, plain = np.random.default_rng(0), parse_topology(network)
     links = [
         Link(int(a), int(b), bandwidth=int(rng.integers(1, 9)), alpha=Fraction(int(rng.integers(9)), 10))
@@ -166,7 +166,7 @@ def test_the_last_end_is_that_of_the_simulation(network):
 @for_each("size", [1, 30, 1000])
 @for_each("network", ["mesh:4x5", "gen_kautz:2,17", "ring:12"])
 def test_no_schedule_with_a_quota_is_faster_than_it_says(network, size):
-    """Links with α and bandwidths of their own, data of several sizes on some links."""
+    """Links differ in α and bandwidth; some links have data of several sizes."""
     rng, plain = np.random.default_rng(1), parse_topology(network)
     links = [
         Link(int(a), int(b), bandwidth=int(rng.integers(1, 9)), alpha=int(rng.integers(1, 9)))

@@ -1,4 +1,4 @@
-"""Pruning: against walks back from every postcondition, on random histories."""
+"""Pruning against walks back from every postcondition, on random histories."""
 
 import random
 
@@ -9,7 +9,7 @@ from tutti.schedules.reversal import useful_transfers
 
 
 def history(rng, chunks, nodes, rows):
-    """Return who sends what to whom, each copy to a node that lacks the chunk, and who must have what."""
+    """Return transfers, each to a node that lacks the chunk, and the chunks that nodes must have."""
     held = [{rng.randrange(nodes)} for _ in range(chunks)]
     sends = []
     for _ in range(rows):

@@ -30,7 +30,7 @@ def made(network, kind, method, size=10**6, **options):
 
 
 def by_hand(network, kind, ways, *, reduce=False):
-    """Return a flow of one datum over links, each named by its ends."""
+    """Return a flow of one datum over these links, each given by its ends."""
     topology = parse_topology(network)
     what = collective(kind, topology.num_ranks)
     names = [topology.link_name(link) for link in range(topology.num_links)]
@@ -41,16 +41,16 @@ def by_hand(network, kind, ways, *, reduce=False):
 
 
 def loads(schedule):
-    """What crosses each link that carries something, in units of M, by the link's name."""
+    """Return the load of each link that carries data, as a part of M, by the link's name."""
     amounts = zip(link_loads(schedule).tolist(), range(schedule.topology.num_links), strict=True)
     whole = schedule.chunks.denominator
     return {schedule.topology.link_name(link): Fraction(amount, whole) for amount, link in amounts if amount}
 
 
 def test_a_ring_with_a_link_cut_carries_both_ways_over_the_others():
-    """Half of each shard goes round either way, 3/8 of M over each link; the cut ones' 3/8 take the long way.
+    """Half of each shard goes in each direction, 3/8 of M on each link; that of the cut links goes round.
 
-    That is 6/8 of M on links that are left, which a rank at the cut must receive over its only link anyway.
+    The other links then carry 6/8 of M, which a rank at the cut must receive over its only link anyway.
     """
     schedule, left = made("ring:4", "allgather", "ring"), parse_topology("ring:4?drop_links=0-1")
     assert set(loads(schedule).values()) == {Fraction(3, 8)}
@@ -65,7 +65,7 @@ def test_a_ring_with_a_link_cut_carries_both_ways_over_the_others():
 
 
 def test_a_copy_comes_from_others_that_have_it_and_a_detour_doubles_a_load():
-    """Rank 0 sends M to each of three. Without 0-1, 2 and 3 pass on half each, or a link carries 2 M."""
+    """Rank 0 sends M to each of three. Without 0-1, 2 and 3 forward half each, or a link would carry 2 M."""
     schedule = by_hand("complete:4", "broadcast", ["0->2", "0->3", "0->1"])
     left = parse_topology("complete:4?drop_links=0-1")
     best, old = repaired(schedule, left), rerouted(schedule, left)
@@ -78,7 +78,7 @@ def test_a_copy_comes_from_others_that_have_it_and_a_detour_doubles_a_load():
 
 
 def test_a_contribution_is_added_elsewhere_on_its_way():
-    """The same backwards: what rank 1 adds at rank 0 goes through the sums of 2 and 3, half each."""
+    """This is the reverse: rank 1's data for rank 0 go through the sums of 2 and 3, half each."""
     schedule = by_hand("complete:4", "reduce", ["1->0", "2->0", "3->0"], reduce=True)
     best = repaired(schedule, parse_topology("complete:4?drop_links=0-1"))
     verify(best)
@@ -87,7 +87,7 @@ def test_a_contribution_is_added_elsewhere_on_its_way():
 
 
 def in_time(kind, rows, *, reduce=False, chunks=1):
-    """Return a schedule on complete:4, of M of 1 MB, of rows of a microsecond, a chunk and a link."""
+    """Return a schedule on complete:4 for M = 1 MB; a row is a microsecond, a chunk and a link."""
     topology, what = parse_topology("complete:4"), collective(kind, 4)
     names = [topology.link_name(link) for link in range(topology.num_links)]
     start, chunk, route = zip(*((s, c, names.index(way)) for s, c, way in rows), strict=True)
@@ -100,7 +100,7 @@ def in_time(kind, rows, *, reduce=False, chunks=1):
 
 
 def test_a_message_that_goes_the_way_of_another_waits_for_what_it_carries():
-    """Rank 2's second half comes from 1, to which it comes while 1 sends the first: 1->2 has two messages."""
+    """Rank 1 receives rank 2's second half while it sends the first, so 1->2 has two messages."""
     rows = [
         (0, 0, "0->1"),
         (0, 0, "0->3"),
@@ -116,7 +116,7 @@ def test_a_message_that_goes_the_way_of_another_waits_for_what_it_carries():
 
 
 def test_sums_that_depend_on_when_messages_start_are_refused():
-    """Ranks exchange what they have, at a distance of one and then two: legal, for nobody has to wait."""
+    """Ranks exchange their data at distance one and then two, which is legal because no rank must wait."""
     rows = [
         (25 * turn, shard, f"{rank}->{rank ^ apart}")
         for turn, apart in enumerate((1, 2))
@@ -130,7 +130,7 @@ def test_sums_that_depend_on_when_messages_start_are_refused():
 
 
 def test_what_hangs_below_a_rank_is_no_source_for_it():
-    """Rank 2 is nearer to 1 than 3, but has the datum from 1 alone: 1 gets it from 3."""
+    """Rank 2 is nearer to 1 than 3 is, but has the datum only from 1; so 1 gets it from 3."""
     schedule = by_hand("ring:4", "broadcast", ["0->3", "0->1", "1->2"])
     best = repaired(schedule, parse_topology("ring:4?drop_links=0>1"))
     verify(best)
@@ -138,7 +138,7 @@ def test_what_hangs_below_a_rank_is_no_source_for_it():
 
 
 def test_what_a_slow_link_keeps_is_what_the_norm_has_it_keep():
-    """Four quarters over 0->1 at half speed: (2a)^8 + b^8 + c^8 is least with none there and two each way."""
+    """Link 0->1 is at half speed: (2a)^8 + b^8 + c^8 is least if it has none, others two quarters each."""
     schedule = by_hand("complete:4", "broadcast", ["0->2", "0->3", "0->1"])
     best = repaired(schedule, parse_topology("complete:4?degrade=0-1:0.5"))
     verify(best)
@@ -187,7 +187,7 @@ CASES = [
     ("dgx_h100:2?ranks=2+2", "reduce", "sharp"),
     ("complete:5", "allreduce", "one_shot_allreduce"),
     ("complete:6", "broadcast", "forestcoll"),
-    ("torus:8x8", "allgather", "forestcoll"),  # rows of several chunks, of which a failing link carries some
+    ("torus:8x8", "allgather", "forestcoll"),  # rows of several chunks, some of which use a failing link
     ("dgx_h100:2", "allgather", "forestcoll"),
     ("dgx_h100:2", "allreduce", "forestcoll"),
     ("dgx_a100:2", "allreduce", "nccl_like"),
@@ -250,7 +250,7 @@ def test_a_schedule_in_which_nothing_moves_stays_empty():
 
 
 def test_routes_of_several_links_go_round_too():
-    """Rank 0 reaches 2 over 1 on a ring of four; when 1-2 fails, over 3, in as many hops."""
+    """Rank 0 reaches 2 over 1 on a ring of four, and over 3 with the same hops if 1-2 fails."""
     topology, what = parse_topology("ring:4"), collective("broadcast", 4)
     names = [topology.link_name(link) for link in range(topology.num_links)]
     ways = [["0->1"], ["0->3"], ["0->1", "1->2"]]

@@ -1,4 +1,4 @@
-"""Retiming: each message where it fits first, against a list of uses; legal ones stay where they are."""
+"""Retiming puts each message where it fits first, as a list of uses does; legal times stay the same."""
 
 import numpy as np
 import pytest
@@ -32,10 +32,10 @@ def test_gaps_are_closed(name):
 
 
 def test_rows_are_put_where_they_fit_first():
-    """Against a list of uses a link, searched from the start for every transfer."""
+    """The oracle is a list of uses for each link, searched from the start for every transfer."""
     schedule = tacos("switch2d:3x3", "allreduce", chunks=2, degree=2)
     rng = np.random.default_rng(3)
-    first = np.flatnonzero(~schedule.reduce)[:40]  # copies: an order of their own, as none waits for another
+    first = np.flatnonzero(~schedule.reduce)[:40]  # copies: none waits for another, so any order does
     rows = rng.permutation(first)
     shuffled = schedule.replace(
         chunk=schedule.chunk[rows], route=schedule.route[rows], reduce=None, order=np.arange(len(rows))

@@ -17,7 +17,7 @@ COLUMNS = ("chunk", "route", "order", "count", "reduce")
 
 
 def same(one, other):
-    """Equal in all that a schedule is."""
+    """Return whether two schedules are equal in all their columns."""
     assert one.topology == other.topology
     assert one.collective == other.collective
     assert (one.clock, one.tick, one.size, dict(one.claims)) == (
@@ -48,7 +48,7 @@ def uniring(n):
 
 
 def path(n):
-    """Link 2i goes from i to i + 1, link 2i + 1 back."""
+    """Return a path in which link 2i goes from i to i + 1, and link 2i + 1 back."""
     pairs = [pair for i in range(n - 1) for pair in ((i, i + 1), (i + 1, i))]
     return Topology.from_links(f"path:{n}", n, [Link(u, w) for u, w in pairs])
 
@@ -61,7 +61,7 @@ def ring_allgather(n, **keys):
 
 
 def grouped_allgather():
-    """Two rings of 3, alternating ranks of one ring of 6, over routes of two links; runs of two chunks."""
+    """Return two rings of 3, alternate ranks of a ring of 6, over routes of two links; runs of two chunks."""
     what = collective("allgather", 6, groups=[(0, 2, 4), (1, 3, 5)])
     item = {rank: position for position, rank in enumerate((0, 2, 4, 1, 3, 5))}
     rows = [(2 * item[(u - 2 * s + 2) % 6], u, s) for s in (1, 2) for u in range(6)]
@@ -72,7 +72,7 @@ def grouped_allgather():
 
 
 def timed_allgather():
-    """A ring of links of unlike speed: each sends its shards on as they come."""
+    """Return a ring with links of different speeds, which forward shards as they arrive."""
     n, ticks = 4, [3, 5, 3, 4]
     links = [Link(i, (i + 1) % n, Fraction(1), Fraction(ticks[i] - 1)) for i in range(n)]
     starts, there = [], {}
@@ -90,7 +90,7 @@ def timed_allgather():
 
 
 def switched_broadcasts():
-    """Ranks 0, 1, 2 around switch 3, which copies: each shard goes up once, and down twice."""
+    """Return ranks 0, 1, 2 around switch 3, which copies: each shard goes up once and down twice."""
     star = Topology.from_links(
         "star",
         3,
@@ -108,13 +108,13 @@ def path_broadcast():
 
 
 def path_scatter():
-    """From rank 0 of the path 0 - 1 - 2 (uneven shards), the far ones first."""
+    """Return a scatter from rank 0 of the path 0 - 1 - 2 (uneven shards), the far ones first."""
     what = collective("scatter", 3, shards=[1, 2, 5])
     return table(path(3), what, Clock.FLOW, [(2, 0), (2, 2), (1, 0)])
 
 
 def path_all_to_all():
-    """On the path 0 - 1 - 2 with two chunks a pair, of which the second goes later."""
+    """Return an all-to-all on the path 0 - 1 - 2 with two chunks per pair; the second goes later."""
     what = collective("all-to-all", 3)
     routes = Routes.of([[0], [0, 2], [1], [2], [3, 1], [3]])
     pairs = [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)]
@@ -148,7 +148,7 @@ def test_a_step_schedule_is_turned_round_row_by_row():
 
 
 def test_time_runs_back_from_the_last_arrival():
-    """Two links in turn, of 2 and 3 ticks: [0, 2] and [2, 5] become [3, 5] and [0, 3]."""
+    """Two successive links take 2 and 3 ticks: [0, 2] and [2, 5] become [3, 5] and [0, 3]."""
     links = [Link(0, 1, Fraction(1), Fraction(1)), Link(1, 2, Fraction(1), Fraction(2)), Link(2, 0)]
     rows = [(0, 0, 0), (0, 1, 2)]
     columns = {"tick": Fraction(1), "size": Fraction(1)}
@@ -159,9 +159,9 @@ def test_time_runs_back_from_the_last_arrival():
 
 
 def test_messages_that_would_overlap_when_turned_round_wait():
-    """4 bytes over a fast link (1 tick) and a slow one (4), 4 over two fast ones: both arrive at tick 4.
+    """One message of 4 bytes takes a fast link (1 tick) and a slow one (4), one takes two fast links.
 
-    Turned round, both would enter the fast link to rank 0 at tick 0: one waits for the other to leave it.
+    Both arrive at tick 4. Reversed, both would enter the fast link to rank 0 at tick 0, so one must wait.
     """
     ends = [(0, 3, 4), (3, 1, 1), (3, 2, 4)]
     links = [Link(*pair, Fraction(b), Fraction(0)) for a, c, b in ends for pair in ((a, c), (c, a))]
@@ -204,7 +204,7 @@ def test_the_reverse_costs_the_same(name):
 
 def test_an_allreduce_reversed_is_an_allreduce():
     what = collective("allreduce", 3)
-    # Each item by itself: up to the middle in step 1, back in step 2.
+    # Each item goes up to the middle in step 1 and back in step 2.
     rows = [(item, link, 1) for item in range(3) for link in (0, 3)]
     rows += [(item, link, 2) for item in range(3) for link in (1, 2)]
     schedule = table(path(3), what, Clock.STEP, rows, reduce=np.repeat([True, False], 6))
@@ -214,7 +214,7 @@ def test_an_allreduce_reversed_is_an_allreduce():
 
 
 def test_a_copy_that_nobody_needed_has_no_reverse():
-    """Rank 2 is sent rank 0's shard in a gather to rank 1, which never reaches it in the scatter."""
+    """Rank 2 also gets rank 0's shard in this gather to rank 1; it never has it in the scatter."""
     what = collective("gather", 3, root=1)
     rows = [(0, 0, 1), (2, 3, 1), (0, 2, 2)]
     schedule = table(path(3), what, Clock.STEP, rows)
@@ -229,7 +229,7 @@ def test_rows_of_one_start_stand_by_arrival_in_normal_order():
     mixed = schedule.replace(chunk=schedule.chunk[shuffled], route=schedule.route[shuffled])
     assert mixed.order[:4].tolist() == [0, 0, 0, 0]
     normal = normal_order(mixed)
-    assert normal.route[:4].tolist() == [2, 0, 3, 1]  # 3, 3, 4 and 5 ticks; 2 stood before 0
+    assert normal.route[:4].tolist() == [2, 0, 3, 1]  # 3, 3, 4 and 5 ticks; 2 came before 0
     assert same(reverse(reverse(mixed)), normal)
 
 
@@ -265,7 +265,7 @@ def test_an_uneven_all_to_all_has_no_reverse():
 
 
 def test_an_allreduce_that_only_adds_has_no_reverse():
-    """Recursive doubling: both ends of a link add what the other has."""
+    """Both ends of a link add the other's data in recursive doubling."""
     what = collective("allreduce", 2)
     rows = [(0, 0, 1), (0, 1, 1), (1, 0, 1), (1, 1, 1)]
     schedule = table(path(2), what, Clock.STEP, rows, reduce=np.ones(4, dtype=bool))

@@ -1,4 +1,4 @@
-"""The transfer table: what follows from its columns."""
+"""The transfer table, and the properties that follow from its columns."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from tutti.topologies import Link, Topology
 
 @pytest.fixture
 def path():
-    """0 - 1 - 2 with links 0->1, 1->0, 1->2, 2->1."""
+    """Return the path 0 - 1 - 2 with links 0->1, 1->0, 1->2, 2->1."""
     return Topology.from_links("path", 3, [Link(0, 1), Link(1, 0), Link(1, 2), Link(2, 1)])
 
 

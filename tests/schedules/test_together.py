@@ -1,4 +1,4 @@
-"""Several collectives at once, over groups of ranks that may be shared, and their schedules put together."""
+"""Concurrent collectives over groups of ranks that may overlap, and the combination of their schedules."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MEGABYTE = Fraction(10**6)
 
 
 def two(one, other, ranks=6):
-    """Return two kinds at once, rooted ones at their group's second rank."""
+    """Return two concurrent collectives; a rooted one has its group's second rank as root."""
     parts = [
         collective(kind, ranks, root=1 if Kind(kind).rooted else None, groups=[group])
         for kind, group in ((one, LEFT), (other, RIGHT))
@@ -45,7 +45,7 @@ def two(one, other, ranks=6):
 
 
 def direct(what, where="mesh:2x3"):
-    """Return the direct schedule; of several parts those of each, side by side."""
+    """Return the direct schedule, or those of all parts side by side."""
     if what.parts:
         return side_by_side(what, [direct(part, where) for part in what.parts])
     return DIRECT.synthesize(Problem(parse_topology(where), what), DIRECT.options(), np.random.default_rng(0))
@@ -120,9 +120,9 @@ def test_direct_does_any_two_kinds_at_once(one, other):
 
 
 def test_two_of_one_kind_are_two_groups():
-    """The same items, bounds and messages as one collective over both groups, each by a shortest route.
+    """The items, bounds and messages equal those of one collective over both groups; routes are shortest.
 
-    Which one it is depends on what else was routed with it, so that times may differ.
+    The choice among shortest routes depends on the other messages, so times may differ.
     """
     mixed, plain = two("allgather", "allgather"), collective("allgather", 6, groups=[LEFT, RIGHT])
     where = parse_topology("mesh:2x3")
@@ -135,7 +135,7 @@ def test_two_of_one_kind_are_two_groups():
 
 
 def test_links_that_both_parts_use_in_a_step_carry_the_sum():
-    """On a path of 4, 0 -> 2 and 1 -> 3 both pass 1 -> 2."""
+    """The routes 0 -> 2 and 1 -> 3 on a path of 4 both use 1 -> 2."""
     what = concurrent([part("broadcast", [0, 2], 4), part("broadcast", [1, 3], 4)])
     schedule = direct(what, "mesh:4")
     single = [direct(p, "mesh:4") for p in what.parts]
@@ -184,7 +184,7 @@ def test_what_is_missing_is_named():
 
 
 class MixedMutant(Mutant):
-    """As the others, but that its groups and roots stay."""
+    """A mutant like the others, except that its groups and roots stay."""
 
     def change_ranks(self):
         """Do nothing."""
@@ -268,13 +268,13 @@ ROWS, COLUMNS = [[0, 1, 2], [3, 4, 5]], [[0, 3], [1, 4], [2, 5]]
 
 
 def crossing(one, other, weights=None):
-    """Return a kind in the rows and one in the columns of 2x3 ranks, at the same time."""
+    """Return one collective in the rows and one in the columns of 2x3 ranks, at the same time."""
     parts = [collective(kind, 6, groups=groups) for kind, groups in ((one, ROWS), (other, COLUMNS))]
     return concurrent(parts, weights)
 
 
 def test_shares_of_parts_are_scaled_by_their_weights():
-    """Half as much in the rows as in the columns: an allgather's shards there are M/2/3, here M/2."""
+    """Rows have half the data of columns: an allgather's shards are M/2/3 in rows and M/2 in columns."""
     what = crossing("allgather", "allgather", [3, 6])
     assert what.weights == (Fraction(1, 2), Fraction(1))
     assert list(what.items.share) == [Fraction(1, 6)] * 6 + [Fraction(1, 2)] * 6
@@ -340,14 +340,14 @@ def test_together_is_never_slower_than_one_after_the_other(one, other, where, we
 
 
 def test_parts_on_links_of_their_own_take_as_long_as_the_longer():
-    """Rows and columns of a mesh share no link: neighbours exchange halves, and thirds, of M."""
+    """Rows and columns of a mesh share no link; neighbours exchange halves and thirds of M."""
     size = Fraction(10**8)
     schedule, alone = over_both(crossing("allgather", "allgather", [1, 1]), size)
     assert simulate(schedule, size).time == pytest.approx(max(alone), rel=1e-9)
 
 
 def test_flows_that_travel_in_slices_are_put_together_slice_by_slice():
-    """Two broadcasts along one path of 3 links, pipelined: no slower than one, and then the other."""
+    """Two pipelined broadcasts along one path of 3 links are no slower than one after the other."""
     what = concurrent([collective("broadcast", 4, groups=[[0, 1, 2, 3]]) for _ in range(2)], [2, 1])
     path, size = parse_topology("mesh:4"), Fraction(10**8)
     ends = list(zip(path.source.tolist(), path.target.tolist(), strict=True))
@@ -358,7 +358,7 @@ def test_flows_that_travel_in_slices_are_put_together_slice_by_slice():
     ]
     made = together(what, flows, size)
     verify(made)
-    # all bytes of both cross each link, and the last slice then two more
+    # all bytes of both cross each link, and the last slice crosses two more
     least = float(Fraction(3, 2) * size / path.bandwidth[0])
     assert least < best_slices(made, size)[1] < least * 1.1
 
@@ -381,7 +381,7 @@ def test_parts_in_the_time_clock_are_made_for_their_share_of_m():
 
 
 def test_parts_in_steps_may_be_made_for_a_size():
-    """As those that stand one after the other are."""
+    """The same holds for parts that run one after the other."""
     what = crossing("allgather", "allgather", [1, 2])
     parts = [direct(part) for part in what.parts]
     made = together(what, [parts[0].replace(size=MEGABYTE / 2), parts[1]], MEGABYTE)
@@ -390,7 +390,7 @@ def test_parts_in_steps_may_be_made_for_a_size():
 
 
 def test_what_is_illegal_together_is_not_taken(monkeypatch):
-    """Of ranks that exchange sums in a step one sends late: listed by starts it would send on both sums."""
+    """Ranks exchange sums in a step and one sends late; in the order of starts it would send both sums."""
     what = collective("allreduce", 8, groups=[[6, 1, 7, 2], [5, 4, 3, 0]])
     size, where, method = Fraction(59), parse_topology("mesh:2x4"), by_groups(RECURSIVE_DOUBLING)
     problems = [Problem(where, group, size) for _, group in parts_of(what)]

@@ -1,10 +1,10 @@
-"""Transfers of a schedule that serve nothing, found by walks back from the postconditions."""
+"""Transfers of a schedule that no postcondition needs, found by walks back from these."""
 
 
 def useless_transfers(schedule):
-    """Return the rows, of one chunk each, on no way of a chunk to a rank that must have it.
+    """Return the rows, of one chunk each, that lie on no path of a chunk to a rank that must have it.
 
-    For what copies: a rank has each chunk from one row at most.
+    This is for copies only, where a rank has each chunk from at most one row.
     """
     what, items = schedule.collective, schedule.collective.items
     columns = (schedule.chunk.tolist(), schedule.source.tolist(), schedule.target.tolist())

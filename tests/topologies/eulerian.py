@@ -1,4 +1,4 @@
-"""Random Eulerian networks, and slow oracles of what trees do on them: all cuts, loads link by link."""
+"""Random Eulerian networks, and slow oracles for trees on them: all cuts, loads link by link."""
 
 from collections import defaultdict
 from fractions import Fraction
@@ -10,7 +10,7 @@ from tutti.topologies import Link, Topology
 from tutti.topologies.text import parse_topology
 
 PLATFORMS = ["dgx_a100:1", "dgx_a100:2", "mi250:1", "mi250:2"]
-RATIOS = {  # seconds a byte: 1/x* = N / algbw
+RATIOS = {  # seconds per byte: 1/x* = N / algbw
     "dgx_a100:1": Fraction(7, 300),
     "dgx_a100:2": Fraction(3, 65),
     "mi250:1": Fraction(7, 150),
@@ -23,9 +23,9 @@ def platform(text):
 
 
 def random_eulerian(seed):
-    """2 to 6 ranks, 0 to 3 switches: one cycle through all nodes and up to four others, bandwidths 1 to 4.
+    """Return 2 to 6 ranks and 0 to 3 switches: a cycle through all nodes, up to four more, bandwidths 1 to 4.
 
-    With odd seeds, parallel links are joined into one, so that the bandwidths along no cycle need agree.
+    With odd seeds, parallel links are merged, so that the bandwidths along a cycle may all differ.
     """
     rng = np.random.default_rng(seed)
     ranks, switches = int(rng.integers(2, 7)), int(rng.integers(0, 4))
@@ -45,7 +45,7 @@ def random_eulerian(seed):
 
 
 def random_uneven_ranks(seed):
-    """A random Eulerian network with up to three links more between ranks, whose ends are uneven then."""
+    """Return a random Eulerian network with up to three extra links, whose ends are then unbalanced."""
     rng, base = np.random.default_rng(seed), random_eulerian(seed)
     links = [base.link(link) for link in range(base.num_links)]
     for _ in range(rng.integers(1, 4)):
@@ -55,12 +55,12 @@ def random_uneven_ranks(seed):
 
 
 def node_sets(num_nodes):
-    """All sets of nodes, a row each."""
+    """Return all sets of nodes, one row for each."""
     return (np.arange(2**num_nodes)[:, None] >> np.arange(num_nodes)) & 1 == 1
 
 
 def worst_ratio(topology, weights=None):
-    """1/x* by trying every set of nodes; bandwidths and weights are whole."""
+    """Return 1/x* by trying every set of nodes; bandwidths and weights are whole numbers."""
     sets = node_sets(topology.num_nodes)
     weight = np.ones(topology.num_ranks, dtype=int) if weights is None else np.array(weights)
     inside = sets[:, : topology.num_ranks]
@@ -71,7 +71,7 @@ def worst_ratio(topology, weights=None):
 
 
 def link_loads(topology, network, forest):
-    """Lay every row over arcs with room; return how many trees cross each link."""
+    """Place every row on arcs with free capacity; return the number of trees over each link."""
     arcs = defaultdict(list)
     for arc, (tail, head) in enumerate(zip(network.tails.tolist(), network.heads.tolist(), strict=True)):
         arcs[tail, head].append(arc)
@@ -89,13 +89,13 @@ def link_loads(topology, network, forest):
 
 
 def congestion(topology, network, forest, k):
-    """Largest load over bandwidth, where one tree moves 1/k of a rank's data."""
+    """Return the largest load over bandwidth if one tree moves 1/k of a rank's data."""
     loads = link_loads(topology, network, forest)
     return max(Fraction(load, k) / b for load, b in zip(loads, topology.bandwidth, strict=True))
 
 
 def routes_are_paths(topology, network):
-    """Whether each arc's links chain from its tail to its head over switches, none twice."""
+    """Return whether each arc's links form a path from its tail to its head over distinct switches."""
     for arc in range(len(network.tails)):
         links = network.links[network.offsets[arc] : network.offsets[arc + 1]]
         nodes = [int(topology.source[links[0]]), *topology.target[links].tolist()]
@@ -108,7 +108,7 @@ def routes_are_paths(topology, network):
 
 
 def flows_by_networkx(num_nodes, num_ranks, arcs, trees):
-    """The max-flow to each rank from a node joined to each root by its trees."""
+    """Return the max-flow to each rank from a node that is joined to each root by its number of trees."""
     graph = nx.DiGraph()
     graph.add_nodes_from(range(num_nodes))
     for tail, head, units in [*arcs, *(("s", rank, count) for rank, count in enumerate(trees))]:
@@ -118,7 +118,7 @@ def flows_by_networkx(num_nodes, num_ranks, arcs, trees):
 
 
 def relabelled(topology, seed):
-    """The network with its ranks, its switches and its links each in another order."""
+    """Return the network with its ranks, switches and links each in another order."""
     rng = np.random.default_rng(seed)
     ranks, switches = topology.num_ranks, topology.num_switches
     place = np.concatenate([rng.permutation(ranks), ranks + rng.permutation(switches)])
@@ -135,7 +135,7 @@ def rescaled(topology, factor):
 
 
 def with_a_link_in_two(topology, link):
-    """The network with one link replaced by two, of a third and two thirds of its bandwidth."""
+    """Return the network with one link replaced by two, of a third and two thirds of its bandwidth."""
     links = [topology.link(i) for i in range(topology.num_links)]
     whole = links.pop(link)
     links += [Link(whole.source, whole.target, whole.bandwidth * Fraction(part, 3)) for part in (1, 2)]
@@ -144,7 +144,7 @@ def with_a_link_in_two(topology, link):
 
 
 def out_trees(forest, trees):
-    """Whether each row spans, and each rank roots `trees` of them: by walking up from every rank."""
+    """Return whether each row spans and each rank roots `trees` rows, by walking up from every rank."""
     rooted = [0] * forest.parent.shape[1]
     for root, weight, parent in zip(
         forest.root.tolist(), forest.weight.tolist(), forest.parent.tolist(), strict=True

@@ -1,6 +1,6 @@
-"""What is said of some schedules and networks, by light kernels as they come: compiled, or run by Python.
+"""Results for some schedules and networks from light kernels, either compiled or run by Python.
 
-As a script it forbids numba, so that Python runs them all.
+Run as a script, this module forbids numba, so that Python runs all of them.
 """
 
 import sys
@@ -13,7 +13,7 @@ CASES = (
 
 
 def findings() -> list[str]:
-    """Return times, costs and bounds of legal schedules, and what the verifier says of wrong ones."""
+    """Return times, costs and bounds of legal schedules, and the verifier's messages for wrong ones."""
     import numpy as np
 
     import tutti

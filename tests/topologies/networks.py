@@ -1,4 +1,4 @@
-"""Random networks of several tests."""
+"""Random networks that several tests share."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -15,12 +15,12 @@ def random_multigraph(
     switches: int,
     drawn: Callable[[np.random.Generator], dict[str, Fraction]],
 ) -> Topology:
-    """Return a cycle through all nodes and so many other links; the last nodes are switches.
+    """Return a cycle through all nodes and a number of other links; the last nodes are switches.
 
     Parameters
     ----------
     drawn
-        Draws what a link has: its bandwidth, its α or both.
+        Draws the attributes of a link: its bandwidth, its α or both.
     """
     rng = np.random.default_rng(seed)
     pairs = [(i, (i + 1) % nodes) for i in range(nodes)]
@@ -30,9 +30,9 @@ def random_multigraph(
 
 
 def cluster_document(host_of, *, tell=False, inside="300GB/s", outside="25GB/s"):
-    """Node-link data of a user's cluster: each GPU on its host's switch, and all on one outside.
+    """Return node-link data of a user's cluster: each GPU on its host's switch, and all on one outside.
 
-    `host_of` has the host of each GPU, 0, 1, ...; `tell` says whether nodes carry their key ``host``.
+    `host_of` is the host of each GPU, 0, 1, ...; if `tell`, nodes have their key ``host``.
     """
     hosts = range(max(host_of) + 1)
     gpus = [{"id": f"gpu{i}", "kind": "compute"} for i in range(len(host_of))]
@@ -51,4 +51,4 @@ def cluster_document(host_of, *, tell=False, inside="300GB/s", outside="25GB/s")
 
 
 IN_ORDER, ACROSS = (0, 0, 0, 0, 1, 1, 1, 1), (0, 1, 0, 1, 0, 1, 0, 1)
-"""The hosts of eight ranks: numbered host by host, and across both."""
+"""The hosts of eight ranks: ranks numbered host by host, and alternating between both."""

@@ -1,4 +1,4 @@
-"""Calls in a copy of the process: it is killed at a limit, its death is an answer, and it lives on if not."""
+"""Calls in a copy of the process: it is killed at a limit, its death is an answer, otherwise it continues."""
 
 import ctypes
 import os
@@ -18,16 +18,16 @@ from tutti.topologies.processes import CallEnd, resident_memory
 from tutti.topologies.progress import listening, tell
 
 LIMIT = 0.2
-"""Seconds."""
+"""Time limit of the calls, in seconds."""
 
 
 def in_c(seconds):
-    """Hold Python's lock in C: no handler of a signal runs meanwhile."""
+    """Hold Python's lock in C, so that no signal handler runs meanwhile."""
     ctypes.PyDLL(None).usleep(int(seconds * 1e6))
 
 
 def perform(act):
-    """Do what is asked for."""
+    """Perform the act with this name."""
     what, *rest = act
     return {
         "pid": os.getpid,

@@ -1,4 +1,4 @@
-"""Processes that start together on an empty cache: one compiles a kernel, the others load what it made."""
+"""Processes that start together on an empty cache: one compiles a kernel, the others load the result."""
 
 import errno
 import importlib.util
@@ -43,7 +43,7 @@ def module(tmp_path, monkeypatch):
 
 
 def in_processes(count, work):
-    """Return what `work` returned in so many processes that start it at once."""
+    """Return the results of `work` in this number of processes that start it at the same time."""
     barrier, answers = FORK.Barrier(count), FORK.SimpleQueue()
 
     def one():
@@ -75,7 +75,7 @@ def test_processes_that_start_at_once_compile_each_kernel_once(module):
 
 
 def test_what_calls_a_kernel_of_a_changed_file_is_compiled_again(tmp_path, monkeypatch):
-    """What is kept of `outer` has the old `inner` in it, though its own file is as it was."""
+    """The cached `outer` contains the old `inner`, although the file of `outer` is unchanged."""
     monkeypatch.syspath_prepend(tmp_path)
     head = "from tutti.topologies.kernels import kernel\n"
     (tmp_path / "outer_of.py").write_text(
@@ -96,7 +96,7 @@ def test_what_calls_a_kernel_of_a_changed_file_is_compiled_again(tmp_path, monke
 
 
 def test_what_was_kept_for_a_class_that_was_renamed_since_is_compiled_again(tmp_path, monkeypatch):
-    """The kernel's own file is as it was, so that numba reads its table, which names the class."""
+    """The kernel's own file is unchanged, so numba reads its table, which names the class."""
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "summed.py").write_text(
         "from tutti.topologies.kernels import kernel\n@kernel\ndef summed(pair): return pair.x + pair.y\n"
@@ -126,7 +126,7 @@ def test_a_table_with_damaged_bytes_is_written_again(tmp_path, monkeypatch):
 
     assert in_processes(1, answer) == [(2, 1)]
     (table,) = (tmp_path / "__pycache__").glob("*.nbi")
-    table.write_bytes(b"\x8c\x02\xff\xff.")  # a text that is no UTF-8
+    table.write_bytes(b"\x8c\x02\xff\xff.")  # not valid UTF-8
     assert [in_processes(1, answer) for _ in range(2)] == [[(2, 1)], [(2, 0)]]
 
 

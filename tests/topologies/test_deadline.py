@@ -1,4 +1,4 @@
-"""Calls that take too long end by an exception, as soon as own code runs that is not called by other code."""
+"""Calls that take too long end by an exception when our own code runs that foreign code does not call."""
 
 import contextlib
 import ctypes
@@ -23,11 +23,11 @@ from tutti.topologies.kernels import COMPILATION, kernel
 
 PIPE = Pipe()
 LONG = 5.0
-"""Seconds: none of these tests takes so long if what it tests works."""
+"""A time in seconds that no test here reaches if the code works."""
 
 
 class Pair(NamedTuple):
-    """What a kernel returns."""
+    """The result of a kernel."""
 
     last: int
     count: int
@@ -35,7 +35,7 @@ class Pair(NamedTuple):
 
 @kernel
 def spin(count: int) -> Pair:
-    """Take a while: some 20 ms for ten million."""
+    """Spend time: about 20 ms for a count of ten million."""
     last = 0
     for number in range(count):
         last = (last * 1103515245 + number) % 2147483648
@@ -44,19 +44,19 @@ def spin(count: int) -> Pair:
 
 @kernel
 def draw(rng):
-    """Take a generator, for which numba calls Python."""
+    """Take a generator as argument, for which numba calls Python."""
     return rng.random()
 
 
 def called_from(file, text):
-    """Return a function ``call(act)`` that compiles and calls it, as if it stood in a file."""
+    """Return a function ``call(act)`` that is compiled from this text as if it came from this file."""
     space = {}
     exec(compile(f"def call(act):\n    {text}\n", file, "exec"), space)
     return space["call"]
 
 
 def stop_in(frame):
-    """Do what Ctrl-C does there, and leave what the next one does as it is."""
+    """Do what Ctrl-C does in this frame; the effect of the next Ctrl-C stays the same."""
     before = signal.getsignal(signal.SIGINT)
     try:
         stop(signal.SIGINT, frame)
@@ -145,7 +145,7 @@ def test_other_threads_have_no_limit():
         weakref.__file__,
         np.__file__,
         numba.core.serialize.__file__,
-        "<string>",  # as of a named tuple's constructor
+        "<string>",  # the file of a named tuple's constructor
         "<frozen importlib._bootstrap>",
     ],
 )
@@ -177,7 +177,7 @@ def test_in_own_code_that_an_import_or_numba_calls_nothing_is_raised(file):
 
 
 def test_in_what_a_handler_calls_nothing_is_raised(monkeypatch):
-    """Another signal comes before the first one's handler returns to whatever it interrupted."""
+    """A second signal arrives before the first one's handler returns to the interrupted code."""
     kept, real = [], signal.signal
 
     def interrupted(*args):
@@ -206,7 +206,7 @@ def test_a_wait_is_ended(waiting):
 
 
 def test_what_numba_calls_for_a_generator_is_not_interrupted(monkeypatch):
-    """It reads an attribute of what ``ctypes.cast`` returned: where that was an exception, SIGSEGV."""
+    """It reads an attribute of the result of ``ctypes.cast``; an exception there would cause SIGSEGV."""
     rng, kept = np.random.default_rng(0), []
     draw(rng)
     inner = called_from(ctypes.__file__, "return act()")
@@ -229,7 +229,7 @@ def test_what_numba_calls_for_a_generator_is_not_interrupted(monkeypatch):
 
 
 def test_a_kernel_that_returns_a_named_tuple_is_ended_after_it():
-    """The signal comes while it runs, so that the first Python to run is that which makes the named tuple."""
+    """The signal arrives while the kernel runs; the first Python code after it makes the named tuple."""
     spin(1)
     done = []
 

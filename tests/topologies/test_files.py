@@ -1,4 +1,4 @@
-"""Node-link JSON and networkx graphs: exact round trips, and one line for what is wrong."""
+"""Node-link JSON and networkx graphs: exact round trips, and one line for each error."""
 
 import json
 import os
@@ -36,7 +36,7 @@ GB = 10**9
 
 @st.composite
 def networks(draw):
-    """Random multigraphs with exact, awkward numbers: a cycle through all nodes and other links among it."""
+    """Draw multigraphs with exact, awkward numbers: a cycle through all nodes and other links."""
     ranks, switches = draw(st.integers(2, 5)), draw(st.integers(0, 2))
     nodes = ranks + switches
     node = st.integers(0, nodes - 1)
@@ -61,7 +61,7 @@ def networks(draw):
 
 
 def assert_same(one, other):
-    """Equal as networks and in all that equality leaves out."""
+    """Check equality, and also all attributes that equality ignores."""
     assert one == other
     assert one.nominal_degree == other.nominal_degree
     assert (one.hosts is None) == (other.hosts is None)
@@ -82,7 +82,7 @@ def test_a_networkx_graph_gives_the_network_back(topology):
 
 @given(networks())
 def test_data_that_went_through_networkx_gives_the_network_back(topology):
-    # networkx lists edges node by node; the keys bring our order back.
+    # networkx lists edges node by node; the keys restore our order.
     graph = nx.node_link_graph(to_node_link(topology), edges="edges")
     assert_same(from_node_link(nx.node_link_data(graph, edges="edges")), topology)
 
@@ -122,7 +122,7 @@ def test_hosts_have_any_names():
     nx.set_node_attributes(graph, dict(enumerate(names)), "host")
     assert from_networkx(graph).hosts.tolist() == [0, 1, 2, 0, 3, -1]
     nx.set_node_attributes(graph, dict(enumerate([7, 7, 3, 3, -1, 7])), "host")
-    assert from_networkx(graph).hosts.tolist() == [7, 7, 3, 3, -1, 7]  # numbers that can be kept
+    assert from_networkx(graph).hosts.tolist() == [7, 7, 3, 3, -1, 7]  # hosts that are numbers are kept
 
 
 def test_nodes_of_a_graph_may_be_anything_hashable():
@@ -138,12 +138,12 @@ PAIR = {
 
 
 def pair(**edge):
-    """Two ranks and an undirected edge with these values."""
+    """Return two ranks and an undirected edge with these values."""
     return PAIR | {"edges": [PAIR["edges"][0] | edge]}
 
 
 def node(**values):
-    """The pair, its first node with these values."""
+    """Return the pair, with these values in its first node."""
     return PAIR | {"nodes": [PAIR["nodes"][0] | values, PAIR["nodes"][1]]}
 
 
@@ -188,7 +188,7 @@ def test_numbers_of_a_graph_are_exact_whatever_their_type(number):
 
 
 def without(key, where):
-    """The pair without a key: of the document, of its first node or of its edge."""
+    """Return the pair without a key of the document, of its first node or of its edge."""
     document = json.loads(json.dumps(PAIR))
     place = document if where == "document" else document[where][0]
     del place[key]

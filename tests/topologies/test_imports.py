@@ -10,14 +10,14 @@ from tutti.topologies.kernels import COMPILATION, counted
 
 
 class Clock:
-    """Seconds that pass when someone says so."""
+    """A clock that a module moves by setting its seconds."""
 
     seconds = 0.0
 
 
 @pytest.fixture
 def modules(tmp_path, monkeypatch):
-    """Modules that take 2 s, 2 s and 3 s more, and 5 s until an error."""
+    """Make modules that take 2 s, 2 s and 3 s more, and one that takes 5 s until an error."""
     texts = {
         "slow_a": "2",
         "slow_b": "1; import slow_a; Clock.seconds += 2",
@@ -34,7 +34,7 @@ def modules(tmp_path, monkeypatch):
 
 
 def counting(name):
-    """Return what the clock and `COMPILATION` say that an import takes."""
+    """Return the durations of an import by the clock and by `COMPILATION`."""
     clock, compilation = Clock.seconds, COMPILATION.seconds
     with counted():
         importlib.import_module(name)

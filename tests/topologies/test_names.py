@@ -1,4 +1,4 @@
-"""The public names of `topologies`: each is found, and none costs anything before it is asked for."""
+"""The public names of `topologies`: each is found, and none is imported before it is used."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Options refuse what is outside the range of their annotation, in one style of sentence."""
+"""Options refuse values outside their annotation's range, with messages of one form."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,7 +12,7 @@ from tutti.topologies.options import Choice, Duration, Names, Number, Options, W
 
 @dataclass(frozen=True)
 class Demo(Options):
-    """One option of each sort."""
+    """One option of each kind."""
 
     OWNER: ClassVar[str] = "demo"
 

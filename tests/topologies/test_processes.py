@@ -1,4 +1,4 @@
-"""Worker processes: limits hold, clocks pause, deaths and errors are told, and nobody outlives the parent."""
+"""Worker processes: limits hold, clocks pause, deaths and errors are reported, none outlives the parent."""
 
 import os
 import signal
@@ -72,14 +72,14 @@ def take(caller, size):
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """Make what the workers of these tests do importable."""
+    """Make the functions that the workers of these tests run importable."""
     (tmp_path / "work_of_tests.py").write_text(ENTRY)
     monkeypatch.syspath_prepend(tmp_path)
 
 
 @pytest.fixture(params=["fresh", "forked"])
 def worker(request, place):
-    """Return a worker of either sort."""
+    """Return a worker of either kind."""
     made = (
         Worker.fresh("work_of_tests:work")
         if request.param == "fresh"
@@ -200,7 +200,7 @@ def test_ctrl_c_while_workers_start_is_quiet():
 
 
 def test_a_lock_that_a_killed_process_held_is_no_message():
-    """Libraries make such locks when they are imported, and Python's resource tracker says so at the end."""
+    """Libraries make such locks on import; Python's resource tracker would report them at the end."""
     code = (
         "import multiprocessing, os; from tutti.topologies.processes import inherited\n"
         "with inherited():\n"

@@ -1,4 +1,4 @@
-"""The one-line grammar: what it reads, and what it says of what it can't."""
+"""The one-line grammar: the texts that it reads, and the errors for others."""
 
 import csv
 import json
@@ -196,7 +196,7 @@ def test_what_fails_at_random_fails_besides_what_has():
 
 
 def test_what_fails_together_is_judged_together():
-    # Without the link 0-1, rank 0 of a path hangs on nothing; but rank 0 failed too.
+    # Without the link 0-1, rank 0 of a path is isolated; but rank 0 failed too.
     assert parse_topology("mesh:4x1?drop_links=0-1&drop_nodes=0").num_ranks == 3
 
 
@@ -270,8 +270,8 @@ def test_a_file_needs_no_suffix_but_is_never_taken_for_a_family(tmp_path, monkey
             r"switches, twist$",
         ),
         ("ring:8?fail_links=2", r"fail_links=2 is not strongly connected: cut off from the rest: [0-9, ]+$"),
-        ("ring:8?fail_links=9", r"ring:8: 9 pairs of linked nodes can't fail; it has 8 to fail$"),
-        ("ring:8?fail_nodes=9", r"ring:8: 9 nodes can't fail; it has 8 to fail$"),
+        ("ring:8?fail_links=9", r"ring:8: 9 pairs of linked nodes can't fail; only 8 are left$"),
+        ("ring:8?fail_nodes=9", r"ring:8: 9 nodes can't fail; only 8 are left$"),
         (
             "ring:8?fail_nodes=-1",
             r"fail_nodes: '-1' is not a whole number below 10\^9; write e\.g\. fail_nodes=2$",
@@ -279,7 +279,7 @@ def test_a_file_needs_no_suffix_but_is_never_taken_for_a_family(tmp_path, monkey
         ("ring:8?seed=1", r"seed= is for fail_nodes= and fail_nics= and fail_links=$"),
         ("torus:4x4?fail_nics=1", r"torus:4x4 has no hosts with adapters to fail; links can$"),
         ("dgx_h100:1?fail_nics=1", r"dgx_h100:1 has no hosts with adapters to fail; links can$"),
-        ("dgx_h100:2?fail_nics=17", r"dgx_h100:2: 17 pairs of linked nodes can't fail; it has 16 to fail$"),
+        ("dgx_h100:2?fail_nics=17", r"dgx_h100:2: 17 pairs of linked nodes can't fail; only 16 are left$"),
         ("dgx_h100:2?fail_nics=16", r"not strongly connected: cut off from the rest: [0-9, ]+\.\.\.$"),
         ("torus:4x4?drop_nodes=(4,0)", r"no rank at \(4,0\); ranks are at \(0,0\) to \(3,3\)$"),
         ("torus:4x4?drop_nodes=(4)", r"no rank at \(4\); ranks are at \(0,0\) to \(3,3\)$"),
@@ -364,7 +364,7 @@ def test_a_torus_that_is_no_such_product_keeps_no_expression(text: str):
 
 
 def test_all_switches_may_be_told_to_multicast_and_add():
-    """Two boxes of 8: their two NVSwitches, and the InfiniBand switch."""
+    """The network is two boxes of 8, with one NVSwitch each, and an InfiniBand switch."""
     able = parse_topology("dgx_a100:2?switches=sharp")
     assert able.multicast == able.aggregate == {16, 17, 18}
 

@@ -13,7 +13,7 @@ def two_way(pairs, bandwidth=DEFAULT_BANDWIDTH):
 
 @pytest.fixture
 def star():
-    """Three ranks around a switch, the last with half the bandwidth."""
+    """Return three ranks around a switch, the last with half the bandwidth."""
     slow = Fraction(25 * 10**9)
     links = [*two_way([(0, 3), (1, 3)]), *two_way([(2, 3)], slow)]
     return Topology.from_links("star", 3, links, num_switches=1, multicast=[3])

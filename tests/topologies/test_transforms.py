@@ -1,4 +1,4 @@
-"""Transforms: transposes, failures, parallel links, and what becomes of names, degrees and switches."""
+"""Transforms: transposes, failures, parallel links, and the resulting names, degrees and switches."""
 
 from collections import Counter
 from dataclasses import replace
@@ -33,7 +33,7 @@ GB = 10**9
 
 @pytest.fixture
 def star():
-    """Three ranks around a switch that multicasts; the link to rank 2 is the slow one."""
+    """Return three ranks around a switch that multicasts; the link to rank 2 is the slow one."""
     ends = [(0, 3), (3, 0), (1, 3), (3, 1), (2, 3), (3, 2)]
     links = [Link(a, b, Fraction(GB if b == 2 else 2 * GB)) for a, b in ends]
     return Topology.from_links("star", 3, links, num_switches=1, multicast=[3], hosts=[0, 0, 1, -1])

@@ -1,4 +1,4 @@
-"""Quantities with units: read exactly, printed so that they read back, refused in one line."""
+"""Quantities with units are read exactly, printed so that they can be read back, or refused in one line."""
 
 from fractions import Fraction
 
@@ -26,7 +26,7 @@ nonnegative = st.fractions(min_value=0, max_value=10**9, max_denominator=10**12)
     ("text", "value"),
     [
         ("50GB/s", 50 * 10**9),
-        ("400Gb/s", 50 * 10**9),  # 8 bits to the byte
+        ("400Gb/s", 50 * 10**9),  # 8 bits per byte
         ("400Gbps", 50 * 10**9),
         ("50GiB/s", 50 * 2**30),
         ("8Kib/s", 1024),

@@ -1,4 +1,4 @@
-"""XML of others: what is read, and what is refused in one line and bounded time."""
+"""XML of other tools: files that are read, and files that are refused in one line and bounded time."""
 
 import time
 

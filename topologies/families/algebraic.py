@@ -31,12 +31,12 @@ coordinates over GF(q):
 
 - PG(2, q), the projective plane: q² + q + 1 points, as many lines, q + 1 points on a line.
 - AG(2, q) minus a parallel class: the points (x, y) and the lines y = m·x + b.
-- GQ(q, q), here W(q): the points of PG(3, q) and the lines that are totally isotropic for the symplectic form
-  x0·y1 - x1·y0 + x2·y3 - x3·y2; a generalized quadrangle with (q + 1)(q² + 1) points and lines.
-- GH(q, q), here the split Cayley hexagon H(q) in Tits's coordinates: the points of the quadric
-  x0·x4 + x1·x5 + x2·x6 = x3² of PG(6, q), and those of its lines whose Grassmann coordinates
-  p_ij = x_i·y_j - x_j·y_i satisfy p12 = p34, p54 = p32, p20 = p35, p65 = p30, p01 = p36, p46 = p31;
-  a generalized hexagon with (q^6 - 1)/(q - 1) points and lines.
+- GQ(q, q), here W(q): the points of PG(3, q), and the lines that are totally isotropic for the symplectic
+  form x0·y1 - x1·y0 + x2·y3 - x3·y2. It is a generalized quadrangle with (q + 1)(q² + 1) points and lines.
+- GH(q, q), here the split Cayley hexagon H(q) in Tits's coordinates. Its points are those of the quadric
+  x0·x4 + x1·x5 + x2·x6 = x3² of PG(6, q). Its lines are the lines of the quadric whose Grassmann coordinates
+  p_ij = x_i·y_j - x_j·y_i satisfy p12 = p34, p54 = p32, p20 = p35, p65 = p30, p01 = p36 and p46 = p31.
+  It is a generalized hexagon with (q^6 - 1)/(q - 1) points and lines.
 
 Brouwer, Cohen and Neumaier, sections 6.5 and 9.6, say which graphs these are; Van Maldeghem, Generalized
 Polygons (1998), section 2.4, has the hexagon.
@@ -59,10 +59,10 @@ from tutti.topologies.families.finite_fields import FiniteField, finite_field, p
 from tutti.topologies.topology import Topology
 
 _LARGEST = 10_000
-"""The most nodes of a graph of this file."""
+"""Most nodes that a graph of this file may have. A larger value allows larger graphs."""
 
 _DENSE = 4_000
-"""The most rows of those built from a matrix of all pairs."""
+"""Most nodes that a graph may have if it is built from a matrix of all pairs of nodes."""
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,11 @@ class DistanceRegular:
     Parameters
     ----------
     title
-        What mathematicians call it.
+        The name that mathematicians use.
     ranks
-        Its nodes.
+        The number of its nodes.
     edges
-        Makes its edges, int64 (edges, 2), each once.
+        Returns its edges, int64 (edges, 2), each once.
     """
 
     title: str
@@ -101,7 +101,7 @@ def distance_regular(degree: int, ranks: int, *, bandwidth: Values = None, alpha
     Raises
     ------
     InputError
-        If there is none (saying which there are).
+        If there is none; the message says which there are.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def distance_regular(degree: int, ranks: int, *, bandwidth: Values = None, alpha
 
 
 def johnson(things: int, size: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
-    """Return the Johnson graph J(m, k): the k-subsets of m things, linked where they share k - 1.
+    """Return the Johnson graph J(m, k): the k-subsets of m things, linked if they share k - 1.
 
     Raises
     ------
@@ -243,7 +243,7 @@ def _crown(degree: int) -> Int64Array:
 
 
 def _odd(degree: int) -> Int64Array:
-    """Return the edges of O_k: the (k - 1)-subsets of 2k - 1 things, joined where they are disjoint."""
+    """Return the edges of O_k: the (k - 1)-subsets of 2k - 1 things, joined if they are disjoint."""
     subsets = _members(2 * degree - 1, degree - 1)
     return _pairs(subsets @ subsets.T == 0)
 
@@ -256,7 +256,7 @@ def _doubled_odd(degree: int) -> Int64Array:
 
 
 def _johnson(things: int, size: int) -> Int64Array:
-    """Return the edges of J(m, k): the k-subsets of m things, joined where they share k - 1."""
+    """Return the edges of J(m, k): the k-subsets of m things, joined if they share k - 1."""
     subsets = _members(things, size)
     return _pairs(subsets @ subsets.T == size - 1)
 

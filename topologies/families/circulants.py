@@ -2,13 +2,14 @@
 
 All degrees are even: k offsets make degree 2k. For k = 2, Theorem 22 of the dissertation gives the offsets of
 least diameter: m and m + 1 with m = ceil((sqrt(2n - 1) - 1)/2), for n > 6. For more offsets no formula is
-known and they are searched: the first offset is 1, the others run through all choices (or, where these are
-too many, through a fixed random sample), and the search ends at a diameter that no k offsets can beat: the
-least D with
+known, so they are searched. The first offset is 1. The others run through all choices or, where these are too
+many, through a fixed random sample. The search ends at a diameter that no k offsets can beat: the least D
+with
 
     sum over i of 2^i (k over i) (D over i) >= n,
 
-which counts the words of at most D steps. What it finds is the best of what it saw, not always proven least.
+which counts the words of at most D steps. The result is the best that was seen; it is not always proven
+least.
 
 Source: dissertation, A.6.4.
 """
@@ -31,14 +32,14 @@ from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Topology
 
 _STEPS = 200_000_000
-"""Choices that are tried, times the ranks and links of each. A larger value finds smaller diameters."""
+"""Number of choices tried, times ranks and links of each. A larger value may find smaller diameters."""
 _BLOCK = 1024
-"""Choices that are drawn in one block. A larger value draws more that are not needed."""
+"""Number of choices drawn in one block. A larger value draws more that are not needed."""
 Words = npt.NDArray[np.uint64]
 
 
 def least_circulant(degree: int, ranks: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
-    """Return a circulant network of this degree with the offsets of `least_offsets`; named with them.
+    """Return a circulant network of this degree with the offsets of `least_offsets`, which its name contains.
 
     Raises
     ------
@@ -85,7 +86,7 @@ def least_offsets(ranks: int, count: int) -> tuple[int, ...]:
 
 
 def circulant_diameter(ranks: int, offsets: tuple[int, ...]) -> int:
-    """Return the diameter of a connected circulant network; no rank differs from another."""
+    """Return the diameter of a connected circulant network; all its ranks are equivalent."""
     return int(_first_within(ranks, np.array([offsets], dtype=np.int64), ranks)[1])
 
 
@@ -119,7 +120,7 @@ def _searched(ranks: int, count: int) -> tuple[int, ...]:
 
 
 def _candidates(ranks: int, count: int) -> Iterator[Int64Array]:
-    """Yield offsets, a row a choice: 1 and others up to half of the ranks, all in order or a sample."""
+    """Yield choices, one per row: 1 and other offsets up to half of the ranks, all in order or a sample."""
     largest, further = (ranks - 1) // 2, count - 1
     tries = max(_STEPS // (2 * count * ranks), 100)
     rows: Iterator[Int64Array] = _sampled(np.random.default_rng(ranks), largest - 1, further, tries)
@@ -149,13 +150,13 @@ def _sampled(rng: np.random.Generator, among: int, size: int, tries: int) -> Ite
 def _choices(words: npt.NDArray[np.uint32], among: int, most: int, size: int) -> tuple[Int64Array, int]:
     """Return up to `most` rows of `size` numbers below `among`, by Floyd's algorithm, and the words used.
 
-    As numpy does, a row takes a word for each number and each but the first place of the shuffle after it,
-    and one more for each that Lemire's method refuses. The shuffle itself is left out: a choice has no order.
+    As in numpy, a row takes a word for each number, a word for each place but the first of the shuffle after
+    it, and one more for each that Lemire's method refuses. The shuffle is left out: a choice has no order.
     """
     rows = np.empty((most, size), np.int64)
     used = 0
     for row in range(most):
-        if used + 4 * size > len(words):  # one in 2^32 / among is refused
+        if used + 4 * size > len(words):  # one word in 2^32 / among is refused
             return rows[:row], used
         for place in range(size):
             last = among - size + place
@@ -168,7 +169,7 @@ def _choices(words: npt.NDArray[np.uint32], among: int, most: int, size: int) ->
 
 @kernel
 def _below(words: npt.NDArray[np.uint32], used: int, limit: int) -> tuple[int, int]:
-    """Return a number below a limit by Lemire's method, and how many words are used then."""
+    """Return a number below a limit by Lemire's method, and the number of words used by then."""
     if limit == 1:
         return 0, used
     while True:
@@ -180,10 +181,10 @@ def _below(words: npt.NDArray[np.uint32], used: int, limit: int) -> tuple[int, i
 
 @kernel
 def _first_within(ranks: int, choices: Int64Array, limit: int) -> tuple[int, int]:
-    """Return the first row of offsets of a diameter within the limit, and it; the rows and limit + 1 if none.
+    """Return the first row of offsets whose diameter is within the limit, and its diameter.
 
-    Sets of ranks are bits. A ball about rank 0 grows by itself turned by each offset, forwards and
-    backwards.
+    If there is none, return the number of rows and limit + 1. Sets of ranks are bit sets. A ball about rank 0
+    grows by its union with itself turned by each offset, forwards and backwards.
     """
     size = (ranks + 63) // 64
     ball, twice = np.empty(size, np.uint64), np.empty(2 * size + 2, np.uint64)
@@ -193,7 +194,7 @@ def _first_within(ranks: int, choices: Int64Array, limit: int) -> tuple[int, int
         for offset in choices[row]:
             for rank in (offset, ranks - offset):
                 ball[rank // 64] |= np.uint64(1) << np.uint64(rank % 64)
-        first = 1 if ranks <= 2 * choices.shape[1] + 1 else 2  # the ball is that of radius 1
+        first = 1 if ranks <= 2 * choices.shape[1] + 1 else 2  # the ball has radius 1
         for distance in range(first, limit + 1):
             if _grown(ranks, choices[row], ball, twice):
                 return row, distance
@@ -207,7 +208,7 @@ def _grown(ranks: int, offsets: Int64Array, ball: Words, twice: Words) -> bool:
     twice[:] = 0
     twice[:size] = ball
     whole, part = ranks // 64, np.uint64(ranks % 64)
-    for i in range(size):  # behind its bits, all of them again
+    for i in range(size):  # the bits, and behind them all of them again
         twice[i + whole] |= ball[i] << part
         if part:
             twice[i + whole + 1] |= ball[i] >> (word - part)

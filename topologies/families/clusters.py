@@ -1,10 +1,9 @@
 """Clusters that scale out in tiers: fat-trees, rails, tori of boxes, and those of TACOS's evaluation.
 
-They are generic, so their defaults are those of today's machines where there is no paper to follow: 450 GB/s
-between a GPU and its box's switch and 50 GB/s for everything outside, as DGX H100 has (dissertation, section
-4.6.3); α is 0.5 us a link. All switches only forward. A tier that is oversubscribed by a factor f offers, on
-every switch below it, f times less bandwidth upwards than that switch has downwards. Bandwidths are exact
-fractions, so any factor is.
+They are generic. Where there is no paper to follow, the defaults are those of today's machines. A GPU has 450
+GB/s to its box's switch and 50 GB/s to everything outside, as in DGX H100 (dissertation, section 4.6.3); α is
+0.5 us a link. All switches only forward. If a tier is oversubscribed by a factor f, every switch below it has
+f times less bandwidth upwards than downwards. Bandwidths are exact fractions, so any factor is exact.
 
 Dragonfly, 2D switch and ring-FC-switch are the topologies of TACOS's evaluation (MICRO 2024, Tables IV and
 V), tiers of links or switches of different bandwidths. Ranks are numbered row-major in the dimensions of the
@@ -42,7 +41,7 @@ def fat_tree(
     """Return the two-tier fat-tree: ranks on leaf switches, every leaf linked to every spine switch.
 
     A rank has one link to its leaf (``leaf0``, ...); a leaf has one link to each spine (``spine0``, ...) of
-    bandwidth ports · b / (factor · spines), b being the rank's. With factor 1 no tier is narrower than the
+    bandwidth ports · b / (factor · spines), where b is the rank's. With factor 1 no tier is narrower than the
     one below; with factor f, 1/f of what the ranks of a leaf can send leaves it. The leaf is their host.
     Source: Leiserson, Fat-trees (IEEE Transactions on Computers 34(10), 1985), in the folded-Clos form of
     data centres.
@@ -54,9 +53,9 @@ def fat_tree(
     spines
         Spine switches, at least 1; with a single leaf there are none.
     factor
-        Oversubscription, at least 1.
+        The factor of oversubscription, at least 1.
     bandwidth
-        Of a rank's link, bytes/s, exact.
+        The bandwidth of a rank's link in bytes/s, exact.
     alpha
         One for all links, or two: ranks' links, leaves' links. Seconds, exact.
 
@@ -91,7 +90,7 @@ def fat_tree(
 
 
 def rail_only(boxes: int, gpus: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
-    """Return boxes whose GPUs share a switch, with GPU i of all boxes on rail switch i, and nothing above.
+    """Return boxes whose GPUs share a switch, with GPU i of all boxes on rail switch i, and no tier above.
 
     Rails (``rail0``, ...) meet only inside boxes (``box0``, ...). Source: Wang et al., Rail-only (IEEE HOTI
     2024), the dissertation's [150].
@@ -117,15 +116,15 @@ def rail_spine(
 ) -> Topology:
     """Return `rail_only` with a spine switch above the rails, oversubscribed by a factor.
 
-    Each rail has one link to the spine (``spine``), of bandwidth boxes · b / factor, b being that of a GPU's
-    rail link.
+    Each rail has one link to the spine (``spine``), of bandwidth boxes · b / factor, where b is that of a
+    GPU's rail link.
 
     Parameters
     ----------
     boxes, gpus
         Boxes, at least 2, and GPUs in each, at least 1.
     factor
-        Oversubscription, at least 1.
+        The factor of oversubscription, at least 1.
     bandwidth
         One for box switch and rail, or one each. Bytes/s, exact.
     alpha
@@ -150,9 +149,9 @@ def torus_of_boxes(gpus: int, *lengths: int, bandwidth: Values = None, alpha: Va
     Parameters
     ----------
     gpus
-        In a box, at least 1.
+        GPUs in a box, at least 1.
     *lengths
-        Of the torus of boxes, as `topologies.families.grids.torus` takes them.
+        Lengths of the torus of boxes, as in `topologies.families.grids.torus`.
     bandwidth, alpha
         One for all links, or two: box switch, torus. Bytes/s and seconds, exact.
 
@@ -164,7 +163,7 @@ def torus_of_boxes(gpus: int, *lengths: int, bandwidth: Values = None, alpha: Va
     Examples
     --------
     >>> cluster = torus_of_boxes(4, 3, 3)
-    >>> cluster.num_ranks, cluster.num_switches, cluster.num_links  # 4 torus links and one to the box a GPU
+    >>> cluster.num_ranks, cluster.num_switches, cluster.num_links  # a GPU has 4 torus links and 1 to its box
     (36, 9, 216)
     """
     name = f"torus_of_boxes:{','.join(map(str, (gpus, *lengths)))}"
@@ -225,7 +224,7 @@ def dragonfly(per_group: int, groups: int, *, bandwidth: Values = None, alpha: V
     """Return G groups of A fully connected ranks, with one global link between every two groups.
 
     Rank a·G + g is number a of group g. The global links of a group go to the groups g + 1, g + 2, ...
-    (modulo G), and its ranks take them in turn: the one to group g + j is at rank (j - 1) modulo A of it.
+    (modulo G), and its ranks take them in turn: the one to group g + j starts at its rank (j - 1) modulo A.
     Links are numbered by source; the local ones come first. Source: Kim et al., Technology-driven,
     highly-scalable Dragonfly (ISCA 2008); TACOS, Table IV.
 
@@ -244,7 +243,7 @@ def dragonfly(per_group: int, groups: int, *, bandwidth: Values = None, alpha: V
     Examples
     --------
     >>> network = dragonfly(4, 5)
-    >>> network.num_ranks, network.num_links  # 3 local links a rank, one global
+    >>> network.num_ranks, network.num_links  # each rank has 3 local links and 1 global
     (20, 80)
     """
     name = f"dragonfly:{per_group}x{groups}"
@@ -272,8 +271,8 @@ def dragonfly(per_group: int, groups: int, *, bandwidth: Values = None, alpha: V
 def switch2d(per_box: int, boxes: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
     """Return B boxes of A ranks on a switch each, and for each index a switch that joins all boxes.
 
-    Rank a·B + b is number a of box b. The box switches are ``box0``, ..., the others ``rail0``, ...; the two
-    links of a rank to a switch, one each way, are a port. Source: TACOS, Table IV.
+    Rank a·B + b is number a of box b. The box switches are ``box0``, ..., the others ``rail0``, .... A port
+    is the two links between a rank and a switch. Source: TACOS, Table IV.
 
     Parameters
     ----------
@@ -309,9 +308,9 @@ def ring_fc_switch(
 ) -> Topology:
     """Return the 3D network of a ring of R, a complete network of F and a switch of S ranks.
 
-    Rank (r, f, s) has links to (r ± 1, f, s) (one bidirectional link where R = 2), to (r, f', s) for every
-    other f', and a port to the switch of (r, f), called ``switch0``, ... in their order. Source: TACOS,
-    Table V.
+    Rank (r, f, s) has links to (r ± 1, f, s) (one bidirectional link where R = 2) and to (r, f', s) for every
+    other f'. It also has a port to the switch of (r, f); the switches are called ``switch0``, ... in the
+    order of (r, f). Source: TACOS, Table V.
 
     Parameters
     ----------
@@ -350,7 +349,7 @@ def ring_fc_switch(
 
 
 def _ring_links(rank: Int64Array, length: int) -> Arcs:
-    """Return the links up and down the first dimension; one of them where they agree."""
+    """Return the links up and down the first dimension; only one of them if they agree."""
     stride = len(rank) // length
     steps = {1 % length, -1 % length} - {0}
     heads = [(rank + step * stride) % len(rank) for step in sorted(steps)]

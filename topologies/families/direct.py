@@ -1,17 +1,16 @@
 """Direct-connect families of Table A.3, and networks without switches that are compared with them.
 
-Ranks, links, `bandwidth` and `alpha` as in `topologies.families.grids`; `alpha` and `bandwidth` are one for
-all links, or one each for the dimensions of a torus.
+Ranks, links, `bandwidth` and `alpha` are as in `topologies.families.grids`: one value serves all links, or
+each dimension of a torus has its own. Source: dissertation, Table A.3 and A.6, and the papers named at each
+family.
 
-Source: dissertation, Table A.3 and A.6; the papers named at each family.
-
-Diamond and the modified de Bruijn networks, which the dissertation only shows as pictures (Figs A.8, A.9),
-were found by search for what Table A.3 says of them: size, degree, no self-loop, no parallel links, whether
-they are reverse-symmetric, and an allgather of T_L steps that is BW-optimal. That such a schedule exists was
-decided by CP-SAT: every shard is cut into d equal chunks, a boolean says whether a chunk crosses a link in a
-step, a chunk arrives at each rank exactly once and leaves one only after it arrived, and all links carry
-equally much in each step, N - 1 chunks in all. That fewer steps don't suffice, however shards are cut,
-follows from the linear relaxation of that model.
+The dissertation shows Diamond and the modified de Bruijn networks only as pictures (Figs A.8, A.9). They were
+found by a search for the properties in Table A.3: size, degree, no self-loop, no parallel links, reverse
+symmetry or its absence, and a BW-optimal allgather of T_L steps. CP-SAT decided whether such a schedule
+exists. Every shard is cut into d equal chunks, and a boolean says whether a chunk crosses a link in a step. A
+chunk arrives at each rank exactly once and leaves a rank only after it arrived there. All links carry the
+same number of chunks in each step, N - 1 in all. The linear relaxation of that model shows that fewer steps
+don't suffice, however shards are cut.
 
 Diamond. Of the 256 networks of 8 ranks, in- and out-degree 2 and diameter 3 (without self-loops and parallel
 links, up to isomorphism), 20 have a BW-optimal allgather of 3 steps with shards in 2 or 4 parts. Two of these
@@ -21,17 +20,17 @@ transpose. Neither is reverse-symmetric, as Table A.3 says of Diamond.
 Modified de Bruijn. By the caption of Fig A.9, the self-loops and 2-cycles of DBJ(d, n) are rewired to form a
 single long cycle: their arcs are removed, and the nodes that they joined are visited in some order.
 
-- DBJMod(2, 3): nodes 000, 010, 101, 111. All four cycles that differ are reverse-symmetric and take 4 steps,
-  and no table tells them apart. The order of DBJMod(2, 4) is taken.
+- DBJMod(2, 3): nodes 000, 010, 101, 111. All four different cycles are reverse-symmetric and take 4 steps,
+  and no table distinguishes them. The order of DBJMod(2, 4) is taken.
 - DBJMod(2, 4): nodes 0000, 0101, 1010, 1111. Only one cycle and its transpose have diameter 4 (Table A.1) and
-  are not reverse-symmetric. All-to-all throughput of its square 2.94e-3, as in Table A.1.
-- DBJMod(3, 2): all nodes. The first cycle in lexicographic order whose network has diameter 2, the least; it
-  needs 3 steps. No table tells it from others.
-- DBJMod(4, 2): all nodes. A cycle that adding 1 to both letters (modulo 4) moves along itself: 00, 23, 10,
-  20, then 11, 30, 21, 31, and so on. Of the 148 such cycles (up to renaming letters) the 65 of least total
-  distance were tried. Three, and their transposes, have diameter 3, a BW-optimal allgather of 3 steps and
-  the all-to-all throughput that Table A.1 gives for the line graph, 2.21e-2 (2.2093e-2), and
-  for its line graph, 4.10e-3 (4.096e-3); this is the first.
+  are not reverse-symmetric. The square has the all-to-all throughput 2.94e-3 of Table A.1.
+- DBJMod(3, 2): all nodes. It is the first cycle in lexicographic order whose network has diameter 2, the
+  least; it needs 3 steps. No table distinguishes it from others.
+- DBJMod(4, 2): all nodes. Adding 1 to both letters (modulo 4) moves the cycle along itself: 00, 23, 10, 20,
+  then 11, 30, 21, 31, and so on. Of the 148 such cycles (up to renaming letters) the 65 of least total
+  distance were tried. Three, and their transposes, have diameter 3, a BW-optimal allgather of 3 steps and the
+  all-to-all throughputs of Table A.1: 2.21e-2 (2.2093e-2) for the line graph, 4.10e-3 (4.096e-3) for the line
+  graph of that. This is the first of the three.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ def kautz(degree: int, times: int, *, bandwidth: Values = None, alpha: Values = 
 def de_bruijn(degree: int, length: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
     """Return the de Bruijn network DBJ(d, n): of the d^n ranks, x sends to d·x + a modulo d^n, a = 0..d-1.
 
-    Its d self-loops are dropped, yet count in the degree that T_B is measured with
+    Its d self-loops are dropped, but count in the degree by which T_B is measured
     (`Topology.nominal_degree`). Source: dissertation, Table A.3.
 
     Raises
@@ -172,13 +171,13 @@ def _ring(
 def twisted_torus(
     *lengths: int, twist: int | None = None, bandwidth: Values = None, alpha: Values = None
 ) -> Topology:
-    """Return a twisted torus: who wraps round a short dimension is also moved along the long ones.
+    """Return a twisted torus: a link that wraps round a short dimension also moves along long ones.
 
-    Without `twist`, the lengths are n and 2n (n×2n, n×n×2n, n×2n×2n, in any order, as in TPU v4), and a
-    link that wraps round a dimension of length n moves by n along every dimension of length 2n. With it,
-    there are two dimensions a×b of any lengths, and a link that wraps round the first moves by `twist`
-    along the second. Links as in `topologies.families.grids.torus`; the wrap upwards adds the twist,
-    downwards takes it away. Source: dissertation, section 3.6; Cámara et al., Twisted Torus Topologies for
+    Without `twist`, the lengths are n and 2n (n×2n, n×n×2n, n×2n×2n, in any order, as in TPU v4), and a link
+    that wraps round a dimension of length n moves by n along every dimension of length 2n. With it, there are
+    two dimensions a×b of any lengths, and a link that wraps round the first moves by `twist` along the
+    second. Links are as in `topologies.families.grids.torus`; the wrap upwards adds the twist, the wrap
+    downwards subtracts it. Source: dissertation, section 3.6; Cámara et al., Twisted Torus Topologies for
     Enhanced Interconnection Networks (IEEE TPDS 21, 2010), its [30]; Jouppi et al., TPU v4 (ISCA 2023), its
     [62].
 
@@ -238,7 +237,7 @@ def _twists(name: str, lengths: Sequence[int], twist: int | None) -> Int64Array:
 
 
 def _both(up: Int64Array, down: Int64Array) -> Arcs:
-    """Return the links to `up` and `down` of every rank; once where the two agree."""
+    """Return the links to `up` and `down` of every rank; one link where the two agree."""
     tail = np.repeat(np.arange(len(up)), 2)
     head = np.stack([up, down], axis=1).reshape(-1)
     wanted = np.ones(len(head), dtype=bool)
@@ -274,9 +273,9 @@ def slim_fly(order: int, *, bandwidth: Values = None, alpha: Values = None) -> T
     """Return the Slim Fly (McKay-Miller-Širáň) network of 2q² ranks, diameter 2 and degree (3q - δ)/2.
 
     q = 4w + δ is a prime power, δ one of -1, 0, 1. Rank x·q + y is (0, x, y), rank q² + m·q + c is (1, m, c).
-    (0, x, y) is linked to (0, x, y + s) for s in X, (1, m, c) to (1, m, c + s) for s in X', and (0, x, y) to
-    (1, m, c) where y = m·x + c. Links are numbered by source, then by target. Source: Besta and Hoefler,
-    Slim Fly (SC 2014), the dissertation's [16]; Hafner, Geometric realisation of the graphs of
+    (0, x, y) is linked to (0, x, y + s) for s in X. (1, m, c) is linked to (1, m, c + s) for s in X'. (0, x,
+    y) is linked to (1, m, c) where y = m·x + c. Links are numbered by source, then by target. Source: Besta
+    and Hoefler, Slim Fly (SC 2014), the dissertation's [16]; Hafner, Geometric realisation of the graphs of
     McKay-Miller-Širáň (2004), for X and X'.
 
     Raises
@@ -298,7 +297,7 @@ def slim_fly(order: int, *, bandwidth: Values = None, alpha: Values = None) -> T
 
 
 def _cayley(field: FiniteField, steps: Int64Array) -> Int64Array:
-    """Return the edges, each once, of q disjoint Cayley graphs of the field's sums with these steps."""
+    """Return the edges, each once, of q disjoint Cayley graphs of the field's addition with these steps."""
     x, y, s = (axis.reshape(-1) for axis in np.indices((field.order, field.order, len(steps))))
     ends = np.stack([x * field.order + y, x * field.order + field.plus[y, steps[s]]], axis=1)
     return ends[ends[:, 0] < ends[:, 1]]
@@ -324,7 +323,7 @@ def _renamed(name: str, topology: Topology) -> Topology:
 
 
 _DIAMOND = ((1, 2), (3, 4), (5, 6), (2, 6), (0, 7), (3, 4), (1, 7), (0, 5))
-"""The two ranks that each of the 8 sends to."""
+"""The two ranks to which each of the 8 ranks sends."""
 
 _CYCLES: Mapping[tuple[int, int], Sequence[int]] = {
     (2, 3): (0, 2, 5, 7),
@@ -338,7 +337,7 @@ _CYCLES: Mapping[tuple[int, int], Sequence[int]] = {
 def diamond(*, bandwidth: Values = None, alpha: Values = None) -> Topology:
     """Return Diamond: 8 ranks of degree 2, an allgather that is Moore- and BW-optimal (3 steps).
 
-    Source: dissertation, Table A.3 and Fig A.8; found as this module says, up to transposition.
+    Source: dissertation, Table A.3 and Fig A.8; found as the module's text says, up to transposition.
 
     Examples
     --------
@@ -356,19 +355,19 @@ def modified_de_bruijn(
     """Return DBJMod(d, n): DBJ(d, n) with its self-loops and 2-cycles rewired to one long cycle.
 
     Links are numbered by source; the one on the cycle comes last. Source: dissertation, Table A.3 and
-    Fig A.9; the cycle was found as this module says.
+    Fig A.9; the cycle was found as the module's text says.
 
     Parameters
     ----------
     degree, length
-        d and n, one of the four of Table A.3.
+        d and n, one of the four pairs of Table A.3.
     bandwidth, alpha
         One for all links.
 
     Raises
     ------
     InputError
-        If it is none of the four.
+        If the pair is none of the four.
     """
     name = f"modified_debruijn:{degree},{length}"
     if (degree, length) not in _CYCLES:

@@ -1,4 +1,4 @@
-"""Random regular networks, as Xpander and Jellyfish use them: bidirectional, simple, connected, by seed.
+"""Random regular networks, as in Xpander and Jellyfish: bidirectional, simple and connected.
 
 Source: Valadarsky et al., Xpander: towards optimal-performance datacenters (CoNEXT 2016), the dissertation's
 [143]: lifts of the complete network; Cooper, Dyer and Greenhill, Sampling regular graphs (2007), for the
@@ -17,15 +17,15 @@ from tutti.topologies.families.algebraic import undirected
 from tutti.topologies.topology import Topology
 
 _ROUNDS = 10
-"""Switches tried for each edge."""
+"""Number of switches tried for each edge. A larger value mixes the graph more."""
 
 
 def random_regular(
     degree: int, ranks: int, seed: int = 0, *, bandwidth: Values = None, alpha: Values = None
 ) -> Topology:
-    """Return a random d-regular network: a circulant one whose edges exchanged ends many times.
+    """Return a random d-regular network: a circulant network whose edges exchanged ends many times.
 
-    Two edges ab and cd chosen at random become ad and cb where that makes no self-loop and no parallel edge,
+    Two edges ab and cd chosen at random become ad and cb if that makes no self-loop and no parallel edge,
     10 times for each edge, and again until the network is connected. Links are numbered by source, then by
     target.
 
@@ -48,7 +48,7 @@ def random_regular(
     name = f"random_regular:{degree},{ranks},{seed}"
     at_least(name, 3, degree=degree)
     if ranks <= degree or ranks * degree % 2:
-        raise InputError(f"topology {name}: {ranks} ranks; more than the degree, and one of both even")
+        raise InputError(f"topology {name}: {ranks} ranks; more than the degree, and one of the two even")
     check_size(name, ranks, degree * ranks)
     rng = np.random.default_rng(seed)
     rank = np.arange(ranks)
@@ -69,7 +69,7 @@ def xpander(
     """Return Xpander's random lift of K_{d+1}: k copies of each of its nodes, k (d + 1) ranks.
 
     For every edge ij of K_{d+1} a random permutation p joins copy u of i (rank i·k + u) and copy p(u) of j;
-    drawn again until the network is connected. Links are numbered by source, then by target.
+    they are drawn again until the network is connected. Links are numbered by source, then by target.
 
     Parameters
     ----------

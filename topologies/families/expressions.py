@@ -1,8 +1,8 @@
 """The papers' notation for networks, such as ``L^3(C(16,{3,4}))``, and the trees that it is read into.
 
-An expression is frozen and comparable; `topology` builds the network, which keeps the expression, and ``str``
-writes it as the papers do, so that `parse_notation` reads it back as itself. A *base* is a family of Table
-A.3; the expansions of Table 3.3 apply to any expression G:
+An expression is frozen and comparable. `topology` builds its network, which keeps the expression. ``str``
+writes it in the papers' notation, which `parse_notation` reads back as an equal expression. A *base* is a
+family of Table A.3; the expansions of Table 3.3 apply to any expression G:
 
 =====================  =====================================  ==========================================
 base                   written                                also
@@ -20,7 +20,7 @@ modified de Bruijn     ``DBJMod(2,4)``
 diamond                ``Diamond``
 distance-regular       ``DistReg(4,32)``
 torus                  ``32x32 torus``
-line graph             ``L(G)``, ``L^3(G)``                   of `topologies.families.products.line_graph`
+line graph             ``L(G)``, ``L^3(G)``                   see `topologies.families.products.line_graph`
 degree expansion       ``G * 2``
 Cartesian power        ``G^2``
 Cartesian product      ``G x G``                              ``G × G``, ``G □ G``
@@ -68,8 +68,8 @@ class ExpressionLimits(NamedTuple):
     """Limits on an expression that is read. Longer ones are refused."""
 
     lines: int
-    """Line graphs of line graphs. Of degree 2 or more, they are larger than any network that is built; of
-    degree 1, only their labels change."""
+    """Largest exponent of L. With degree 2 or more, a larger one gives a network that is too large to build;
+    with degree 1, only labels change."""
     length: int
     """Most characters of a text. Chains of operators then stay below Python's recursion limit."""
     depth: int
@@ -94,7 +94,7 @@ class Base:
     family
         One of `BASES`.
     arguments
-        Whole numbers; of a circulant n and then the offsets.
+        Whole numbers; for a circulant, n and then the offsets.
     """
 
     family: str
@@ -106,7 +106,7 @@ class Base:
         return replace(base, name=str(self), expression=self)
 
     def __str__(self) -> str:
-        """Return it as the papers write it."""
+        """Return the expression in the papers' notation."""
         return BASES[self.family].write(self.arguments)
 
 
@@ -129,7 +129,7 @@ class LineGraph:
         return replace(result, name=str(self), expression=self)
 
     def __str__(self) -> str:
-        """Return it as the papers write it."""
+        """Return the expression in the papers' notation."""
         return f"L{f'^{self.times}' * (self.times > 1)}({self.of})"
 
 
@@ -146,7 +146,7 @@ class Degree:
         return replace(result, name=str(self), expression=self)
 
     def __str__(self) -> str:
-        """Return it as the papers write it."""
+        """Return the expression in the papers' notation."""
         return f"{_within(self.of, Product)} * {self.factor}"
 
 
@@ -163,7 +163,7 @@ class Power:
         return replace(result, name=str(self), expression=self)
 
     def __str__(self) -> str:
-        """Return it as the papers write it."""
+        """Return the expression in the papers' notation."""
         return f"{_within(self.of, Product, Degree)}^{self.exponent}"
 
 
@@ -183,7 +183,7 @@ class Product:
         return replace(cartesian_product(*factors), name=str(self), expression=self)
 
     def __str__(self) -> str:
-        """Return it as the papers write it."""
+        """Return the expression in the papers' notation."""
         return " x ".join(_within(factor, Product) for factor in self.factors)
 
 
@@ -199,16 +199,16 @@ class Both:
         return replace(result, name=str(self), expression=self)
 
     def __str__(self) -> str:
-        """Return it as it is read back; the papers have no sign for it."""
+        """Return the text that is read back; the papers have no sign for it."""
         return f"Bi({self.of})"
 
 
 Expression: TypeAlias = Base | LineGraph | Degree | Power | Product | Both
-"""A network in the papers' notation: frozen, comparable, and ``str`` of it is read back as itself."""
+"""A network in the papers' notation: frozen, comparable, and its ``str`` is read back as an equal one."""
 
 
 def check_growth(expression: Expression) -> None:
-    """Refuse expansions of expansions that would become too large, before any is built but the bases.
+    """Refuse expansions of expansions that would become too large; only the bases are built for that.
 
     A network of one expansion is checked when it is built.
 
@@ -222,14 +222,14 @@ def check_growth(expression: Expression) -> None:
 
 
 def _parts(expression: Expression) -> tuple[Expression, ...]:
-    """Return what an expansion is of."""
+    """Return the operands of an expansion; a base has none."""
     if isinstance(expression, Product):
         return expression.factors
     return () if isinstance(expression, Base) else (expression.of,)
 
 
 def _least_size(expression: Expression) -> tuple[int, int]:
-    """Return the number of nodes and a degree that all nodes have at least, self-loops counted.
+    """Return lower bounds on the number of nodes and on each node's degree, self-loops counted.
 
     Numbers stop growing beyond `_MANY`.
     """
@@ -258,7 +258,7 @@ def _within(part: Expression, *looser: type) -> str:
 
 @dataclass(frozen=True)
 class _Form:
-    """How a family of bases is built and written."""
+    """A family of bases: functions that build its network and write its text."""
 
     build: Callable[..., Topology]
     write: Callable[[tuple[int, ...]], str]
@@ -303,7 +303,7 @@ _CALLS: Mapping[str, tuple[str, int]] = {
     "DBJMod": ("modified_debruijn", 2),
     "DistReg": ("distance_regular", 2),
 }
-"""The symbols of bases that are written ``symbol(a, b)``: the family and how many arguments."""
+"""The symbols of bases that are written ``symbol(a, b)``: the family and the number of arguments."""
 
 _SYMBOLS = sorted([*_CALLS, "Bi", "C", "Diamond", "K", "L"])
 _TOKEN = re.compile(
@@ -315,17 +315,17 @@ _PRODUCT = ("x", "×", "□")
 
 
 def looks_like_notation(text: str) -> bool:
-    """Return whether a text can only be meant as the papers' notation: a capital, a parenthesis, a torus."""
+    """Return whether a text can only be the papers' notation: a capital, parenthesis or torus begins it."""
     return _STARTS.match(text) is not None and "/" not in text and "\\" not in text
 
 
 def parse_notation(text: str) -> Expression:
-    """Return the expression that a text in the papers' notation is.
+    """Return the expression that a text in the papers' notation describes.
 
     Raises
     ------
     InputError
-        If it can't be read, in one line that says where and what was expected.
+        If it can't be read; one line says where, and what was expected.
 
     Examples
     --------
@@ -455,7 +455,7 @@ class _ExpressionReader:
         return Base(family, tuple(arguments))
 
     def complete(self, subscript: bool, arguments: Sequence[int]) -> Base:
-        """Tell the three that K means apart: K_m, K_{d,d} and the Kautz network K(d,n)."""
+        """Distinguish the three meanings of K: K_m, K_{d,d} and the Kautz network K(d,n)."""
         if len(arguments) == 1:
             return Base("complete", tuple(arguments))
         if len(arguments) != 2:
@@ -501,7 +501,7 @@ class _ExpressionReader:
         return int(self.advance().text)
 
     def positive(self) -> int:
-        """Read a whole number from 1."""
+        """Read a whole number that is at least 1."""
         if self.token.kind == "number" and not self.token.text.strip("0"):
             raise self.error("a whole number from 1")
         return self.number()

@@ -1,10 +1,10 @@
 """Finite fields GF(q) of prime-power order, as tables of sums and products.
 
 The elements are numbered 0..q-1: number a_0 + a_1·p + a_2·p² + ... is the polynomial a_0 + a_1·t + a_2·t² +
-... over Z_p, q = p^k, modulo the first irreducible monic polynomial of degree k. So 0 and 1 are the field's
-own, and for a prime q the numbers are the integers modulo q.
+... over Z_p, q = p^k, modulo the first irreducible monic polynomial of degree k. So 0 and 1 are the zero and
+one of the field, and for a prime q the numbers are the integers modulo q.
 
-Used to build projective planes, generalized polygons and Slim Fly networks.
+They are used to build projective planes, generalized polygons and Slim Fly networks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tutti.topologies.errors import InputError
 from tutti.topologies.exact import Int64Array
 
 MAX_ORDER = 256
-"""Above it a network built from the field would be too large anyway."""
+"""Largest order of a field. A network built from a larger one would be too large."""
 
 Polynomial = tuple[int, ...]
 """Coefficients over Z_p, the constant one first."""
@@ -95,7 +95,7 @@ def prime_power(order: int) -> tuple[int, int] | None:
 
 
 def check_prime_power(name: str, order: int) -> None:
-    """Refuse an order that no finite field has, or that is too large; `name` says of which network.
+    """Refuse an order that no finite field has, or that is too large; `name` is the network in the error.
 
     Raises
     ------
@@ -132,11 +132,11 @@ def finite_field(order: int) -> FiniteField:
 
 
 def _products(digits: Int64Array, prime: int, modulus: Polynomial) -> Int64Array:
-    """Return the coefficients of all products, (q, q, k): t·f is f shifted, less its top times modulus."""
+    """Return the coefficients of all products, (q, q, k): t·f is shifted f less its top times the modulus."""
     order, exponent = digits.shape
     low = np.array(modulus[:-1])
     total = np.zeros((order, order, exponent), dtype=np.int64)
-    shifted = digits.copy()  # of t^i times each element
+    shifted = digits.copy()  # coefficients of t^i times each element
     for power in range(exponent):
         total += digits[None, :, power, None] * shifted[:, None]
         top = shifted[:, -1:].copy()
@@ -146,7 +146,7 @@ def _products(digits: Int64Array, prime: int, modulus: Polynomial) -> Int64Array
 
 
 def _irreducible(prime: int, degree: int) -> Polynomial:
-    """Return the first monic polynomial of a degree that no monic one of at most half of it divides."""
+    """Return the first monic polynomial of a degree that no monic one of at most half the degree divides."""
     candidates = ((*low[::-1], 1) for low in itertools.product(range(prime), repeat=degree))
     divisors = [
         (*low, 1)

@@ -1,4 +1,4 @@
-"""Rings, tori, meshes, hypercubes, complete and circulant networks: a function a family.
+"""Rings, tori, meshes, hypercubes, complete and circulant networks: one function per family.
 
 Ranks are numbered row-major: the last dimension varies fastest. Links are numbered by source, then by
 dimension (or offset), then in the order that each function names; so on a d-regular network the links out of
@@ -57,8 +57,8 @@ def uniring(ranks: int, *, bandwidth: Values = None, alpha: Values = None) -> To
 def torus(*lengths: int, bandwidth: Values = None, alpha: Values = None) -> Topology:
     """Return the torus with these lengths: in each dimension one step up, then one step down, both wrapping.
 
-    A dimension of length 2 has one bidirectional link, not two: up and down are the same neighbour. (Two
-    parallel links are asked for explicitly, with ``links=2``.) A dimension of length 1 has no links.
+    A dimension of length 2 has one bidirectional link, not two: up and down are the same neighbour. (The
+    key ``links=2`` gives two parallel links.) A dimension of length 1 has no links.
 
     Raises
     ------
@@ -134,7 +134,7 @@ def hamming(dimension: int, length: int, *, bandwidth: Values = None, alpha: Val
 
 
 def complete_bipartite(degree: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
-    """Return K_{d,d}: ranks 0..d-1 on one side, d..2d-1 on the other, each linked to all across.
+    """Return K_{d,d}: ranks 0..d-1 on one side, d..2d-1 on the other, each linked to all of the other side.
 
     Raises
     ------
@@ -153,8 +153,8 @@ def complete_bipartite(degree: int, *, bandwidth: Values = None, alpha: Values =
 def gen_kautz(degree: int, ranks: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
     """Return the generalized Kautz network Π_{d,n}: rank x sends to -d·x - a modulo n, for a = 1..d.
 
-    Self-loops are dropped, yet count in the degree that T_B is measured with (`Topology.nominal_degree`):
-    so it reproduces the papers' T_B. Arcs that coincide (only where n < d) are parallel links. Source:
+    Self-loops are dropped, but count in the degree by which T_B is measured (`Topology.nominal_degree`),
+    which gives the papers' T_B. Arcs that coincide (only where n < d) are parallel links. Source:
     dissertation, Definition 16.
 
     Parameters
@@ -200,7 +200,7 @@ def circulant(ranks: int, *offsets: int, bandwidth: Values = None, alpha: Values
     Raises
     ------
     InputError
-        If an offset is out of range or repeated, or the network falls apart.
+        If an offset is out of range or repeated, or the network is disconnected.
     """
     name = f"circulant:{','.join(map(str, (ranks, *offsets)))}"
     at_least(name, 2, ranks=ranks)
@@ -240,11 +240,11 @@ class _Factor:
     Parameters
     ----------
     length
-        Its nodes, 0..length-1.
+        The number of its nodes, which are 0..length-1.
     links
         An upper limit on the arcs, known before they are built.
     arcs
-        Makes, of the array of its nodes, the tails and the heads, listed by tail.
+        Takes the array of its nodes; returns the tails and the heads of the arcs, listed by tail.
     """
 
     length: int
@@ -276,7 +276,7 @@ def _clique(length: int) -> _Factor:
 
 
 def _there_and_back(here: Int64Array, up: Int64Array, down: Int64Array) -> Arcs:
-    """Return the arcs to `up` and to `down`, by tail; once where the two agree, never to itself."""
+    """Return the arcs to `up` and to `down`, by tail; one where the two agree, none to the node itself."""
     tail = np.repeat(here, 2)
     head = np.stack([up, down], axis=1).reshape(-1)
     wanted = head != tail

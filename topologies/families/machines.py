@@ -6,15 +6,15 @@ the box of each GPU and of its switch, -1 for the InfiniBand switches, which are
 DGX A100, DGX H100 and MI250 are ForestColl's: each link class has its own bandwidth, and α is 0.5 us a link
 unless given.
 
-DGX-1, Azure NDv2 and DGX-2, with V100 GPUs, are TACCL's, with the bandwidths and α that it measured (TACCL,
-Table 1): a transfer of s MB takes α + β·s, over NVLink 0.7 us + 46 us/MB on NDv2 and DGX-1 (one NVLink) and
-0.7 us + 8 us/MB on DGX-2 (all that a GPU has into NVSwitch), over InfiniBand 1.7 us + 106 us/MB (one
-adapter). An MB is 10^6 bytes here as everywhere in this project. The paper measured from GPU to GPU, so where
-a transfer crosses several links, through a switch or adapters, its α is shared out: half for each link of
-NVSwitch, half for each link between an adapter and the InfiniBand switch, nothing for PCIe. Links between a
-GPU and an adapter have the 13 GB/s that the paper gives PCIe (section 4.1), which is more than the adapter's,
-so that they never slow anything that goes through it. Adapters are switches (``nic0``, ...) that only
-forward; they are in their box, the InfiniBand switch ``ib`` is in none.
+DGX-1, Azure NDv2 and DGX-2 have V100 GPUs and are TACCL's, with the bandwidths and α that it measured (TACCL,
+Table 1). A transfer of s MB takes α + β·s. Over NVLink this is 0.7 us + 46 us/MB on NDv2 and DGX-1 (one
+NVLink), and 0.7 us + 8 us/MB on DGX-2 (all that a GPU has into NVSwitch). Over InfiniBand it is 1.7 us + 106
+us/MB (one adapter). An MB is 10^6 bytes here as everywhere in this project. The paper measured from GPU to
+GPU. Where a transfer crosses several links, through a switch or adapters, its α is therefore divided: half
+for each link of NVSwitch, half for each link between an adapter and the InfiniBand switch, nothing for PCIe.
+Links between a GPU and an adapter have PCIe's 13 GB/s (section 4.1), which is more than the adapter's, so
+that they never slow a transfer down. Adapters are switches (``nic0``, ...) that only forward. They are in
+their box; the InfiniBand switch ``ib`` is in none.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.units import GIGA, MEGA
 
 Fabric = Sequence[tuple[int, int, int]]
-"""The links inside a box: two GPUs, and how many links join them."""
+"""The links inside a box: two GPUs, and the number of links that join them."""
 BOX_GPUS = 8
-"""GPUs of a box of DGX, NDv2 or MI300X."""
+"""Number of GPUs in a box of DGX, NDv2 or MI300X."""
 _A100_BANDWIDTH = (Fraction(300 * GIGA), Fraction(25 * GIGA))
-"""A GPU's NVLinks together, and its InfiniBand adapter."""
+"""Bytes/s of a GPU's NVLinks together, and of its InfiniBand adapter."""
 
 H100_BANDWIDTH = (Fraction(450 * GIGA), Fraction(50 * GIGA))
-"""The same of an H100."""
+"""The same for an H100."""
 
 _MI250_BANDWIDTH = (Fraction(50 * GIGA), Fraction(16 * GIGA))
-"""One Infinity Fabric link, and a GPU's part of the box's InfiniBand adapters."""
+"""Bytes/s of one Infinity Fabric link, and of a GPU's part of the box's InfiniBand adapters."""
 
 # fmt: off
 _MI250_FABRIC = (
@@ -52,7 +52,7 @@ _MI250_FABRIC = (
     (10, 14, 1), (11, 15, 2), (12, 13, 4), (12, 14, 1), (13, 14, 1), (13, 15, 1), (14, 15, 4),
 )
 # fmt: on
-"""Pairs of GPUs of a box, and how many Infinity Fabric links join them; seven links a GPU."""
+"""Pairs of GPUs of a box, and the number of Infinity Fabric links that join them; a GPU has seven."""
 
 
 def dgx_a100(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Values = None) -> Topology:
@@ -61,7 +61,7 @@ def dgx_a100(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Val
     With more than one box, each GPU also has 25 GB/s to and from an InfiniBand switch. The switches
     (``nvswitch0``, ..., then ``ib``, or ``ib0``, ``ib1``, ... on several rails) only forward: they neither
     multicast nor aggregate. The paper's box has two adapters of 25 GB/s behind a PCIe switch for every two
-    GPUs; as it does for MI250, adapters and PCIe switches are left out, and each GPU has one adapter.
+    GPUs; as in its MI250, adapters and PCIe switches are left out here, and each GPU has one adapter's rate.
     Source: dissertation, section 4.6.2.
 
     Parameters
@@ -135,14 +135,14 @@ def platform(
     fabric: Fabric = (),
     sharp: bool = False,
 ) -> Topology:
-    """Return boxes of GPUs, joined by an InfiniBand switch a rail if there are several.
+    """Return boxes of GPUs; several boxes are joined by one InfiniBand switch per rail.
 
     Parameters
     ----------
     family, boxes, gpus
-        The name before the colon, and how many boxes of how many GPUs each.
+        The name before the colon, the number of boxes, and the number of GPUs in each.
     defaults, bandwidth, alpha
-        The bandwidths inside and outside where none are given; what is given.
+        The default bandwidths inside and outside of boxes, and the given values.
     rails
         GPU i of each box is on switch i modulo `rails`.
     fabric
@@ -181,7 +181,7 @@ def platform(
 
 
 def _checked_name(family: str, boxes: int, gpus: int) -> str:
-    """Return the name of a platform of `boxes` boxes with `gpus` GPUs each; raises for none or too many."""
+    """Return the name of a platform of `boxes` boxes with `gpus` GPUs each; refuse none or too many."""
     name = f"{family}:{boxes}"
     at_least(name, 1, boxes=boxes)
     check_size(name, boxes * gpus, 0)
@@ -189,7 +189,7 @@ def _checked_name(family: str, boxes: int, gpus: int) -> str:
 
 
 def _inside(boxes: int, gpus: int, fabric: Fabric) -> tuple[Arcs, list[str]]:
-    """Return the links inside all boxes, and the labels of their switches: one a box that has no fabric."""
+    """Return the links inside all boxes, and the labels of their switches: one per box without a fabric."""
     if fabric:
         return _fabric_of_boxes(fabric, boxes, gpus), []
     gpu = np.arange(boxes * gpus)
@@ -207,7 +207,7 @@ def _fabric_of_boxes(fabric: Fabric, boxes: int, gpus: int) -> Arcs:
 
 
 def two_way(one: IntArray, other: IntArray) -> Arcs:
-    """Return the links from each node of one array to its counterpart in the other, and then those back."""
+    """Return the links from each node of one array to its counterpart in the other, then the links back."""
     return np.concatenate([one, other]), np.concatenate([other, one])
 
 
@@ -234,19 +234,19 @@ _DGX1_FABRIC = (
     (2, 6, 2), (3, 7, 1), (4, 5, 2), (4, 6, 1), (4, 7, 1), (5, 6, 1), (5, 7, 2), (6, 7, 2),
 )
 # fmt: on
-"""Pairs of GPUs of a box, and how many NVLinks join them."""
+"""Pairs of GPUs of a box, and the number of NVLinks that join them."""
 
 
 def dgx1(*, bandwidth: Values = None, alpha: Values = None) -> Topology:
     """Return a DGX-1: 8 V100 GPUs joined by NVLinks in two meshes of four, one link each; no switch.
 
-    One of several NVLinks between two GPUs is a link of its own. Source: TACCL, Figure 5(a), Table 1 and
+    Each of several NVLinks between two GPUs is a separate link. Source: TACCL, Figure 5(a), Table 1 and
     section 4.2, which says that NDv2's NVLinks are those of DGX-1.
 
     Parameters
     ----------
     bandwidth, alpha
-        Of an NVLink. Bytes/s and seconds, exact.
+        Those of an NVLink. Bytes/s and seconds, exact.
 
     Raises
     ------
@@ -305,7 +305,7 @@ def dgx2(boxes: int, *, bandwidth: Values = None, alpha: Values = None) -> Topol
     Parameters
     ----------
     boxes, bandwidth, alpha
-        As of `ndv2`, with NVSwitch in place of NVLink.
+        As in `ndv2`, with NVSwitch in place of NVLink.
 
     Raises
     ------
@@ -325,16 +325,16 @@ def _on_adapters(
     alpha: Values,
     fabric: Fabric = (),
 ) -> Topology:
-    """Return boxes of GPUs that reach an InfiniBand switch over adapters if there are several boxes.
+    """Return boxes of GPUs; the GPUs of several boxes reach an InfiniBand switch over adapters.
 
     Parameters
     ----------
     family, boxes, gpus, bandwidth, alpha, fabric
         As in `platform`.
     sharing
-        GPUs on each adapter.
+        Number of GPUs on each adapter.
     defaults
-        Bandwidth and α inside a box where none are given.
+        Bandwidth and α inside a box if none are given.
     """
     name, ranks = _checked_name(family, boxes, gpus), boxes * gpus
     box = np.repeat(np.arange(boxes), gpus)

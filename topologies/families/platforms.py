@@ -1,8 +1,8 @@
 """Platforms by their makers' data sheets: Hopper and Blackwell boxes, MI300X, TPUs, Trainium2.
 
-Bandwidths are those of the data sheets, one way: a vendor's "bidirectional" number is twice as much. None of
-them gives an α, so it is 0.5 us a link, as everywhere here, unless given. Boxes are those of
-`topologies.families.machines`: a link class each for inside and outside, one switch (or `rails`) outside.
+Bandwidths are those of the data sheets, in one direction: a vendor's "bidirectional" number is twice as much.
+No data sheet gives an α, so it is 0.5 us a link by default, as everywhere here. Boxes are as in
+`topologies.families.machines`: one class of links inside, one outside, and one switch (or `rails`) outside.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.units import GIGA
 
 _CONNECTX7 = Fraction(50 * GIGA)
-"""A 400 Gb/s adapter."""
+"""Bytes/s of a 400 Gb/s adapter."""
 _NVLINK5 = (Fraction(900 * GIGA), _CONNECTX7)
-"""The 18 NVLinks of a Blackwell GPU together, and its adapter."""
+"""Bytes/s of the 18 NVLinks of a Blackwell GPU together, and of its adapter."""
 _MI300X = (Fraction(64 * GIGA), _CONNECTX7)
-"""One Infinity Fabric link, and a GPU's adapter."""
+"""Bytes/s of one Infinity Fabric link, and of a GPU's adapter."""
 _MI300X_FABRIC = [(a, b, 1) for a in range(BOX_GPUS) for b in range(a + 1, BOX_GPUS)]
 _TPU_V4 = Fraction(50 * GIGA)
 _TPU_V5P = Fraction(100 * GIGA)
@@ -31,8 +31,8 @@ _NEURONLINK3 = Fraction(128 * GIGA)
 def dgx_h200(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Values = None) -> Topology:
     """Return DGX H200 boxes: the network of `dgx_h100`, whose GPUs have other memory.
 
-    450 GB/s a GPU to NVSwitch, which multicasts and aggregates, and 50 GB/s to InfiniBand. Source: NVIDIA,
-    DGX H200 data sheet (NVLink 900 GB/s both ways a GPU, eight 400 Gb/s ConnectX-7).
+    A GPU has 450 GB/s to NVSwitch, which multicasts and aggregates, and 50 GB/s to InfiniBand. Source:
+    NVIDIA, DGX H200 data sheet (NVLink: 900 GB/s bidirectional per GPU; eight 400 Gb/s ConnectX-7).
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def dgx_b200(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Val
     """Return DGX B200 boxes: 8 GPUs each, 900 GB/s to and from an NVSwitch that multicasts and aggregates.
 
     With more than one box, each GPU also has 50 GB/s to and from InfiniBand. Source: NVIDIA, DGX B200 data
-    sheet (fifth-generation NVLink, 1.8 TB/s both ways a GPU; eight 400 Gb/s ConnectX-7).
+    sheet (fifth-generation NVLink, 1.8 TB/s bidirectional per GPU; eight 400 Gb/s ConnectX-7).
 
     Parameters
     ----------
@@ -76,8 +76,8 @@ def gb200_nvl72(racks: int, *, rails: int = 1, bandwidth: Values = None, alpha: 
     """Return GB200 NVL72 racks: 72 GPUs each, 900 GB/s to and from the rack's NVLink switches.
 
     The nine switch trays count as one switch (``nvswitch0``, ...), which multicasts and aggregates. With more
-    than one rack, each GPU also has 50 GB/s to and from InfiniBand; four GPUs share a tray, so that four
-    rails are usual. Source: NVIDIA, GB200 NVL72 data sheet (1.8 TB/s both ways a GPU, 130 TB/s a rack) and
+    than one rack, each GPU also has 50 GB/s to and from InfiniBand; four GPUs share a tray, so four rails are
+    usual. Source: NVIDIA, GB200 NVL72 data sheet (1.8 TB/s bidirectional per GPU, 130 TB/s per rack) and
     reference architecture (a 400 Gb/s ConnectX-7 a GPU).
 
     Parameters
@@ -101,8 +101,8 @@ def mi300x(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Value
     """Return AMD MI300X boxes: 8 GPUs each, every two joined by an Infinity Fabric link of 64 GB/s.
 
     With more than one box, each GPU also has 50 GB/s to and from InfiniBand or Ethernet (``ib``). Source:
-    AMD, Instinct MI300X platform data sheet (seven links a GPU, 128 GB/s both ways each, 896 GB/s in all);
-    Microsoft, ND MI300X v5 (a 400 Gb/s ConnectX-7 a GPU).
+    AMD, Instinct MI300X platform data sheet (seven links per GPU, each 128 GB/s bidirectional, 896 GB/s in
+    all); Microsoft, ND MI300X v5 (a 400 Gb/s ConnectX-7 a GPU).
 
     Parameters
     ----------
@@ -130,8 +130,8 @@ def mi300x(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Value
 def tpu_v4(*lengths: int, bandwidth: Values = None, alpha: Values = None) -> Topology:
     """Return a slice of a TPU v4 pod: a 3D torus with 50 GB/s a link each way, six links a chip.
 
-    Real slices wrap only where they are made of cubes of 4x4x4; ``mesh:2x2x1?bandwidth=50GB/s`` is one that
-    doesn't. Those with twisted wraps are ``twisted_torus``. Source: Jouppi et al., TPU v4: an optically
+    Real slices wrap only if they consist of 4x4x4 cubes; ``mesh:2x2x1?bandwidth=50GB/s`` is one that doesn't.
+    Slices with twisted wraps are ``twisted_torus``. Source: Jouppi et al., TPU v4: an optically
     reconfigurable supercomputer for machine learning (ISCA 2023), Table 4 and section 2.
 
     Parameters
@@ -152,7 +152,8 @@ def tpu_v4(*lengths: int, bandwidth: Values = None, alpha: Values = None) -> Top
 def tpu_v5p(*lengths: int, bandwidth: Values = None, alpha: Values = None) -> Topology:
     """Return a slice of a TPU v5p pod: a 3D torus with 100 GB/s a link each way, six links a chip.
 
-    Source: Google Cloud, TPU v5p (1,200 GB/s both ways a chip, 3D torus). Wraps are as those of `tpu_v4`.
+    Source: Google Cloud, TPU v5p (1,200 GB/s bidirectional per chip, 3D torus). Wraps are as those of
+    `tpu_v4`.
 
     Parameters
     ----------
@@ -177,8 +178,8 @@ def _tpu(
 def trn2(*, bandwidth: Values = None, alpha: Values = None) -> Topology:
     """Return an AWS Trn2 instance: 16 Trainium2 chips in a 4x4 torus, 128 GB/s a link each way.
 
-    A chip has 1.28 TB/s of NeuronLink-v3 both ways: a fifth for each of its four neighbours, the last for
-    the other instances of an UltraServer, which are not here. Source: AWS Neuron documentation, Trn2 and
+    A chip has 1.28 TB/s of NeuronLink-v3, bidirectional: a fifth for each of its four neighbours, the last
+    for the other instances of an UltraServer, which are not here. Source: AWS Neuron documentation, Trn2 and
     Trainium2 architecture; SemiAnalysis, Trainium2 architecture and networking (2024), for the fifths.
 
     Parameters

@@ -1,15 +1,15 @@
 """Larger networks from smaller ones: line graph, degree expansion, Cartesian product and power.
 
-Each takes networks without switches and returns one, and drops `Topology.expression`. Self-loops, which a
-network never holds, are remembered by its nominal degree: a node with fewer links than that has as many
-self-loops as it lacks (`topologies.families.grids.gen_kautz`, `topologies.families.direct.de_bruijn`).
+Each takes networks without switches, returns one, and drops `Topology.expression`. A network never holds
+self-loops; its nominal degree remembers them: a node that has fewer links than this degree has as many
+self-loops as it lacks links (`topologies.families.grids.gen_kautz`, `topologies.families.direct.de_bruijn`).
 
-The number and the label of a node of the result tell where it comes from, and links are numbered by source:
+The number and the label of a node of the result show where it comes from. Links are numbered by source:
 
 ================================  ===========================  ==========================================
 network                           node                         label
 ================================  ===========================  ==========================================
-L(G), Definition 12               link i of G is node i        ``"u>v"``; of L(L(G)) ``"u>v>w"``
+L(G), Definition 12               link i of G is node i        ``"u>v"``; in L(L(G)) ``"u>v>w"``
 G * n, Definition 13              copy i of node v is v·n + i  ``"v_1"``, ..., ``"v_n"``
 G1 □ G2 □ ..., Definition 3       row-major                    ``"u.v"``
 ================================  ===========================  ==========================================
@@ -33,7 +33,7 @@ from tutti.topologies.topology import Topology
 
 
 def self_loops(topology: Topology) -> Int64Array:
-    """Return how many self-loops of each rank were dropped when the network was made, int64 (ranks,)."""
+    """Return the number of self-loops of each rank that the network has dropped, int64 (ranks,)."""
     if topology.nominal_degree is None:
         return np.zeros(topology.num_ranks, dtype=np.int64)
     missing = topology.nominal_degree - topology.out_degrees[: topology.num_ranks]
@@ -43,8 +43,8 @@ def self_loops(topology: Topology) -> Int64Array:
 def line_graph(topology: Topology) -> Topology:
     """Return L(G): a node for each link of G, and a link from link uv to each link vw.
 
-    Parallel links are separate nodes. A self-loop of G (see `self_loops`) is a node too, after those of the
-    links, in the order of ranks; the self-loop that it has itself is dropped again and keeps counting in the
+    Parallel links are separate nodes. A self-loop of G (see `self_loops`) is also a node; these nodes follow
+    those of the links, in the order of ranks. Such a node's own self-loop is dropped again, but counts in the
     nominal degree. Links are numbered by source and then as the links of G. Source: dissertation,
     Definition 12.
 
@@ -86,7 +86,7 @@ def line_graph(topology: Topology) -> Topology:
 def _joined_at_nodes(
     tail: Int64Array, head: Int64Array, degrees: Int64Array
 ) -> tuple[Int64Array, Int64Array]:
-    """Return every pair of arcs (e, f) such that f leaves the node that e enters, by e and then by f."""
+    """Return every pair of arcs (e, f) such that f leaves the node that e enters, sorted by e, then f."""
     leaving = np.argsort(tail, kind="stable")
     counts = degrees[head]
     source = np.repeat(np.arange(len(tail)), counts)
@@ -106,7 +106,7 @@ def _walks(labels: Sequence[str], tail: Int64Array, head: Int64Array) -> tuple[s
 
 
 def _distinct(names: list[str]) -> tuple[str, ...]:
-    """Number those that occur more than once: the second becomes ``name#2``."""
+    """Number the names that occur more than once: the second becomes ``name#2``."""
     if len(set(names)) == len(names):
         return tuple(names)
     seen: Counter[str] = Counter()
@@ -218,7 +218,7 @@ def _product(name: str, factors: Sequence[Topology]) -> Topology:
 
 
 def _product_links(factors: Sequence[Topology], ranks: int) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Return the ends of all links, by dimension, and the link of the factors' list that each one copies."""
+    """Return the ends of all links, by dimension, and the link of all factors' list that each copies."""
     sources, targets, origins = [], [], []
     stride, before = ranks, 0
     for factor in factors:
@@ -239,7 +239,7 @@ def _tuples(labels: Sequence[Sequence[str]]) -> tuple[str, ...]:
 
 
 def _joined(vectors: Sequence[Rationals]) -> Rationals:
-    """Return one vector after the other, over their common denominator."""
+    """Return the vectors one after the other, over their common denominator."""
     denominator = math.lcm(*(vector.denominator for vector in vectors))
     scales = [denominator // vector.denominator for vector in vectors]
     for vector, scale in zip(vectors, scales, strict=True):
@@ -250,7 +250,7 @@ def _joined(vectors: Sequence[Rationals]) -> Rationals:
 
 
 def _nominal_degree(factors: Sequence[Topology]) -> int | None:
-    """Return the sum of the degrees where one of them is nominal; None where the links say it."""
+    """Return the sum of the degrees if one of them is nominal; None if the links determine it."""
     if all(factor.nominal_degree is None for factor in factors):
         return None
     degrees = [factor.degree for factor in factors]

@@ -1,7 +1,8 @@
-"""Graph algorithms on networks, exact and in arrays: what more than one folder needs to know of a network.
+"""Exact graph algorithms on networks, in arrays, that more than one folder needs.
 
-`shortest_paths` (hops, α, routes), `max_flow` (with minimum cuts), `strength` (how many spanning trees fit),
-`symmetry` and `isomorphism` (automorphisms, their orbits), `grid_structure` (which networks are products of
-lines), `description` (what there is to say of a network), `heaps` (and a counting sort) for the kernels.
-Nothing here knows of trees, schedules or families; `topologies.trees` and everything above build on it.
+`shortest_paths` has hops, α and routes; `max_flow` has minimum cuts, too; `strength` counts the spanning
+trees that fit. `symmetry` and `isomorphism` find automorphisms and their orbits. `grid_structure` recognizes
+products of lines, `description` lists the facts about a network, and `heaps` (with a counting sort) serves
+kernels. Nothing here knows of trees, schedules or families; `topologies.trees` and everything above build on
+it.
 """

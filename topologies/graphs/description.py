@@ -1,4 +1,4 @@
-"""A network is described: its hosts, links, tiers and symmetries."""
+"""Describes a network: its hosts, links, tiers and symmetries."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def description(topology: Topology) -> dict[str, Any]:
 
 
 def _tiers(topology: Topology, hosts: Hosts | UnevenHosts | str) -> tuple[Int64Array, list[dict[str, Any]]]:
-    """Return which tier each link is in, and the tiers, the fastest first."""
+    """Return the tier of each link, and the list of tiers, the fastest first."""
     values = np.stack([-topology.bandwidth.numerators, topology.alpha.numerators])
     _, first, tier = np.unique(values, axis=1, return_index=True, return_inverse=True)
     tier = tier.reshape(-1)
@@ -63,13 +63,13 @@ def _tiers(topology: Topology, hosts: Hosts | UnevenHosts | str) -> tuple[Int64A
 
 
 def _by_links(topology: Topology, tier: Int64Array) -> list[dict[str, Any]]:
-    """Return the classes of ranks with as many links of each tier, to ranks and to switches, each way."""
+    """Return the classes of ranks with equal numbers of links of each tier, end kind and direction."""
     ranks, count = topology.num_ranks, int(tier.max()) + 1
     ways = []
     for own, far in ((topology.source, topology.target), (topology.target, topology.source)):
         kind = (own.astype(np.int64) * 2 + (far >= ranks)) * count + tier
         ways.append(np.bincount(kind[own < ranks], minlength=ranks * 2 * count).reshape(ranks, 2, count))
-    table = np.stack(ways, axis=1)  # rank; out, in; to a rank, to a switch; tier
+    table = np.stack(ways, axis=1)  # axes: rank; out, in; to a rank, to a switch; tier
     _, first, which = np.unique(table.reshape(ranks, -1), axis=0, return_index=True, return_inverse=True)
     return [
         {
@@ -84,7 +84,7 @@ def _by_links(topology: Topology, tier: Int64Array) -> list[dict[str, Any]]:
 
 
 def _links(table: Int64Array) -> list[dict[str, Any]]:
-    """Return how many links of which tier lead to what, of a table (to a rank, to a switch; tier)."""
+    """Return a table (to a rank, to a switch; tier) of numbers of links as a list of its entries."""
     return [
         {"tier": int(tier), "to": ("rank", "switch")[where], "links": int(table[where, tier])}
         for tier, where in np.argwhere(table.T)

@@ -1,7 +1,7 @@
-"""Groups of automorphisms that act freely on the ranks: none but the identity leaves one where it is.
+"""Groups of automorphisms that act freely on the ranks: only the identity fixes a rank.
 
 Under such a group every orbit of ranks, and every orbit of links between them, has as many members as the
-group has elements. On a torus, a hypercube or a circulant the translations are one, and all ranks an orbit.
+group has elements. On a torus, a hypercube or a circulant the translations form one, with one orbit of ranks.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tutti.topologies.topology import Topology
 
 
 class FreeActionTuning(NamedTuple):
-    """Numbers that steer the search for generators. Larger values find more groups, and take longer."""
+    """Effort of the search for generators. Larger values may find larger groups, and take longer."""
 
     attempts: int
-    """Number of orders in which generators are taken."""
+    """Number of orders in which generators are tried."""
     products: int
-    """Number of products of generators that are tried with them."""
+    """Number of products of generators that are tried in addition to them."""
 
 
 TUNING = FreeActionTuning(attempts=8, products=40)
@@ -31,13 +31,14 @@ TUNING = FreeActionTuning(attempts=8, products=40)
 def free_group(topology: Topology) -> tuple[Int32Array, Int32Array]:
     """Return the elements of a large free group, the identity first.
 
-    Automorphisms are added one after the other, in several orders, as long as the group is free; the largest
-    that is found counts.
+    Automorphisms are added one after the other, in several orders, as long as the group stays free; the
+    largest group that is found is returned.
 
     Returns
     -------
     nodes, links
-        int32, shape (elements, nodes) and (elements, links): where each takes the nodes and the links.
+        int32, shape (elements, nodes) and (elements, links): the images of the nodes and the links under each
+        element.
 
     Examples
     --------
@@ -72,7 +73,7 @@ def free_group(topology: Topology) -> tuple[Int32Array, Int32Array]:
 def _candidates(
     group: AutomorphismGroup, attempt: int, rng: np.random.Generator
 ) -> Iterator[tuple[Int32Array, Int32Array]]:
-    """Yield automorphisms that keep no rank: the generators, and later products of them, by chance."""
+    """Yield automorphisms that fix no rank: the generators, and from attempt 1 on random products, too."""
     pairs = list(zip(group.nodes, group.links, strict=True))
     if attempt:
         for _ in range(TUNING.products):

@@ -1,16 +1,16 @@
-r"""Networks in dimensions: rank (x_1, ..., x_k), numbered row-major, is joined along one at a time.
+r"""Networks in dimensions: rank (x_1, ..., x_k), numbered row-major, is joined along one dimension at a time.
 
-Two ranks are joined by a link, or by a switch that both are linked to. The ranks that differ in dimension i
-only are a *line* of it; the network is a grid if all lines of a dimension are joined alike, so that it is the
-Cartesian product of its lines: a torus, a mesh, fully connected groups with switches between them.
+Two ranks are joined by a link, or by a switch that both are linked to. The ranks that differ only in
+dimension i form a *line*. A network is a grid if all lines of a dimension are joined in the same way, so that
+it is the Cartesian product of its lines: a torus, a mesh, fully connected groups with switches between them.
 
-Hosts of equally many ranks are two dimensions, the host and the place in it, however they are wired. A
-network tells the hosts of its nodes (`Topology.hosts`), in any numbering of the ranks. Where it tells none
-they are *inferred* if they are plain: take away all links of at most some bandwidth t, and the switches that
-no rank then reaches; the ranks that are still joined are a host if links of 2t or more alone join them too.
-Hosts are plain if they are of one size, two ranks or more but not all, if no other t makes others, and if the
-network is no grid of links, whose dimensions may well differ in bandwidth. What is inferred is for who asks,
-and is never stored in a network.
+Hosts with equal numbers of ranks are two dimensions, the host and the place in it, however they are wired. A
+network names the hosts of its nodes (`Topology.hosts`), in any numbering of the ranks. If it names none, they
+are *inferred* if they are plain. Take away all links of at most some bandwidth t, and the switches that no
+rank then reaches. The ranks that are still joined are a host if links of 2t or more alone join them, too.
+Hosts are plain if they have one size, two ranks or more but not all, if no other t gives other hosts, and if
+the network is no grid of links, whose dimensions may well differ in bandwidth. Inferred hosts are returned to
+callers that ask for them, and never stored in a network.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from tutti.topologies.exact import NONE, BoolArray, Int32Array, Int64Array, froz
 from tutti.topologies.topology import Topology
 
 MOST_BANDWIDTHS = 16
-"""A network with more different bandwidths has no plain hosts; clusters have some five."""
+"""Most different bandwidths of a network with plain hosts. Clusters have about five."""
 
 
 class LineKind(StrEnum):
-    """How the ranks of a line are joined."""
+    """The kinds of lines, by how their ranks are joined."""
 
     RING = "ring"
-    """Each to the next and the one before, the ends too; three ranks or more."""
+    """Each rank is joined to the next and the previous one, cyclically; there are three or more."""
 
     PATH = "path"
-    """Each to the next and the one before, the ends not."""
+    """Each rank is joined to the next and the previous one; the ends are not joined."""
 
     COMPLETE = "complete"
-    """Each to all others, by links."""
+    """Each rank is joined to all others by links."""
 
     SWITCH = "switch"
-    """All by a switch, or by what else a machine or a cluster has."""
+    """All ranks are joined by a switch, or by other parts of a machine or a cluster."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,11 @@ class Grid:
     Parameters
     ----------
     shape
-        How many ranks a line of each dimension has; their product is N.
+        The number of ranks in a line of each dimension; their product is N.
     lines
-        How these are joined.
+        The way in which these are joined.
     hosts
-        Whose two dimensions these are, if they are the host and the place in it.
+        The hosts, if the two dimensions are the host and the place in it.
 
     Examples
     --------
@@ -75,7 +75,7 @@ class Grid:
 
     @property
     def ranks(self) -> Int64Array:
-        """The rank at each place, int64, of the grid's shape; in order, unless those of hosts are not."""
+        """The rank at each place, int64, of the grid's shape; in order, unless hosts have other orders."""
         if self.hosts is not None:
             return self.hosts.ranks
         return np.arange(math.prod(self.shape)).reshape(self.shape)
@@ -91,17 +91,17 @@ class Grid:
 
 @dataclass(frozen=True, eq=False)
 class Hosts:
-    """Hosts of equally many ranks: two or more, of two ranks or more, unless trivial ones were asked for.
+    """Hosts of equal size: two or more, each of two ranks or more, unless trivial hosts were allowed.
 
     Parameters
     ----------
     ranks
         int64, shape (hosts, ranks of each), in order; hosts are in the order of their first ranks.
     of
-        int32, shape (nodes,): which of them each node is in, -1 for none. A switch whose network tells it no
-        host is in that of all the ranks that are linked to it, if these are in one.
+        int32, shape (nodes,): the host of each node, -1 for none. A switch without a host of its own belongs
+        to that of the ranks that are linked to it, if these are all in one.
     inferred
-        Whether the links say so, and not the network.
+        Whether the hosts were inferred from the links.
     """
 
     ranks: Int64Array
@@ -110,7 +110,7 @@ class Hosts:
 
     @property
     def in_order(self) -> bool:
-        """Whether the ranks of each follow one another."""
+        """Whether each host's ranks are consecutive."""
         return bool((np.diff(self.ranks.reshape(-1)) == 1).all())
 
     def __str__(self) -> str:
@@ -162,7 +162,7 @@ def uneven_hosts(topology: Topology) -> UnevenHosts | None:
 
 
 def members_of(hosts: Hosts | str, topology: Topology) -> list[Int64Array] | None:
-    """Return the ranks of each host, equal hosts as `hosts_of` returns them, or uneven ones; or None."""
+    """Return the ranks of each host: of equal hosts from `hosts_of`, or of uneven hosts; or None."""
     if isinstance(hosts, Hosts):
         return list(hosts.ranks)
     uneven = uneven_hosts(topology)
@@ -170,7 +170,7 @@ def members_of(hosts: Hosts | str, topology: Topology) -> list[Int64Array] | Non
 
 
 def runs(ranks: Sequence[int]) -> str:
-    """Return increasing numbers, consecutive ones as a range.
+    """Return increasing numbers as text, consecutive ones as a range.
 
     Examples
     --------
@@ -184,18 +184,18 @@ def runs(ranks: Sequence[int]) -> str:
 
 
 def grid_of(topology: Topology, hosts: Hosts | str = "") -> Grid | None:
-    """Return the dimensions of a network, the most there are; None if it is no grid.
+    """Return the dimensions of a network, as many as possible; None if it is no grid.
 
-    Hosts that the network names are taken before lines, if the ranks of each follow one another. If hosts
+    Hosts that the network names take precedence over lines, if the ranks of each are consecutive. If hosts
     have unequal sizes, the switches inside and between them are no lines.
 
     Parameters
     ----------
     topology
-        Any network. Only which ranks are joined counts, not how well.
+        Any network. It only matters which ranks are joined, not at which bandwidth.
     hosts
-        As `hosts_of` returns them: the dimensions where lines make no two. Hosts whose ranks do not follow
-        one another need a line of all ranks, so that groups such as those of a dragonfly make no grid.
+        The result of `hosts_of`. They are the dimensions if lines give fewer than two. Hosts whose ranks are
+        not consecutive need a line of all ranks, so that groups such as those of a dragonfly make no grid.
 
     Examples
     --------
@@ -208,7 +208,7 @@ def grid_of(topology: Topology, hosts: Hosts | str = "") -> Grid | None:
         return _grid_of_hosts(told)
     grid = _grid_of_lines(topology)
     if grid is not None and LineKind.SWITCH in grid.lines and uneven_hosts(topology) is not None:
-        return None  # joined through switches inside hosts and between them: no line of one kind
+        return None  # switches join ranks inside hosts and between them: no line of one kind
     if isinstance(hosts, str) or (grid is not None and len(grid.shape) > 1):
         return grid
     return _grid_of_hosts(hosts) if hosts.in_order or grid is not None else None
@@ -220,7 +220,7 @@ def _grid_of_hosts(hosts: Hosts) -> Grid:
 
 
 def _grid_of_lines(topology: Topology) -> Grid | None:
-    """Return the dimensions that the lines show."""
+    """Return the dimensions that lines form."""
     joined = _joined(topology)
     if joined is None:
         return None
@@ -248,9 +248,9 @@ def hosts_of(topology: Topology, *, infer: bool = False, trivial: bool = False) 
     topology
         Any network.
     infer
-        Whether they may be inferred where the network tells no rank's.
+        Whether they may be inferred if the network names no rank's host.
     trivial
-        Whether one host counts, too, and hosts of one rank each, if the network tells them.
+        Whether a single host, and hosts of one rank each, count too, if the network names them.
 
     Examples
     --------
@@ -267,8 +267,8 @@ def hosts_of(topology: Topology, *, infer: bool = False, trivial: bool = False) 
     if (ranks == NONE).any():
         return f"does not say which host each rank is in; {HOW_TO_TELL}"
     if not _are_equal(ranks, trivial=trivial):
-        number = "machines of equally many ranks"
-        return f"has no {number}" if trivial else f"has no two or more {number}, at least two"
+        number = "machines of equal size"
+        return f"has no {number}" if trivial else f"does not have two or more {number}, at least 2 ranks each"
     return _equal_hosts(_with_switches(topology, told), topology.num_ranks, inferred=False)
 
 
@@ -276,19 +276,18 @@ HOW_TO_TELL = 'give the nodes of its file the key "host"'
 
 
 def placed(topology: Topology, *, infer: bool) -> Topology:
-    """Return the network with the host of every rank, and of every switch inside one, for a method's own use.
+    """Return the network with the host of every rank, and of every switch inside a host.
 
-    The same network where there are no hosts of equally many ranks; `Hosts` says which switches are inside.
+    It is the same network if there are no equal hosts. `Hosts` says which switches are inside.
     """
     hosts = hosts_of(topology, infer=infer)
     return replace(topology, hosts=hosts.of) if isinstance(hosts, Hosts) else topology
 
 
 def note_on_hosts(topology: Topology, *, infer: bool) -> str:
-    """Return what who needs hosts says beside its result: what was inferred, or how to tell them; or nothing.
+    """Return a note for a result that depends on hosts: what was inferred, or how to name hosts; or nothing.
 
-    Nothing is said where hosts are told, where links are all alike or make a grid, and of what may not be
-    inferred.
+    There is no note if hosts are named, if all links are equal or form a grid, or if a method infers nothing.
     """
     hosts = hosts_of(topology, infer=infer)
     uneven = uneven_hosts(topology)
@@ -305,13 +304,13 @@ def note_on_hosts(topology: Topology, *, infer: bool) -> str:
 def check_hosts(topology: Topology) -> None:
     """Refuse hosts that contradict the links, or that only some ranks have.
 
-    A switch in a host is linked to no rank, or to one of its host. Where links make hosts plain, as for
-    `hosts_of`, a host is one of these, several, or a part of one, unless links inside it join all its ranks.
+    A switch in a host is linked to no rank, or to a rank of its host. If links make hosts plain, as for
+    `hosts_of`, a host is one plain host, several, or a part of one, unless links inside join all its ranks.
 
     Raises
     ------
     InputError
-        Naming a node that is elsewhere.
+        If they do; the message names a node with a wrong host.
     """
     told = topology.hosts
     if told is None:
@@ -320,7 +319,7 @@ def check_hosts(topology: Topology) -> None:
     if 0 < len(lost) < topology.num_ranks:
         without = topology.labels[lost[0]]
         raise InputError(
-            f"topology {topology.name}: rank {without} has no host, others have; tell all or none"
+            f"topology {topology.name}: rank {without} has no host, but others have; give one to all or none"
         )
     switch, rank = _links_to_switches(topology)
     home = np.zeros(topology.num_nodes, dtype=np.bool_)
@@ -336,7 +335,7 @@ def check_hosts(topology: Topology) -> None:
 
 
 def _check_host(topology: Topology, inside: BoolArray, plain: Int32Array) -> None:
-    """Refuse a host, by its nodes, that has parts of several plain ones, if no link inside it joins them."""
+    """Refuse a host that has parts of several plain hosts, unless links inside it join them."""
     mine = inside[: topology.num_ranks]
     members, split = np.flatnonzero(mine), np.flatnonzero(~mine & np.isin(plain, plain[mine]))
     joined = _components(topology, inside[topology.source] & inside[topology.target])
@@ -360,7 +359,7 @@ def _links_to_switches(topology: Topology) -> tuple[Int32Array, Int32Array]:
 
 
 def _with_switches(topology: Topology, told: Int32Array) -> Int32Array:
-    """Return the host of each node, a switch without one being where its ranks are, if these are in one."""
+    """Return each node's host; a switch without one gets that of its ranks, if they have one in common."""
     switch, rank = _links_to_switches(topology)
     least = np.full(topology.num_nodes, np.iinfo(np.int32).max, dtype=np.int32)
     most = np.full(topology.num_nodes, NONE, dtype=np.int32)
@@ -381,13 +380,13 @@ def _equal_hosts(of: Int32Array, ranks: int, *, inferred: bool) -> Hosts:
 
 
 def _are_equal(hosts: Int32Array, *, trivial: bool = False) -> bool:
-    """Whether hosts are of one size; unless trivial ones count, two or more of two ranks or more."""
+    """Whether hosts have one size and, unless trivial ones count, are two or more of two or more ranks."""
     sizes = np.unique(hosts, return_counts=True)[1]
     return bool((sizes == sizes[0]).all() and (trivial or (len(sizes) > 1 and sizes[0] > 1)))
 
 
 def _plain_hosts(topology: Topology) -> Int32Array | None:
-    """Return the host of each node that the links make plain, by its least rank, -1 for none; None if not."""
+    """Return each node's plain host as its least rank, -1 for none; None if there are no plain hosts."""
     speed = topology.bandwidth.numerators
     tiers = np.unique(speed)
     if not 1 < len(tiers) <= MOST_BANDWIDTHS:
@@ -404,7 +403,7 @@ def _plain_hosts(topology: Topology) -> Int32Array | None:
 
 
 def _components(topology: Topology, kept: BoolArray) -> Int32Array:
-    """Return the least rank that each node is joined to over the links that are kept, -1 if it is to none."""
+    """Return the least rank that each node is joined to over the kept links, -1 if there is none."""
     count, label = components(topology.num_nodes, topology.source[kept], topology.target[kept])
     least = np.full(count, topology.num_nodes, dtype=np.int32)
     np.minimum.at(least, label[: topology.num_ranks], np.arange(topology.num_ranks, dtype=np.int32))
@@ -412,13 +411,13 @@ def _components(topology: Topology, kept: BoolArray) -> Int32Array:
 
 
 def _is_grid_of_links(topology: Topology) -> bool:
-    """Whether it has dimensions, none of whose lines has a switch."""
+    """Whether the network is a grid none of whose lines has a switch."""
     grid = _grid_of_lines(topology)
     return grid is not None and LineKind.SWITCH not in grid.lines
 
 
 def _joined(topology: Topology) -> Int64Array | None:
-    """Return (3, pairs): ranks joined each way, and whether by a switch; None if switches are linked."""
+    """Return (3, pairs): two joined ranks, and whether a switch joins them; None if switches are linked."""
     source, target = topology.source.astype(np.int64), topology.target.astype(np.int64)
     ranks = topology.num_ranks
     inner = (source < ranks) & (target < ranks)
@@ -434,7 +433,7 @@ def _joined(topology: Topology) -> Int64Array | None:
 
 
 def _splits(pairs: Int64Array, size: int, inner: int) -> bool:
-    """Whether each pair differs in node // inner or node % inner only, alike in every copy of either."""
+    """Whether each pair differs in node // inner or node % inner only, equally in every copy of both."""
     (from_outer, to_outer), (from_inner, to_inner) = np.divmod(pairs[:2], inner)
     within, across = from_outer == to_outer, from_inner == to_inner
     if not (within | across).all():
@@ -455,7 +454,7 @@ def _alike(kind: Int64Array, copy: Int64Array, tail: Int64Array, head: Int64Arra
 
 
 def _line(pairs: Int64Array, size: int) -> LineKind | None:
-    """Return how a line with these pairs is joined; None if in no way that has a name here, or in two."""
+    """Return the kind of a line with these pairs; None if it has no kind that is named here, or two."""
     found = set(map(tuple, pairs[:2].T.tolist()))
     if len(found) < pairs.shape[1]:
         return None

@@ -1,7 +1,8 @@
-"""Binary heaps, the least first, and a counting sort; keys are integers or floats, numba compiles either.
+"""Binary heaps whose first entry is the least, and a counting sort. Keys are integers or floats.
 
-One heap of (key, node) in two arrays, the queue of shortest-path searches, and one of events whose keys stand
-in a table, so that many heaps may share it; of equal keys the event of least number comes first.
+One heap holds (key, node) in two arrays; it is the queue of shortest-path searches. The other holds events
+whose keys stand in a table, so that many heaps may share it; of equal keys the event of least number comes
+first.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def sift_up(keys: npt.NDArray[Any], nodes: Int32Array, hole: int, key: Any, node
 
 @kernel
 def sift_down(keys: npt.NDArray[Any], nodes: Int32Array, size: int) -> None:
-    """Drop the first entry; the last one, at `size`, takes a place from the top down."""
+    """Drop the first entry, and sift the last one, at `size`, down from the top."""
     key, node, hole = keys[size], nodes[size], 0
     while 2 * hole + 1 < size:
         child = 2 * hole + 1
@@ -41,7 +42,7 @@ def sift_down(keys: npt.NDArray[Any], nodes: Int32Array, size: int) -> None:
 
 @kernel
 def push_event(heap: Int64Array, key: npt.NDArray[Any], size: int, event: int) -> None:
-    """Put an event into a binary heap by (key[event], event) of this size."""
+    """Put an event into a heap of this size, which is ordered by (key[event], event)."""
     place = size
     while place > 0:
         above = heap[(place - 1) // 2]
@@ -72,7 +73,7 @@ def pop_event(heap: Int64Array, key: npt.NDArray[Any], size: int) -> int:
 
 @kernel
 def stable_pass(order: Int64Array, keys: IntArray, buckets: int) -> Int64Array:
-    """Return `order` sorted by keys in 0..buckets-1, equal keys as they stood."""
+    """Return `order` sorted by keys in 0..buckets-1, equal keys in their old order."""
     place = np.zeros(buckets + 1, np.int64)
     for v in order:
         place[keys[v] + 1] += 1

@@ -1,13 +1,14 @@
 """Isomorphism of two networks, and reverse-symmetry: whether a network is isomorphic to its transpose.
 
-An isomorphism from G to H is a bijection f of the nodes that takes ranks to ranks, switches to switches that
-can do the same, and the links from u to v, as a multiset of (bandwidth, α), to those from f(u) to f(v). What
-is returned has been checked on the links.
+An isomorphism from G to H is a bijection f of the nodes that takes ranks to ranks and switches to switches
+with the same abilities. It takes the links from u to v, as a multiset of (bandwidth, α), to those from f(u)
+to f(v). A returned isomorphism has been checked on the links.
 
-The search individualizes and refines in both networks at once (`topologies.graphs.symmetry`): a node of G in
-a smallest class of several nodes, and in turn each node of H of the same colour. Colours that are not the
-same multiset end a branch; colours that tell all nodes apart give the bijection. If no image of the first
-node will do, none in its orbit under the automorphisms of H does, so one of each is tried. Deterministic.
+The search individualizes and refines in both networks (`topologies.graphs.symmetry`): a node of G in a
+smallest class of several nodes, and in turn each node of H of the same colour. A branch ends if the two
+networks' colours differ as multisets. If all colours differ, they give the bijection. If no image of the
+first node works, none in its orbit under the automorphisms of H does, so one of each orbit is tried. The
+search is deterministic.
 
 Source: dissertation, Definitions 6 and 7; McKay and Piperno, Practical graph isomorphism II, 2014 (the
 scheme).
@@ -35,7 +36,7 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.transforms import transpose
 
 DEFAULT_EFFORT = 10**8
-"""Links that a search may look at (a second or two)."""
+"""Number of links that a search may look at (a second or two). A larger value decides more cases."""
 
 
 def isomorphism(one: Topology, other: Topology, effort: int = DEFAULT_EFFORT) -> Int32Array | None:
@@ -46,7 +47,7 @@ def isomorphism(one: Topology, other: Topology, effort: int = DEFAULT_EFFORT) ->
     one, other
         The networks.
     effort
-        How many links the search may look at.
+        Number of links that the search may look at.
 
     Returns
     -------
@@ -56,7 +57,7 @@ def isomorphism(one: Topology, other: Topology, effort: int = DEFAULT_EFFORT) ->
     Raises
     ------
     NoSchedule
-        If the effort was spent before either was clear.
+        If the effort was spent before the answer was known.
 
     Examples
     --------
@@ -94,12 +95,12 @@ def is_reverse_symmetric(topology: Topology, effort: int = DEFAULT_EFFORT) -> bo
 
 
 def link_bijection(one: Topology, other: Topology, nodes: IntArray) -> Int32Array | None:
-    """Return where a bijection of the nodes takes each link, or None if it is no isomorphism.
+    """Return each link's image under a bijection of the nodes, or None if it is no isomorphism.
 
     Parameters
     ----------
     one, other
-        The networks, with as many nodes.
+        The networks, with equal numbers of nodes.
     nodes
         Integers, shape (nodes,): node v of `one` goes to nodes[v].
 
@@ -129,7 +130,7 @@ def _counts(topology: Topology) -> tuple[int, int, int]:
 
 
 def _values(topology: Topology) -> list[tuple[object, ...]]:
-    """Return the values that the numbers of `link_kinds` stand for, and how many links have them."""
+    """Return the values that the numbers of `link_kinds` stand for, with the number of links of each."""
     _, first, count = np.unique(link_kinds(topology), return_index=True, return_counts=True)
     return [
         (topology.bandwidth[link], topology.alpha[link], int(n)) for link, n in zip(first, count, strict=True)
@@ -137,7 +138,7 @@ def _values(topology: Topology) -> list[tuple[object, ...]]:
 
 
 class _Side:
-    """One of the networks, as refinement sees it."""
+    """One of the two networks, prepared for refinement."""
 
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
@@ -145,7 +146,7 @@ class _Side:
 
     @property
     def start(self) -> UInt64Array:
-        """The colours that nodes have by what they are."""
+        """The initial colours of nodes, by their kinds."""
         return np.array([mixed(np.uint64(kind)) for kind in node_kinds(self.topology)], np.uint64)
 
 
@@ -156,7 +157,7 @@ class _IsomorphismSearch:
         self.one, self.other, self.effort = _Side(one), _Side(other), effort
 
     def found(self) -> Int32Array | None:
-        """Return an isomorphism, None if there is none."""
+        """Return an isomorphism, or None if there is none."""
         mine, theirs = (self._refined(side, side.start) for side in (self.one, self.other))
         if not np.array_equal(np.sort(mine), np.sort(theirs)):
             return None
@@ -179,7 +180,7 @@ class _IsomorphismSearch:
     def _branches(
         self, mine: UInt64Array, theirs: UInt64Array, depth: int
     ) -> Iterator[tuple[UInt64Array, UInt64Array]]:
-        """Yield the colours after a node of one, and each possible image of it, got a colour of their own."""
+        """Yield the colours of both networks after a node, and each possible image, is individualized."""
         values, counts = np.unique(mine, return_counts=True)
         colour = values[np.argmin(np.where(counts > 1, counts, len(mine) + 1))]
         node = int(np.flatnonzero(mine == colour)[0])
@@ -208,7 +209,7 @@ class _IsomorphismSearch:
     def _refined(self, side: _Side, colours: UInt64Array) -> UInt64Array:
         if self.effort <= 0:
             names = f"{self.one.topology.name} and {self.other.topology.name}"
-            raise NoSchedule(f"whether {names} are isomorphic was not found out with the effort allowed")
+            raise NoSchedule(f"whether {names} are isomorphic could not be decided with the allowed effort")
         refined, rounds = refine(colours, side.topology.source, side.topology.target, side.classes)
         self.effort -= (rounds + 1) * side.topology.num_links
         return refined

@@ -1,9 +1,9 @@
 """Maximum flow and minimum cut on integer capacities, exact.
 
-Two back-ends of one interface. `FlowNetwork` drives OR-Tools: the reference, and what ForestColl's search for
-1/x* runs on up to 1,000 arcs. `DinicNetwork` is a kernel of our own (Dinic's algorithm, searching backwards
-from the sink) whose flow can be kept while the set of sources grows and the sink moves, which is what a
-search over all sinks of a large network needs; see `models.bounds.bottleneck_cut`.
+There are two back-ends of one interface. `FlowNetwork` drives OR-Tools. It is the reference, and ForestColl's
+search for 1/x* uses it for up to 1,000 arcs. `DinicNetwork` is a kernel of our own: Dinic's algorithm, which
+searches backwards from the sink. Its flow can be kept while the set of sources grows and the sink moves,
+which a search over all sinks of a large network needs; see `models.bounds.bottleneck_cut`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tutti.topologies.kernels import kernel
 
 
 class MaxFlow(Protocol):
-    """What every back-end does."""
+    """The interface of every back-end."""
 
     def solve(self, source: int, sink: int) -> int:
         """Return the value of a maximum flow."""
@@ -65,12 +65,12 @@ class FlowNetwork:
         self.num_nodes = num_nodes
         self._solver = max_flow.SimpleMaxFlow()
         tail, head = (np.asarray(ends, dtype=np.int32) for ends in (tails, heads))
-        # The solver knows only nodes that some arc has met, so an arc of capacity 0 shows it the last.
+        # The solver knows only nodes that an arc touches, so an arc of capacity 0 touches the last one.
         self._solver.add_arc_with_capacity(0, num_nodes - 1, 0)
         self._arcs = self._solver.add_arcs_with_capacity(tail, head, exact_capacities(capacities))
 
     def set_capacities(self, indices: npt.ArrayLike, values: npt.ArrayLike) -> None:
-        """Change the capacities of these arcs; the next solve starts afresh."""
+        """Change the capacities of these arcs; the next solve starts from zero flow."""
         self._solver.set_arcs_capacity(self._arcs[np.asarray(indices)], exact_capacities(values))
 
     def solve(self, source: int, sink: int) -> int:
@@ -97,14 +97,14 @@ class FlowNetwork:
 
 
 class DinicNetwork:
-    """A flow network solved by a kernel that can go on from the flow that it has.
+    """A flow network solved by a kernel that can continue from an existing flow.
 
     Parameters are those of `FlowNetwork`; all capacities together must fit 64 bits.
 
-    `solve` starts afresh. Beside it, a flow can be grown: after `clear`, `absorb` makes a node a source of
-    unlimited supply, and `grow` pushes flow from all sources into a sink. A sink that is absorbed next
-    leaves a valid flow behind (at a source, flow need not balance), so that later sinks need only
-    local changes: for all 2,500 sinks of a 50x50 torus 0.01 s, where OR-Tools takes 0.6 s.
+    `solve` starts from zero flow. Alternatively a flow can be grown: after `clear`, `absorb` makes a node a
+    source of unlimited supply, and `grow` pushes flow from all sources into a sink. If a sink is absorbed
+    next, the flow stays valid, because flow need not balance at a source. Later sinks then need only local
+    changes: all 2,500 sinks of a 50x50 torus take 0.01 s, where OR-Tools takes 0.6 s.
 
     Examples
     --------
@@ -132,7 +132,7 @@ class DinicNetwork:
         self.clear()
 
     def clear(self) -> None:
-        """Forget the flow; the sources stay."""
+        """Reset the flow to zero; the sources stay."""
         _check_total(self._capacity)
         self._residual[:] = 0
         self._residual[self._slots.forward] = self._capacity
@@ -156,7 +156,7 @@ class DinicNetwork:
         return self.grow(sink, INT64_MAX)
 
     def grow(self, sink: int, limit: int) -> int:
-        """Push up to `limit` more flow from the sources into `sink`; return how much.
+        """Push up to `limit` more flow from the sources into `sink`; return the amount.
 
         If it is less than `limit`, `cut` is a minimum cut between the sources and the sink. A sink that
         is a source itself takes any amount.
@@ -181,7 +181,7 @@ class ResidualArcs(NamedTuple):
 
 
 def slots_of(num_nodes: int, tails: npt.ArrayLike, heads: npt.ArrayLike) -> ResidualArcs:
-    """Lay arcs and their reverses out, as `arc_slots` does inside kernels."""
+    """Arrange arcs and their reverses in slots, as `arc_slots` does inside kernels."""
     ends = np.stack([tails, heads], axis=1).astype(np.int32)  # an arc's slots leave its tail and its head
     by_tail = np.argsort(ends, axis=None, kind="stable")
     place = np.empty(ends.shape, dtype=np.int32)
@@ -216,7 +216,7 @@ def _check_ends(source: int, sink: int, num_nodes: int) -> None:
 
 
 def _check_total(capacities: Int64Array) -> None:
-    """Refuse capacities whose sum could overflow (summed in two halves, so that the check can't)."""
+    """Refuse capacities whose sum could overflow (in two halves, so that the check itself can't overflow)."""
     half = 32
     total = (int((capacities >> half).sum()) << half) + int((capacities & ((1 << half) - 1)).sum())
     if total > INT64_MAX:
@@ -225,7 +225,7 @@ def _check_total(capacities: Int64Array) -> None:
 
 @kernel
 def arc_slots(tails, heads, num_nodes):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
-    """Lay arcs and their reverses out by tail: first slot of each node, other end, twin slot, arc's slot."""
+    """Arrange arcs and their reverses by tail: first slot of each node, other end, twin slot, arc's slot."""
     arcs = len(tails)
     first = np.zeros(num_nodes + 1, dtype=np.int64)
     for arc in range(arcs):

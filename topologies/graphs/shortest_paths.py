@@ -1,8 +1,8 @@
-"""Distances between nodes, shortest-path trees and shortest routes; ranks and switches forward alike.
+"""Distances between nodes, shortest-path trees and shortest routes. Ranks and switches forward equally.
 
-Every search is one of three: `breadth_first`, a kernel for hops; `shortest_tree`, a kernel of Dijkstra's
-algorithm for integer or float lengths on the links; and `nearest_first`, Dijkstra's algorithm for lengths of
-any kind, where only some nodes forward, which stops when its caller does. Each says what it does about ties.
+There are three searches. `breadth_first` is a kernel for hops. `shortest_tree` is a kernel of Dijkstra's
+algorithm for integer or float lengths of the links. `nearest_first` is Dijkstra's algorithm for lengths of
+any type, in which only some nodes forward and which stops when its caller does. Each says how it breaks ties.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from tutti.topologies.kernels import kernel
 from tutti.topologies.topology import Incidence, Topology
 
 UNREACHABLE = -1
-"""What a distance is where there is no path; possible only from or to switches."""
+"""The distance where there is no path, which is possible only from or to switches."""
 
 _DIAMETER_BATCH = 1024
-"""Sources at a time, so that the diameter of a large network needs little memory."""
+"""Number of sources that are searched from at a time. A larger value needs more memory."""
 
 
 def hop_distances(topology: Topology, sources: Sequence[int] | Int64Array | None = None) -> Int32Array:
@@ -37,7 +37,7 @@ def hop_distances(topology: Topology, sources: Sequence[int] | Int64Array | None
     topology
         The network.
     sources
-        Node numbers, one a row; all nodes if not given.
+        Node numbers, one per row; by default all nodes.
 
     Returns
     -------
@@ -72,7 +72,7 @@ def alpha_distances(topology: Topology, sources: Sequence[int] | Int64Array | No
     topology
         The network.
     sources
-        Node numbers, one a row; all nodes if not given.
+        Node numbers, one per row; by default all nodes.
 
     Returns
     -------
@@ -92,9 +92,9 @@ def length_distances(
     topology
         The network.
     lengths
-        int64, shape (links,): one a link, not negative; together they fit 64 bits.
+        int64, shape (links,): one per link, not negative; together they fit 64 bits.
     sources
-        Node numbers, one a row; all nodes if not given.
+        Node numbers, one per row; by default all nodes.
 
     Returns
     -------
@@ -127,7 +127,7 @@ class Neighbours(NamedTuple):
 
     @classmethod
     def of(cls, tails: IntArray, heads: IntArray, num_nodes: int) -> Neighbours:
-        """Return those of a graph of arcs, in the order of the arcs."""
+        """Return the neighbours in a graph of arcs, in the order of the arcs."""
         offsets = offsets_of(np.bincount(tails, minlength=num_nodes))
         return cls(offsets, heads[np.argsort(tails, kind="stable")].astype(np.int32))
 
@@ -147,8 +147,8 @@ def hops_from_each(graph: Neighbours, sources: Int64Array) -> Int32Array:
 def breadth_first(graph: Neighbours, sources: Int64Array, hops: Int32Array, queue: Int32Array) -> None:
     """Set hops[v] to the distance from the nearest of the sources to node v, -1 where there is no path.
 
-    `queue` (nodes,) is room for the nodes found, in the order of their distance. Over the tails of in-links
-    the distances are those to the sources.
+    `queue` (nodes,) receives the nodes found, in the order of their distance. If `graph` has the tails of
+    in-links, the distances are those to the sources.
     """
     hops[:] = -1
     first, found = 0, len(sources)
@@ -167,16 +167,16 @@ def breadth_first(graph: Neighbours, sources: Int64Array, hops: Int32Array, queu
 
 
 class Adjacency(NamedTuple):
-    """Links at nodes in CSR form, and nodes at links.
+    """The links at each node in CSR form, and the ends of each link.
 
     Parameters
     ----------
     out_offsets, out_links
         int64 (nodes + 1,), int32 (links,): the links out of each node.
     in_offsets, in_links
-        Likewise into each.
+        The same for the links into each node.
     tail, head
-        int32 (links,): where each starts and ends.
+        int32 (links,): the node where each link starts and ends.
     """
 
     out_offsets: Int64Array
@@ -188,7 +188,7 @@ class Adjacency(NamedTuple):
 
     @classmethod
     def of(cls, topology: Topology) -> Adjacency:
-        """Return that of a network."""
+        """Return the adjacency of a network."""
         return cls(*topology.out_links, *topology.in_links, topology.source, topology.target)
 
 
@@ -249,7 +249,7 @@ Length = TypeVar("Length", bound=Any)
 """A type of numbers: int, Fraction or float."""
 
 Route = tuple[int, ...]
-"""Links, in the order in which they are taken."""
+"""Link numbers, in the order in which the route takes them."""
 
 
 def nearest_first(
@@ -263,22 +263,22 @@ def nearest_first(
 ) -> Iterator[tuple[Length, int, Route]]:
     """Yield distance, node and a shortest route of each node that is reached: Dijkstra's algorithm.
 
-    The nearest node comes first; of nodes at one distance, the one of least number.
+    The nearest node comes first; of nodes at equal distance, the one of least number comes first.
 
     Parameters
     ----------
     leaving
         For each node, the links out of it that may be used.
     heads
-        Where each link ends.
+        The node where each link ends.
     lengths
-        One a link, none negative; a link of infinite length is not used.
+        One per link, none negative; a link of infinite length is not used.
     begun
-        The routes to go on from, each with its length and the node that it has reached.
+        The routes to continue, each with its length and the node that it has reached.
     forwards
-        Which nodes routes go on from; all if not given.
+        Which nodes forward; by default all.
     by_links
-        Which of a node's shortest routes is taken: the least as a tuple of links, or the one found first.
+        Whether the least of a node's shortest routes, as a tuple of links, is taken, or the first found.
 
     Examples
     --------
@@ -302,7 +302,7 @@ def nearest_first(
         so_far, node, _, route = heapq.heappop(heap)
         if node in done:
             continue
-        # no entry left is shorter, and no length negative: the route is a shortest one (Dijkstra)
+        # no entry left is shorter and no length is negative: the route is shortest (Dijkstra)
         done.add(node)
         yield so_far, node, route
         if forwards is not None and not forwards[node]:
@@ -317,7 +317,7 @@ def nearest_first(
 
 
 MOST_HOPS = 10**8
-"""Links of all routes together: a simulation of a message on each keeps some sixty bytes a hop."""
+"""Most links of all routes together. A simulation of a message on each keeps about sixty bytes per hop."""
 
 _UNIT = 2**16
 
@@ -330,11 +330,11 @@ def shortest_routes(
 ) -> tuple[Int64Array, Int32Array]:
     """Return a route with the fewest links for each pair, spread over the network's links.
 
-    Pairs are routed by target, then in the order given. Among the shortest routes of a pair the one is taken
-    whose links, this route included, carry the fewest routes for their bandwidth, all links together; among
-    those, the one with the lowest next node at each hop. So parallel links take turns, and a network that
-    equals its transpose but for the numbering of links has routes over the same nodes both ways. Ranks and
-    switches forward alike.
+    Pairs are routed by target, then in the order given. Among the shortest routes of a pair, the route is
+    taken whose links in total carry the fewest routes for their bandwidth, this route included. Among equal
+    routes, the one with the lowest next node at each hop is taken. So parallel links take turns, and a
+    network that equals its transpose except for the numbering of links has routes over the same nodes in both
+    directions.
 
     Parameters
     ----------
@@ -343,7 +343,7 @@ def shortest_routes(
     sources, targets
         Node numbers, shape (pairs,).
     usable
-        bool, shape (links,): which links routes may take; None: all.
+        bool, shape (links,): the links that routes may take; None: all.
 
     Returns
     -------
@@ -413,7 +413,7 @@ class _RouteEnds(NamedTuple):
 
 
 def _slowness(topology: Topology) -> Int64Array:
-    """Return how long each link takes for the same load, in units of what the fastest takes, over `_UNIT`."""
+    """Return each link's time for one load over that of the fastest link, in units of 1/`_UNIT`."""
     bandwidth = topology.bandwidth.floats
     return np.rint(np.minimum(bandwidth.max() / bandwidth, _UNIT) * _UNIT).astype(np.int64)
 
@@ -422,7 +422,7 @@ def _slowness(topology: Topology) -> Int64Array:
 def _route_lengths(
     into: Neighbours, starts: Int64Array, ends: Int64Array, by_target: Int64Array
 ) -> Int64Array:
-    """Return the hops of each pair; pairs come by target, so that each target is searched from once."""
+    """Return the hops of each pair; pairs are sorted by target, so that each target is searched from once."""
     hops = np.empty(len(into.offsets) - 1, np.int32)
     queue = np.empty(len(into.offsets) - 1, np.int32)
     lengths = np.empty(len(starts), np.int64)
@@ -443,7 +443,7 @@ def _route_links(
     slowness: Int64Array,
     pairs: _RouteEnds,
 ) -> Int32Array:
-    """Walk each route after the choices of `_cheapest_routes`, then add it to the prices of its links."""
+    """Follow the choices of `_cheapest_routes` for each route, then raise the prices of its links."""
     starts, ends, by_target, offsets = pairs
     num_nodes = len(into.offsets) - 1
     hops = np.empty(num_nodes, np.int32)
@@ -482,8 +482,8 @@ def _cheapest_routes(
 ) -> None:
     """Set `choice`, the first link of the cheapest route from each node on a shortest route, and its cost.
 
-    Nodes are found level by level and priced in the opposite order, so that a node is priced after all the
-    nodes that it can go on to. `known` holds the turn in which a node was last found.
+    Nodes are found level by level and priced in the opposite order, so that a node is priced after all
+    nodes that it can continue to. `known` holds the turn in which a node was last found.
     """
     out_offsets, out_links = leaving
     queue[0] = source

@@ -1,4 +1,4 @@
-r"""The strength of a network: how many spanning trees its undirected capacities can pack.
+r"""The strength of a network: the largest number of spanning trees that its undirected capacities can pack.
 
 For capacities c of the edges of an undirected graph on n nodes, the strength is
 
@@ -6,27 +6,27 @@ For capacities c of the edges of an undirected graph on n nodes, the strength is
 
     \sigma = \min_P \frac{c(P)}{|P| - 1}
 
-over the partitions P of the nodes into two parts or more, c(P) being the capacity between parts. By
-Nash-Williams and Tutte (1961) spanning trees of total weight σ, and no more, fit the capacities.
+over the partitions P of the nodes into two parts or more, where c(P) is the capacity between parts. By
+Nash-Williams and Tutte (1961), the largest total weight of spanning trees that fit the capacities is σ.
 
 For a rate k the partition that minimizes c(P) - k |P| is found by a game of pebbles (Lee and Streinu's (k,
-k)-sparsity with capacities). Each node has k pebbles, and of a unit of an edge one end or the other pays a
-pebble. Nodes enter in turn. The newcomer v keeps its pebbles, and of its edge to an earlier node u as much is
-accepted as pebbles can be brought to u, a max-flow: where the other end takes over a payment, a pebble is
-free again. Accepted amounts c' so always keep
+k)-sparsity with capacities). Each node has k pebbles, and for each unit of an edge one of its ends pays a
+pebble. Nodes enter in turn. The newcomer v keeps its pebbles. Of its edge to an earlier node u, as much is
+accepted as pebbles can be brought to u, which is a max-flow: where the other end of an edge takes over a
+payment, a pebble becomes free. Accepted amounts c' so always satisfy
 
 .. math::
 
     c'(E[S]) \le k (|S| - 1) \quad\text{for all sets S of nodes}, \qquad (1)
 
-E[S] being the edges within S. If less than c of an edge is accepted, the nodes from which u could have
-received a pebble have none left and pay for nothing but edges among themselves and to v: with v they make (1)
-an equality, they are *tight*. Tight sets with a node in common have a tight union. So at the end the largest
-ones are a partition P, all refusals are inside its parts, and Σ c' = c(P) + k (n - |P|), which is at most its
-value for any other partition by (1): P minimizes. If Σ c' = k (n - 1), σ ≥ k. The strength then is found by
-Dinkelbach's (Newton's) iteration from the partition into single nodes: the next rate is the ratio of the
-partition found. As rates fall these partitions only grow coarser (the principal sequence), so each starts
-from the last one's parts.
+where E[S] are the edges within S. Suppose that less than c of an edge is accepted. Then the nodes from which
+u could have received a pebble have none left and pay only for edges among themselves and to v: with v they
+satisfy (1) with equality, they are *tight*. Tight sets with a node in common have a tight union. So at the
+end the largest tight sets are a partition P, and all refusals are inside its parts. Hence Σ c' = c(P) + k (n
+- |P|), which by (1) is at most its value for any other partition: P is a minimizer. If Σ c' = k (n - 1), σ ≥
+k. The strength is found by Dinkelbach's (Newton's) iteration from the partition into single nodes: the next
+rate is the ratio of the partition found. As rates fall these partitions only become coarser (the principal
+sequence), so each search starts from the last one's parts.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from tutti.topologies.graphs.max_flow import ResidualArcs, push_flow, slots_of
 from tutti.topologies.kernels import kernel
 
 _MOST_CAPACITY = INT64_MAX >> 2
-"""Of all scaled capacities and pebbles together."""
+"""Largest sum of all scaled capacities and pebbles. It leaves room for sums in 64 bits."""
 
 
 class Graph(NamedTuple):
@@ -54,7 +54,7 @@ class Graph(NamedTuple):
     Parameters
     ----------
     num_nodes
-        n.
+        The number of nodes, n.
     ends
         int32, shape (2, edges).
     capacity
@@ -83,16 +83,16 @@ class Strength:
 
 
 class Orientation(NamedTuple):
-    """Accepted amounts, and who pays for them.
+    """Accepted amounts of edges, and the ends that pay for them.
 
     Parameters
     ----------
     forward, backward
-        int64, shape (edges,): what ends[1], and what ends[0] pays.
+        int64, shape (edges,): the amounts that ends[1] and ends[0] pay.
     free
-        int64, shape (nodes,): pebbles left.
+        int64, shape (nodes,): the pebbles that are left.
     tight
-        int32, shape (nodes,): the least node of each one's largest tight set.
+        int32, shape (nodes,): the least node of each node's largest tight set.
     """
 
     forward: Int64Array
@@ -102,7 +102,7 @@ class Orientation(NamedTuple):
 
 
 def undirected(num_nodes: int, tails: npt.ArrayLike, heads: npt.ArrayLike, capacity: npt.ArrayLike) -> Graph:
-    """Return the graph in which each pair's arcs, of both directions, add up to one edge.
+    """Return the graph in which the arcs of each pair, in both directions, add up to one edge.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def strength(graph: Graph) -> Strength:
     Examples
     --------
     >>> square = undirected(4, [0, 1, 2, 3, 0], [1, 2, 3, 0, 2], [1, 1, 1, 1, 9])
-    >>> strength(square)  # 0 and 2 hold together; three parts with 4 between them
+    >>> strength(square)  # 0 and 2 share a part; three parts, capacity 4 between them
     Strength(value=Fraction(2, 1), part=array([0, 1, 0, 2], dtype=int32))
     """
     if graph.num_nodes < 2 or not connected(graph):
@@ -158,18 +158,18 @@ def orient(graph: Graph, rate: Fraction, root: int | None = None) -> Orientation
     Parameters
     ----------
     graph
-        Connected.
+        A connected graph.
     rate
-        k. Amounts and pebbles are in units of 1/q, q being its denominator.
+        The rate k. Amounts and pebbles are in units of 1/q, where q is its denominator.
     root
-        Where all free pebbles are brought in the end, if they are no more than k in all.
+        The node to which all free pebbles are brought at the end, if they are at most k in all.
 
     Returns
     -------
     Orientation
-        If it has accepted k (n - 1) in all, then trees of total weight k fit: in the network where each arc
-        into v carries what v pays for its edge, v takes in all of k but what it has free, and any set of
-        nodes takes in at least k less what is free inside.
+        If it has accepted k (n - 1) in all, trees of total weight k fit. Take the network where each arc into
+        v carries what v pays for its edge. Then v takes in k minus its free pebbles, and any set of nodes
+        takes in at least k minus the free pebbles inside.
 
     Raises
     ------
@@ -209,7 +209,7 @@ def orient(graph: Graph, rate: Fraction, root: int | None = None) -> Orientation
 
 
 def _nearest_first(graph: Graph) -> Int64Array:
-    """Return the nodes by hops from the first, so that what is added is next to what is there."""
+    """Return the nodes by hops from the first, so that each is next to an earlier one."""
     tails, heads = np.concatenate([graph.ends, graph.ends[::-1]], axis=1)
     by_tail = np.argsort(tails, kind="stable")
     first = np.searchsorted(tails[by_tail], np.arange(graph.num_nodes + 1)).tolist()
@@ -227,7 +227,7 @@ def _nearest_first(graph: Graph) -> Int64Array:
 
 
 def connected(graph: Graph) -> bool:
-    """Return whether all nodes hold together."""
+    """Return whether the graph is connected."""
     return len(_nearest_first(graph)) == graph.num_nodes
 
 
@@ -256,10 +256,10 @@ def _play(
     pebbles: int,
     root: int,
 ) -> None:
-    """Let edges enter: fills in what they carry and the tight sets; invariant: (1), and each node's k.
+    """Let edges enter: fill in their flows and the tight sets; invariant: (1), and each node has k pebbles.
 
-    Node n hands out free pebbles: its arc to a node carries what is free there. An arc w -> u of an edge
-    carries what u pays, for a pebble of w can take that over.
+    Node n supplies free pebbles: its arc to a node carries the free pebbles there. An arc w -> u of an edge
+    carries what u pays, because a pebble of w can take that over.
     """
     first, other, twin, slot = network
     later, earlier, capacity, turn = entries

@@ -1,24 +1,25 @@
 """Automorphisms of a network: permutations of the nodes that map links to links, and their orbits.
 
-A permutation g of the nodes is an automorphism if ranks go to ranks, switches to switches that can do the
-same, and the links from g(u) to g(v) are, as a multiset of (bandwidth, α), those from u to v. What is
-returned always is a group of such permutations, each checked on the links; it may be a subgroup of all of
-them (the search has a bounded effort), which is all that reductions by symmetry need: with fewer
-automorphisms they reduce less and stay right.
+An automorphism is a permutation g of the nodes that takes ranks to ranks and switches to switches with the
+same abilities. The links from g(u) to g(v) are, as a multiset of (bandwidth, α), those from u to v. The
+result always is a group of such permutations, each checked on the links. Because the search has a bounded
+effort, it may be a subgroup of all automorphisms. Reductions by symmetry need no more: with fewer
+automorphisms they reduce less and stay correct.
 
-The symmetries that families are known for are tried first. On a grid of ranks (torus, mesh, Hamming,
-hypercube; anything else is one dimension) these are a step along a dimension, its reflection, two equal
-dimensions exchanged; in one dimension also the multipliers u -> m u modulo N, with m taken from the
-neighbours of rank 0 (circulant networks).
+The known symmetries of the families are tried first. A grid of ranks is a torus, mesh, Hamming network or
+hypercube; anything else counts as one dimension. Its symmetries are a step along a dimension, the reflection
+of a dimension, and the exchange of two equal dimensions. In one dimension there are also the multipliers u ->
+m u modulo N, with m taken from the neighbours of rank 0 (circulant networks).
 
 The search is individualization and refinement, and deterministic. Refinement gives each node a colour of 64
-bits: in a round it becomes a hash of the node's own and of the multisets of (colour of the other end, class
-of the link) over its links in and over its links out; nodes of one orbit keep one colour. A collision can
-only merge two classes, which costs time and never correctness. A *base* is a list of nodes a_1, ..., a_k
-which, given k colours of their own, make refinement tell all nodes apart. An automorphism is known by the
-images b_1, ..., b_k of the base: individualized and refined, each prefix must give the same colours as that
-of the base did; the permutation is read off the equal colours. At level i the images of a_1, ..., a_(i-1) are
-themselves; one image b_i is tried for each orbit of the found automorphisms that fix those.
+bits. In a round the colour becomes a hash of the node's own colour and of two multisets of (colour of the
+other end, class of the link), one for its links in and one for its links out. Nodes of one orbit keep one
+colour. A collision can only merge two classes, which costs time and never correctness. A *base* is a list of
+nodes a_1, ..., a_k such that refinement distinguishes all nodes once these have k colours of their own. An
+automorphism is determined by the images b_1, ..., b_k of the base: individualized and refined, each prefix
+must give the same colours as that of the base; equal colours then give the permutation. At level i the images
+of a_1, ..., a_(i-1) are themselves, and one image b_i is tried for each orbit of the found automorphisms that
+fix those.
 
 Source: McKay and Piperno, Practical graph isomorphism II, 2014 (sections 2 and 3: the scheme).
 """
@@ -44,7 +45,7 @@ from tutti.topologies.topology import Topology
 
 
 def node_kinds(topology: Topology) -> Int64Array:
-    """Return what each node is, int64 (nodes,): 0 for a rank, 4 to 7 for a switch by what it can do."""
+    """Return the kind of each node, int64 (nodes,): 0 for a rank, 4 to 7 for a switch by its abilities."""
     kinds = np.zeros(topology.num_nodes, dtype=np.int64)
     kinds[topology.num_ranks :] = 4
     kinds[list(topology.multicast)] += 1
@@ -55,14 +56,14 @@ def node_kinds(topology: Topology) -> Int64Array:
 def link_kinds(topology: Topology) -> Int64Array:
     """Return a number for each link, int64 (links,), equal where bandwidth and α are equal.
 
-    Numbers go by value, so that they are the same whatever the order of the links.
+    Numbers are sorted by value, so that they do not depend on the order of the links.
     """
     values = np.stack([topology.bandwidth.numerators, topology.alpha.numerators])
     return np.unique(values, axis=1, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
 def link_permutation(topology: Topology, nodes: IntArray) -> Int32Array | None:
-    """Return where a permutation of the nodes takes each link, or None if it is no automorphism.
+    """Return each link's image under a permutation of the nodes, or None if it is no automorphism.
 
     Parameters
     ----------
@@ -92,16 +93,16 @@ def link_permutation(topology: Topology, nodes: IntArray) -> Int32Array | None:
 
 
 def twin_permutation(topology: Topology) -> Int32Array:
-    """Return, for each link, the first of those parallel and equal to it, int32 (links,)."""
+    """Return, for each link, the first link that is parallel and equal to it, int32 (links,)."""
     ends = np.stack([link_kinds(topology), topology.target, topology.source])
     _, first, inverse = np.unique(ends, axis=1, return_index=True, return_inverse=True)
     return first[inverse.reshape(-1)].astype(np.int32)
 
 
 def orbits_of(maps: IntArray, size: int) -> Int32Array:
-    """Return the least member of the class of each of 0..size-1, int32 (size,).
+    """Return the least member of the class of each number in 0..size-1, int32 (size,).
 
-    Classes are the finest in which i and maps[g, i] are together for all g; for permutations, the orbits.
+    Classes are the finest in which i and maps[g, i] share a class for all g; for permutations, the orbits.
 
     Examples
     --------
@@ -131,7 +132,7 @@ def likely_symmetries(topology: Topology) -> Iterator[Int64Array]:
 
 
 def _host_symmetries(topology: Topology) -> Iterator[Int64Array]:
-    """Yield the next host for each, then in all hosts the next rank, and the next switch."""
+    """Yield three rotations: of the hosts, of the ranks in all hosts, and of the switches in all hosts."""
     hosts = hosts_of(topology, infer=True)
     if isinstance(hosts, str):
         return
@@ -148,7 +149,7 @@ def _host_symmetries(topology: Topology) -> Iterator[Int64Array]:
 
 
 def _lengths(topology: Topology) -> tuple[int, ...]:
-    """Return the dimensions that the name tells, if the ranks fill them; else N alone."""
+    """Return the dimensions in the network's name, if the ranks fill them; otherwise N alone."""
     grid, power = _GRID.fullmatch(topology.name), _POWER.fullmatch(topology.name)
     lengths: tuple[int, ...] = ()
     if grid:
@@ -200,7 +201,7 @@ def mixed(value: np.uint64) -> np.uint64:
 def refine(
     colours: UInt64Array, source: Int32Array, target: Int32Array, classes: UInt64Array
 ) -> tuple[UInt64Array, int]:
-    """Refine until a round finds no new class; return the colours and the rounds.
+    """Refine until a round finds no new class; return the colours and the number of rounds.
 
     The number of rounds depends on the network up to isomorphism alone, so that the colours of two isomorphic
     coloured networks are equal as multisets.
@@ -219,7 +220,7 @@ def refine(
 
 @kernel
 def _round(colours: UInt64Array, source: Int32Array, target: Int32Array, classes: UInt64Array) -> UInt64Array:
-    """Sum the hashes of what each node sees; a sum forgets the order, as a multiset does."""
+    """Sum the hashes of what each node sees; a sum does not depend on the order, as a multiset doesn't."""
     seen = np.zeros(len(colours), np.uint64)
     for link in range(len(source)):
         u, v = source[link], target[link]
@@ -241,10 +242,10 @@ def _distinct(colours: UInt64Array) -> int:
 
 
 _LONGEST_BASE = 256
-"""Nodes individualized at most; a network that needs more is very symmetric (and the search recursive)."""
+"""Most nodes that are individualized. The search is recursive, and only very symmetric networks need more."""
 
 MARK = 1 << 32
-"""What is hashed for the colour of the first node individualized; the next ones count on."""
+"""Number that is hashed to the colour of the first individualized node; later nodes use the next numbers."""
 
 
 @dataclass(frozen=True)
@@ -267,10 +268,10 @@ class AutomorphismSearch:
     topology
         The network.
     effort
-        How many links refinements may look at.
+        Number of links that refinements may look at.
     whole
-        Whether to search on when all nodes and links that can be alike are known to be: pairs of nodes may
-        not be.
+        Whether to search on once all nodes and links that can be equivalent are known to be; pairs of nodes
+        may then still be missing.
     """
 
     topology: Topology
@@ -283,7 +284,7 @@ class AutomorphismSearch:
     _least: tuple[int, int] = field(init=False)
 
     def offer(self, permutations: Iterable[IntArray]) -> None:
-        """Keep those of the permutations that are automorphisms."""
+        """Keep the permutations that are automorphisms."""
         for permutation in permutations:
             self._keep(permutation)
 
@@ -296,7 +297,7 @@ class AutomorphismSearch:
         self._least = len(np.unique(self._root)), np.unique(ends, axis=1).shape[1]
         base = [] if self._complete() else self._base(self._root)
         depths = range(len(base))
-        for depth in reversed(depths) if self.whole else depths:  # what fixes most serves the levels before
+        for depth in reversed(depths) if self.whole else depths:  # those that fix most help earlier levels
             if not self._complete():
                 self._images_at(base, depth)
 
@@ -343,7 +344,7 @@ class AutomorphismSearch:
         return levels
 
     def _images_at(self, base: list[_Level], depth: int) -> None:
-        """Find an automorphism to each orbit in the cell of base node `depth` that fixes the ones before."""
+        """Find automorphisms that fix earlier base nodes and take node `depth` to each orbit in its cell."""
         level, tried = base[depth], set()
         fixed = [earlier.node for earlier in base[:depth]]
         before = base[depth - 1].after if depth else self._root
@@ -367,7 +368,7 @@ class AutomorphismSearch:
     def _completions(
         self, base: list[_Level], depth: int, colours: UInt64Array, image: int
     ) -> Iterator[Int32Array]:
-        """Yield automorphisms in which base node `depth` goes to `image`, given the images before."""
+        """Yield automorphisms that take base node `depth` to `image`, given the earlier images."""
         if self.effort <= 0:
             return
         after = self._individualized(colours, image, depth)
@@ -384,12 +385,12 @@ class AutomorphismSearch:
 
 
 DEFAULT_EFFORT = 10**9
-"""Links that a search may look at (a few seconds)."""
+"""Number of links that a search may look at; this takes a few seconds. A larger value finds more."""
 
 
 @dataclass(frozen=True, eq=False)
 class AutomorphismGroup:
-    """A group of automorphisms by generators.
+    """A group of automorphisms, given by generators.
 
     Parameters
     ----------
@@ -407,12 +408,12 @@ class AutomorphismGroup:
 
     @cached_property
     def node_orbits(self) -> Int32Array:
-        """int32 (nodes,): the least node in the orbit of each."""
+        """int32 (nodes,): the least node in the orbit of each node."""
         return orbits_of(self.nodes, self.topology.num_nodes)
 
     @cached_property
     def link_orbits(self) -> Int32Array:
-        """int32 (links,): the least link in the orbit of each; equal parallel links are in one orbit."""
+        """int32 (links,): the least link in the orbit of each link; equal parallel links are in one orbit."""
         twins = twin_permutation(self.topology)
         return orbits_of(np.vstack([self.links, twins[None, :]]), self.topology.num_links)
 
@@ -422,7 +423,7 @@ class AutomorphismGroup:
         return not self.node_orbits[: self.topology.num_ranks].any()
 
     def elements(self, most: int) -> tuple[Int32Array, Int32Array] | None:
-        """Return all elements, as node and link permutations, or None if they are more than `most`.
+        """Return all elements, as node and link permutations, or None if there are more than `most`.
 
         Equal parallel links are matched in order.
         """
@@ -443,12 +444,12 @@ class AutomorphismGroup:
         return None
 
     def some_elements(self, most: int) -> tuple[Int32Array, Int32Array]:
-        """Return all `elements`, or those of a subgroup if they are more than `most`, at least 1."""
+        """Return all `elements`, or those of a subgroup if there are more than `most` (at least 1)."""
         found = self.elements(most)
         return self.limited(most).some_elements(most) if found is None else found
 
     def limited(self, most: int) -> AutomorphismGroup:
-        """Return a subgroup of at most `most` elements, by the first generators that keep it so."""
+        """Return a subgroup of at most `most` elements, from the first generators that keep it so small."""
         group = AutomorphismGroup(self.topology, self.nodes[:0], self.links[:0])
         for index in range(len(self.nodes)):
             nodes = np.vstack([group.nodes, self.nodes[index : index + 1]])
@@ -458,7 +459,7 @@ class AutomorphismGroup:
         return group
 
     def preserving(self, matrix: npt.NDArray[Any]) -> AutomorphismGroup:
-        """Return the generators under which a matrix over the ranks stays as it is, shape (N, N)."""
+        """Return the group of the generators that leave a matrix over the ranks, shape (N, N), unchanged."""
         ranks = self.topology.num_ranks
         kept = [
             index
@@ -473,7 +474,7 @@ class AutomorphismGroup:
 def drawn_subgroup(
     topology: Topology, elements: tuple[Int32Array, Int32Array], rng: np.random.Generator
 ) -> tuple[Int32Array, Int32Array]:
-    """Return those elements of a group, the identity first, that one or two of them by chance lead to."""
+    """Return the subgroup, the identity first, that one or two random elements of a group generate."""
     few = rng.integers(len(elements[0]), size=rng.integers(1, 3))
     found = AutomorphismGroup(topology, elements[0][few], elements[1][few]).elements(len(elements[0]))
     return elements if found is None else found
@@ -484,7 +485,7 @@ def automorphisms(
 ) -> AutomorphismGroup:
     """Return a group of automorphisms with all orbits of nodes and of links, as far as `effort` goes.
 
-    The symmetries that the families are known for (shifts, reflections, exchanged dimensions, multipliers)
+    The known symmetries of the families (shifts, reflections, exchanged dimensions, multipliers)
     are tried first, and kept where the network has them.
 
     Parameters
@@ -492,9 +493,9 @@ def automorphisms(
     topology
         The network.
     effort
-        How many links the search may look at; 0: the families' symmetries only.
+        Number of links that the search may look at; 0: the families' symmetries only.
     whole
-        Whether all automorphisms are asked for.
+        Whether to search for all automorphisms.
 
     Examples
     --------

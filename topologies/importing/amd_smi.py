@@ -1,6 +1,6 @@
-"""The tables of AMD's tools: ``rocm-smi --showtopo`` and ``amd-smi topology``.
+"""Reads the tables of AMD's tools: ``rocm-smi --showtopo`` and ``amd-smi topology``.
 
-Both print tables of all pairs of GPUs, one below the other: their weight, hops and type of link (XGMI or
+Both print tables of all pairs of GPUs, one below the other: weight, hops and type of link (XGMI or
 PCIE). The newer tool adds the least and the largest bandwidth in MB/s. Two GPUs with XGMI and one hop are
 linked directly; XGMI of several hops goes through other GPUs. Neither tool prints the number of links of a
 pair, so it gets one link, with the largest bandwidth if that is printed. The older tool prints the NUMA node
@@ -57,14 +57,14 @@ _NEAR = 2
 
 @dataclass
 class _Tables:
-    """The names of GPUs, the cells of each table by its row, and which NUMA node each GPU is in."""
+    """The names of GPUs, the cells of each table by its row, and the NUMA node of each GPU."""
 
     names: list[str] = field(default_factory=list)
     cells: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     numa: dict[int, str] = field(default_factory=dict)
 
     def cell(self, table: str, one: int, other: int) -> str:
-        """Return what a table says of two GPUs, or nothing."""
+        """Return a table's cell for two GPUs; empty if there is no such table."""
         rows = self.cells.get(table)
         return "" if rows is None else rows[self.names[one]][other]
 
@@ -77,13 +77,13 @@ def read_amd_smi(
     Parameters
     ----------
     path
-        The text.
+        The file with the text.
     name
-        Of the network.
+        The name of the network.
     joining
-        How many such hosts there are, and how they are joined.
+        The number of such hosts, and the way to join them.
     bandwidth
-        One for all links or three: one Infinity Fabric link, PCIe, an adapter.
+        One value for all links or three: one Infinity Fabric link, PCIe, an adapter.
 
     Raises
     ------
@@ -109,7 +109,7 @@ def read_amd_smi(
 
 
 def _add_fabric(tables: _Tables, machine: Machine, xgmi: Fraction, *, given: bool) -> None:
-    """Add the direct links between GPUs, and note what the tables do not say of them."""
+    """Add the direct links between GPUs, and note which values the tables lack."""
     guessed = told = far = 0
     for one, other in combinations(range(len(tables.names)), 2):
         if tables.cell("type", one, other) != "XGMI":
@@ -169,7 +169,7 @@ def _add_cpus(tables: _Tables, machine: Machine, pcie: Fraction) -> None:
 
 
 def _title(line: str) -> tuple[int, str] | None:
-    """Return where a title begins, and of which table it is."""
+    """Return where a title begins in a line, and the table that it belongs to."""
     for table, title in _TITLES:
         if match := title.search(line):
             return match.start(), table
@@ -182,7 +182,7 @@ def _title_at(line: str) -> int | None:
 
 
 def _read(text: str, where: str) -> _Tables:
-    """Return the tables in a text; of several under different tags the first."""
+    """Return the tables in a text; if there are several streams with tags, the first."""
     lines = plain_lines(text)
     found = [stream for stream in streams(lines, _title_at) if any(_of_types(line.text) for line in stream)]
     if not found:
@@ -207,7 +207,7 @@ def _of_types(line: str) -> bool:
 
 
 def _blocks(lines: list[LogLine]) -> Iterator[tuple[str, list[LogLine]]]:
-    """Yield the lines between two titles, with what the first is of."""
+    """Yield the lines between two titles, with the table of the first title."""
     table, block = "", list[LogLine]()
     for line in lines:
         title = _title(line.text)
@@ -220,7 +220,7 @@ def _blocks(lines: list[LogLine]) -> Iterator[tuple[str, list[LogLine]]]:
 
 
 def _add_table(tables: _Tables, table: str, block: list[LogLine], where: str) -> None:
-    """Add a table: a row of names, and then a row for each of them."""
+    """Add a table: a row of names, then one row for each name."""
     names: list[str] = []
     rows: dict[str, list[str]] = {}
     for line in block:
@@ -242,7 +242,7 @@ def _add_table(tables: _Tables, table: str, block: list[LogLine], where: str) ->
             f"{where}: {_what(table)} has {'no row ' + missing if missing else 'no head of GPUs'}"
         )
     if table in tables.cells or (tables.names and tables.names != names):
-        raise InputError(f"{where}: {_what(table)} stands twice, or is of other GPUs than the first table")
+        raise InputError(f"{where}: {_what(table)} occurs twice, or has other GPUs than the first table")
     tables.names, tables.cells[table] = names, rows
 
 
@@ -254,7 +254,7 @@ def _what(table: str) -> str:
 
 def _check_names(names: list[str], place: str) -> None:
     if len(set(names)) < len(names):
-        raise InputError(f"{place}: a GPU stands twice in the head")
+        raise InputError(f"{place}: a GPU occurs twice in the head")
     if len(names) > MOST_DEVICES:
         raise InputError(f"{place}: {len(names)} GPUs; at most {MOST_DEVICES} are read")
 

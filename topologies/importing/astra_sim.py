@@ -1,8 +1,8 @@
-"""ASTRA-sim's networks: the yml of its analytical back-end.
+"""Reads ASTRA-sim's networks: the yml of its analytical back-end.
 
 A dimension is a ``Ring``, ``FullyConnected`` or a ``Switch`` of some number of NPUs, with the bandwidth of a
 link in GB/s of 2^30 bytes and its latency in ns (astra-network-analytical, ``NetworkFunction.cc``). Ranks are
-numbered along the first dimension first. Such a file is flat: a key and a list a line.
+numbered along the first dimension first. Such a file is flat: each line has a key and a list.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tutti.topologies.units import GIBI, GIGA, exact_number
 _KEYS = ("topology", "npus_count", "bandwidth", "latency")
 KINDS = ("Ring", "FullyConnected", "Switch")
 _FINEST = 10**15
-"""Latencies are rounded to 1/10^15 s, and bandwidths to whole bytes a second: the file has decimals."""
+"""Latencies, which the file has as decimals, are rounded to multiples of 1/`_FINEST` s."""
 _LINE = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)\s*:\s*(.*)")
 _COUNT = re.compile(r"[0-9]{1,7}")
 MOST_DIMENSIONS = 16
@@ -33,7 +33,7 @@ def from_yml(text: str, where: str) -> Topology:
     Raises
     ------
     InputError
-        If it is none, naming the line or the key.
+        If the text is no such network; the message names the line or the key.
     """
     values = _flat(text, where)
     missing = next((key for key in _KEYS if key not in values), None)
@@ -54,7 +54,7 @@ def from_yml(text: str, where: str) -> Topology:
     notes = ["a GB is 2^30 bytes in ASTRA-sim"]
     unread = sorted(values.keys() - set(_KEYS))
     if unread:
-        notes.append(f"ignored, as no network has it: {', '.join(unread)[:SHOWN]}")
+        notes.append(f"ignored keys: {', '.join(unread)[:SHOWN]}")
     return _network(where, kinds, counts, bandwidth, alpha, notes)
 
 
@@ -71,7 +71,7 @@ def _flat(text: str, where: str) -> dict[str, list[str]]:
         if match and not open_list:
             key, content = match[1], match[2]
             if key in found:
-                raise InputError(f"{place}: the key '{key}' stands twice")
+                raise InputError(f"{place}: the key '{key}' occurs twice")
             found[key] = []
         elif not key or not (open_list or content.startswith("- ")):
             raise InputError(
@@ -111,7 +111,7 @@ def _network(
     alpha: list[Fraction],
     notes: list[str],
 ) -> Topology:
-    """Return the product of the dimensions: each line of ranks that differ in one of them is joined."""
+    """Return the product of the dimensions: the ranks that differ only in one of them are joined."""
     ranks = prod(counts)
     size = sum(
         ranks * (count if kind == "FullyConnected" else 2) for kind, count in zip(kinds, counts, strict=True)

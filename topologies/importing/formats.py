@@ -1,4 +1,4 @@
-"""The files of tools that a line of text may name: ``nccl:FILE?hosts=2``."""
+"""The tools' files that a line of text may name: ``nccl:FILE?hosts=2``."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class TopologyFormat:
     Parameters
     ----------
     name
-        Before the colon.
+        The word before the colon.
     example
-        A whole text.
+        An example of a whole text.
     summary
-        What it is, in one line.
+        A description in one line.
     read
-        Takes the path, the name of the network, how hosts are joined, and the bandwidths that are given.
+        Takes the path, the network's name, the way to join hosts, and the given bandwidths.
     bandwidths
-        Whether it takes any: where the file holds none.
+        Whether bandwidths may be given, because the file holds none.
     """
 
     name: str
@@ -39,7 +39,7 @@ class TopologyFormat:
 
 def _nccl(path: str, name: str, joining: Joining, _bandwidth: Rates) -> Topology:
     from tutti.topologies.importing.nccl import (
-        read_nccl,  # few texts name a file, and every command reads this
+        read_nccl,  # few texts name a file, and every command imports this module
     )
 
     return read_nccl(path, name, joining)

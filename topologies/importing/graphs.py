@@ -1,8 +1,8 @@
 """Graphs as networkx writes them, as the node-link data of `topologies.files`.
 
-GraphML, GML, adjacency data, and lists of edges: ``u v`` a line, perhaps with the attributes after it as a
-Python dict, as ``networkx.write_edgelist`` has them. An edge of a list stands for two links, unless the
-list has each edge in both directions.
+The formats are GraphML, GML, adjacency data, and lists of edges. A list has ``u v`` in each line, perhaps
+followed by the attributes as a Python dict, as ``networkx.write_edgelist`` writes them. An edge of a list
+stands for two links, unless the list has each edge in both directions.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def from_graphml(text: str, where: str) -> Document:
     Raises
     ------
     InputError
-        If it is none, naming the line.
+        If the text is no GraphML; the message names the line.
     """
     root = parse_xml(text, where, most_elements=LIMITS.elements, most_depth=LIMITS.depth, contents=True)
     if _tag(root) != "graphml":
@@ -96,7 +96,7 @@ def _data(element: Element, keys: Mapping[str, Element]) -> dict[str, Any]:
 
 
 def _typed(text: str, kind: str) -> Any:
-    """Return a value of its declared type, or the text if it is none: perhaps nothing reads it."""
+    """Return a value of its declared type, or the text if it has another: perhaps nothing uses it."""
     if kind in ("int", "long") and _INTEGER.fullmatch(text.strip()):
         return int(text)
     if kind == "boolean" and text.strip().lower() in (*_TRUE, *_FALSE):
@@ -108,7 +108,7 @@ def _typed(text: str, kind: str) -> Any:
 
 
 def _labelled(node: dict[str, Any]) -> dict[str, Any]:
-    """Return a node without a label that is empty."""
+    """Return a node without its label if that is empty."""
     return {key: value for key, value in node.items() if key != "label" or str(value).strip()}
 
 
@@ -118,7 +118,7 @@ def from_gml(text: str, where: str) -> Document:
     Raises
     ------
     InputError
-        If it is none.
+        If the text is no GML.
     """
     pairs = _gml_list(_gml_words(text, where), where, 0)
     graphs = [value for key, value in pairs if key == "graph" and isinstance(value, list)]
@@ -200,7 +200,7 @@ def from_adjacency(document: Mapping[str, Any], where: str) -> Document:
             rest = {key: value for key, value in other.items() if key not in ("id", "key")}
             edges.append({**rest, "source": node["id"], "target": other["id"]})
     graph = document.get("graph")
-    if isinstance(graph, list):  # as networkx writes it
+    if isinstance(graph, list):  # networkx writes pairs
         graph = {str(pair[0]): pair[1] for pair in graph if isinstance(pair, list) and len(pair) == 2}
     return _document(nodes, edges, directed=True, graph=graph if isinstance(graph, dict) else {})
 
@@ -211,7 +211,7 @@ def from_edges(text: str, where: str) -> Document:
     Raises
     ------
     InputError
-        If a line is no edge, or only some edges stand in both directions.
+        If a line is no edge, or only some edges are listed in both directions.
     """
     edges: list[dict[str, Any]] = []
     extra = 0
@@ -227,18 +227,18 @@ def from_edges(text: str, where: str) -> Document:
     back = sum((other, one) in pairs for one, other in pairs)
     if 0 < back < len(pairs):
         raise InputError(
-            f"{where}: {back} of {len(pairs)} edges stand in both directions; write all so, or none"
+            f"{where}: {back} of {len(pairs)} edges are listed in both directions; list all so, or none"
         )
     ways = (
-        "each edge stands in both directions, so each is one link"
+        "each edge is listed in both directions, so each is one link"
         if back
-        else "each edge is a link both ways"
+        else "each edge is a link in each direction"
     )
     notes = [f"a list of edges: all nodes are ranks, and {ways}"]
     if len(pairs) < len(edges):
-        notes.append(f"{len(edges) - len(pairs)} edges stand again; each is a link of its own")
+        notes.append(f"{len(edges) - len(pairs)} edges are repeated; each repetition is a separate link")
     if extra:
-        notes.append(f"ignored, as no network has it: a third column, of {extra} edges")
+        notes.append(f"ignored: a third column of {extra} edges")
     names = dict.fromkeys(end for edge in edges for end in (edge["source"], edge["target"]))
     if all(name.isdecimal() for name in names):
         names = dict.fromkeys(sorted(names, key=lambda name: (len(name), name)))
@@ -247,7 +247,7 @@ def from_edges(text: str, where: str) -> Document:
 
 
 def _edge(content: str, place: str) -> tuple[dict[str, Any], bool]:
-    """Return the edge in a line, and whether there is a column that means nothing."""
+    """Return the edge in a line, and whether the line has a third column, which is ignored."""
     head, brace, tail = content.partition("{")
     words = head.replace(",", " ").split()
     if len(words) not in (2, 3) or (brace and len(words) > 2):

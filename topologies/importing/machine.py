@@ -1,19 +1,19 @@
-"""One host, or several in one file, as a graph of devices; what is left out of it; and hosts as a network.
+"""A host, or several of one file, as a graph of devices; hosts joined to a network.
 
-GPUs are ranks, everything else forwards: an NVSwitch, PCIe switches, CPUs (NUMA nodes) and adapters. Links
-between GPUs, direct or through an NVSwitch, are the *fabric*; the rest is *PCIe*, the links between CPUs
-included.
+GPUs are ranks; all other devices forward: NVSwitches, PCIe switches, CPUs (NUMA nodes) and adapters. Links
+between GPUs, direct or through an NVSwitch, are the *fabric*; all others, also those between CPUs, are
+*PCIe*.
 
-Left out are bridges (a PCIe switch with two neighbours is a link as fast as the slower side), adapters of one
-GPU alone (they are its link to the network), switches that lead nowhere, and what schedules do not use:
-adapters of a single host; all of PCIe where the fabric joins the GPUs of a single host; and of several hosts
-the CPUs, where the fabric joins the GPUs of each and every GPU shares a PCIe switch with an adapter.
-``pcie=all`` leaves the last two in.
+Some devices are left out. A bridge, which is a PCIe switch with two neighbours, becomes a link as fast as its
+slower side. An adapter of one GPU alone becomes this GPU's link to the network. Switches that lead nowhere
+are dropped, and so are devices that schedules do not use. A single host needs no adapters, and no PCIe if the
+fabric joins its GPUs. Several hosts need no CPUs if the fabric joins the GPUs of each and every GPU shares a
+PCIe switch with an adapter. ``pcie=all`` keeps the last two.
 
-α is in no such file. Unless given it is, one way: 0.7 us between GPUs over the fabric (half of it from a GPU
-to an NVSwitch and half on), as TACCL measured it (Table 1); 0.5 us for a GPU's PCIe link, so that two GPUs
-are 1 us apart, as NCCL's tuning has it (src/graph/tuning.cc), and none for other PCIe links; 0.85 us from an
-adapter to the network, half of what TACCL measured across.
+The files contain no α. By default, in one direction, it is 0.7 us between GPUs over the fabric (half of it
+from a GPU to an NVSwitch and half onwards), as TACCL measured it (Table 1). It is 0.5 us for a GPU's PCIe
+link, so that two GPUs are 1 us apart, as in NCCL's tuning (src/graph/tuning.cc), and 0 for other PCIe links.
+It is 0.85 us from an adapter to the network, half of what TACCL measured from adapter to adapter.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from tutti.topologies.units import format_bandwidth, format_time
 class Joining(NamedTuple):
     """The keys of a text that say how hosts are joined to a network.
 
-    There are `hosts` copies of a host, and `fabric` is one ``switch`` or ``rails``. `pcie` says whether
-    ``all`` of PCIe stays or only what is ``needed`` (`machine`). `nvlink` says whether an NVSwitch joins the
-    GPUs of each ``host``, or those of ``all`` hosts, as in a rack. `alpha` is one for all links or three:
-    between GPUs, PCIe, network.
+    There are `hosts` copies of a host, joined by a `fabric` of one ``switch`` or ``rails``. `pcie` says
+    whether ``all`` of PCIe stays or only the ``needed`` part (`machine`). `nvlink` says whether an NVSwitch
+    joins the GPUs of each ``host``, or those of ``all`` hosts, as in a rack. `alpha` is one value for all
+    links or three: between GPUs, PCIe, network.
     """
 
     hosts: int = 1
@@ -53,12 +53,12 @@ MOST_HOSTS = 2**16
 
 
 def joining_of(text: str, hosts: int, words: dict[str, str], alpha: list[Fraction] | None) -> Joining:
-    """Return how hosts are joined, from the keys of a text.
+    """Return the way to join hosts, from the keys of a text.
 
     Raises
     ------
     InputError
-        If a word is none that its key allows, or the number of hosts is out of range.
+        If a key does not allow its word, or the number of hosts is out of range.
     """
     if not 1 <= hosts <= MOST_HOSTS:
         raise InputError(f"{text}: hosts={hosts}; from 1 to {MOST_HOSTS} are joined")
@@ -79,7 +79,7 @@ FABRIC_ALPHA, PCIE_ALPHA, NETWORK_ALPHA = Fraction(7, 10) * _US, Fraction(1, 2) 
 
 
 class DeviceKind(StrEnum):
-    """What a device is."""
+    """The kinds of devices."""
 
     GPU = "GPU"
     NVSWITCH = "NVSwitch"
@@ -92,9 +92,9 @@ OTHERS = tuple(kind for kind in DeviceKind if kind is not DeviceKind.GPU)
 
 
 class AdapterPort(NamedTuple):
-    """Where an adapter meets the network: bytes/s, seconds one way if the file tells them, and whose it is.
+    """A port from an adapter to the network: bytes/s, one-way seconds if the file has them, and its owner.
 
-    One that is a GPU's own has the PCIe link to it in its bandwidth and α.
+    The port of a GPU's own adapter includes the PCIe link between them in its bandwidth and α.
     """
 
     bandwidth: Fraction
@@ -111,11 +111,11 @@ class Device:
     host: int = 0
     ports: tuple[AdapterPort, ...] = ()
     sharp: bool = False
-    """Whether it multicasts and aggregates."""
+    """True for an NVSwitch that multicasts and aggregates."""
 
 
 class Cable(NamedTuple):
-    """A link between two devices, by number: of the fabric from one to the other, of PCIe both ways."""
+    """A link between two devices, by number. A fabric link is directed, a PCIe link has both directions."""
 
     one: int
     other: int
@@ -125,7 +125,7 @@ class Cable(NamedTuple):
 
 @dataclass(frozen=True)
 class Machine:
-    """Devices and the cables between them; what had to be guessed; and who says how fast CPUs are."""
+    """Devices, the cables between them, notes on guesses, and the source of the CPUs' bandwidth."""
 
     devices: list[Device]
     cables: list[Cable]
@@ -152,7 +152,7 @@ class Machine:
         return self.taking([number for number in range(len(self.devices)) if number not in left])
 
     def in_a_rack(self, hosts: int) -> Machine:
-        """Return this number of copies of the host, whose GPUs share one NVSwitch."""
+        """Return this number of copies of the host; the GPUs of all share one NVSwitch."""
         (hub,) = self.of(DeviceKind.NVSWITCH)
         devices = [replace(self.devices[hub], host=NONE)]
         cables = []
@@ -182,7 +182,7 @@ def network(machine: Machine, name: str, joining: Joining) -> Topology:
     Raises
     ------
     InputError
-        If there are several hosts but no adapter, or what `Topology` refuses.
+        If there are several hosts but no adapter, or if `Topology` refuses the network.
     """
     if joining.nvlink == "all":
         machine = _rack(machine, name, joining.hosts)
@@ -217,7 +217,7 @@ def network(machine: Machine, name: str, joining: Joining) -> Topology:
 
 
 def _rack(machine: Machine, name: str, hosts: int) -> Machine:
-    """Return hosts whose GPUs one NVSwitch joins."""
+    """Return hosts whose GPUs are joined by one NVSwitch."""
     if len(machine.of(DeviceKind.NVSWITCH)) != 1 or {device.host for device in machine.devices} - {0, NONE}:
         raise InputError(f"{name}: nvlink=all needs a file of one host with one NVSwitch")
     check_size(name, hosts * len(machine.devices), 2 * hosts * len(machine.cables))
@@ -230,7 +230,7 @@ def _kinds(machine: Machine, cable: Cable) -> set[DeviceKind]:
 
 
 def _labelled(machine: Machine) -> Machine:
-    """Return the machine with labels that differ; where several devices share one, they are numbered."""
+    """Return the machine with unique labels; several devices with one label are numbered."""
     names = Counter((device.host, device.label) for device in machine.devices)
     used: Counter[tuple[int, str]] = Counter()
     devices = []
@@ -243,7 +243,7 @@ def _labelled(machine: Machine) -> Machine:
 
 
 def _collapsed(machine: Machine) -> tuple[Machine, int]:
-    """Return the machine without bridges and switches that lead nowhere, and how many bridges it had."""
+    """Return the machine without bridges and switches that lead nowhere, and the number of bridges."""
     cables, at = dict(enumerate(machine.cables)), machine.pcie_at()
     gone: set[int] = set()
     bridges, left = 0, machine.of(DeviceKind.PCIE, DeviceKind.CPU)
@@ -275,7 +275,7 @@ def _collapsed(machine: Machine) -> tuple[Machine, int]:
 
 
 def _needed(machine: Machine, hosts: int) -> Machine:
-    """Return the machine without PCIe, or without the CPUs above it, where schedules have no use for them."""
+    """Return the machine without PCIe, or without the CPUs above it, if schedules have no use for them."""
     gpus = machine.of(DeviceKind.GPU)
     fabric = _reached(machine, gpus[:1], [cable for cable in machine.cables if cable.fabric])
     if not fabric.issuperset(gpus):
@@ -304,7 +304,7 @@ def _needed(machine: Machine, hosts: int) -> Machine:
 
 
 def _with_own_adapters(machine: Machine) -> Machine:
-    """Return the machine where an adapter of one port that one GPU alone reaches is that GPU's link out."""
+    """Return the machine; a one-port adapter that one GPU alone reaches becomes that GPU's port."""
     at = machine.pcie_at()
     devices, gone = list(machine.devices), []
     for number in machine.of(DeviceKind.NIC):
@@ -336,7 +336,7 @@ def _named(devices: list[Device]) -> str:
 
 
 def _reached(machine: Machine, start: list[int], cables: list[Cable]) -> set[int]:
-    """Return the devices that cables, whichever way, join to one of those to start from."""
+    """Return the devices that cables, in either direction, join to a device in `start`."""
     near: dict[int, list[int]] = {}
     for cable in cables:
         near.setdefault(cable.one, []).append(cable.other)
@@ -391,7 +391,7 @@ def _joined(machine: Machine, name: str, joining: Joining) -> Topology:
 
 
 def _prefix(copy: int, device: Device, copies: int, hosts: int) -> str:
-    """Return what tells the devices of several hosts apart; what is in none is numbered by the copy."""
+    """Return a prefix that distinguishes hosts; a device in no host gets the number of the copy."""
     if device.host == NONE:
         return f"d{copy}." * (copies > 1)
     return f"h{copy * hosts + device.host}." * (copies * hosts > 1)
@@ -400,7 +400,7 @@ def _prefix(copy: int, device: Device, copies: int, hosts: int) -> str:
 def _alphas(
     machine: Machine, name: str, joining: Joining, ports: list[AdapterPort]
 ) -> Callable[[Cable | AdapterPort], Fraction]:
-    """Return the function that gives a link its α, and note what it takes where none is given."""
+    """Return the function that gives a link its α, and note the defaults that it uses."""
     defaults = [FABRIC_ALPHA, PCIE_ALPHA, NETWORK_ALPHA]
     given = per_class(f"topology {name}: alpha", joining.alpha, defaults)
 

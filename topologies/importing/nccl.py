@@ -1,11 +1,11 @@
-"""The topology XML of NCCL and RCCL: what ``NCCL_TOPO_DUMP_FILE`` writes, and vendors' static files.
+"""Reads the topology XML of NCCL and RCCL: dumps of ``NCCL_TOPO_DUMP_FILE``, and vendors' static files.
 
-``system`` holds CPUs (NUMA nodes), a ``cpu`` nested ``pci`` devices, and these a ``gpu`` or a ``nic`` with
-its ``net`` ports. Links between GPUs are ``nvlink`` or ``xgmi`` of a ``gpu``, by the PCI bus of the peer or
-the class of an NVSwitch; a GPU's link to its CPU is ``c2c``. All NVSwitches are one, as in NCCL; CPUs of one
-host are joined pairwise. Bandwidths go by the model of a device, as NCCL and RCCL measured them: less than
-data sheets have. A dump of an NVLink domain has several hosts, by ``host_hash``. Source: NCCL 2.30.7,
-src/graph/{xml,topo}.{h,cc}, and RCCL's.
+``system`` holds a ``cpu`` for each NUMA node. A ``cpu`` holds nested ``pci`` devices, and these hold a
+``gpu`` or a ``nic`` with its ``net`` ports. Links between GPUs are ``nvlink`` or ``xgmi`` elements of a
+``gpu``. They name the PCI bus of the peer or the class of an NVSwitch. A GPU's link to its CPU is ``c2c``.
+All NVSwitches become one, as in NCCL; CPUs of one host are joined pairwise. Bandwidths depend on the model of
+a device, as NCCL and RCCL measured them, and are lower than in data sheets. A dump of an NVLink domain has
+several hosts, by ``host_hash``. Source: NCCL 2.30.7, src/graph/{xml,topo}.{h,cc}, and RCCL's.
 
 Static files have neither ``gpu`` nor ``nic``: GPUs and adapters are then PCI devices of their classes.
 """
@@ -51,7 +51,7 @@ _GENERATIONS = {"2.5": 15, "5": 30, "8": 60, "16": 120, "32": 240, "64": 480}
 _UNKNOWN_GENERATION = 60
 PCIE_WIDTH = 16
 UNKNOWN_NIC = 10_000
-"""Mb/s of an adapter whose speed the file does not say."""
+"""Mb/s of an adapter whose speed is not in the file."""
 _POWER, _ARM, _AMD = Fraction(32 * GIGA), Fraction(6 * GIGA), Fraction(16 * GIGA)
 _INTEL = ((0xCF, 40), (0x8F, 22), (0x55, 10), (0, 6))
 """GB/s between two Intel CPUs, from this model of family 6 on: Emerald Rapids, Sapphire Rapids, Skylake."""
@@ -145,12 +145,12 @@ _UNKNOWN_CPU = Fraction(10 * GIGA)
 _MOST_NVLINKS = ((107, 36), (0, 18))
 """Pairs of a compute capability (times ten) and the largest number of NVLinks of a GPU from there on."""
 _SHARP_CAPABILITY = 90
-"""From Hopper on NVSwitches multicast and aggregate."""
+"""Compute capability (times ten) of Hopper, from which on NVSwitches multicast and aggregate."""
 
 
 @dataclass
 class _Gpu:
-    """A GPU as the file has it."""
+    """A GPU in the file."""
 
     element: Element
     device: int
@@ -160,7 +160,7 @@ class _Gpu:
 
     @property
     def rank(self) -> int:
-        """Its rank, -1 without one."""
+        """Its rank; -1 if it has none."""
         return self.element.integer("rank", -1, INT32_MAX, -1)
 
     @property
@@ -171,7 +171,7 @@ class _Gpu:
 
 @dataclass
 class _TopologyReading:
-    """What is read so far: `static` where no ``gpu`` is in the file, so that classes say what is one."""
+    """The content read so far. In static files, which lack ``gpu`` or ``net``, PCI classes mark devices."""
 
     static_gpus: bool
     static_nics: bool
@@ -196,14 +196,14 @@ def read_nccl(path: Path | str, name: str, joining: Joining) -> Topology:
     path
         The XML.
     name
-        Of the network.
+        The name of the network.
     joining
-        How many such hosts there are, and how they are joined.
+        The number of such hosts, and the way to join them.
 
     Raises
     ------
     InputError
-        If the file can't be read or is no such file (naming the line), or has no GPU.
+        If the file can't be read, is no such file (the message names the line), or has no GPU.
     """
     root = read_xml(path, most_elements=LIMITS.elements, most_bytes=MOST_TEXT)
     if root.tag != "system":
@@ -243,8 +243,8 @@ def _plain(text: str, otherwise: str) -> str:
 
 
 def _read_children(system: _TopologyReading, element: Element, parent: int, cpu: int, host: int) -> None:
-    """Read what is below a CPU or a PCIe switch."""
-    for nic in element.each("nic"):  # of a CPU: sockets, virtual interfaces; perhaps listed under each CPU
+    """Read the devices below a CPU or a PCIe switch."""
+    for nic in element.each("nic"):  # sockets and virtual interfaces, perhaps listed under each CPU
         _add_adapter(system, nic, parent, host, None)
     for pci in element.each("pci"):
         _read_pci(system, pci, parent, cpu, host)
@@ -277,7 +277,7 @@ def _read_pci(system: _TopologyReading, pci: Element, parent: int, cpu: int, hos
 def _add_adapter(
     system: _TopologyReading, nic: Element, parent: int, host: int, link: Fraction | None
 ) -> None:
-    """Add an adapter with its ports; one that is listed again is linked to that place too."""
+    """Add an adapter with its ports; an adapter that is listed again gets a link to that place, too."""
     nets = list(nic.each("net"))
     if not nets:
         return
@@ -319,7 +319,7 @@ def _join_cpus(system: _TopologyReading, cpus: dict[int, list[tuple[int, Element
 
 
 def _ranked(system: _TopologyReading, root: Element) -> list[_Gpu]:
-    """Return the GPUs in the order of their ranks, else of their numbers on their host, else of the file."""
+    """Return the GPUs in the order of their ranks, else of their numbers on the host, else of the file."""
     if system.static_gpus:
         return system.gpus
     ranked = [gpu for gpu in system.gpus if gpu.rank >= 0]
@@ -359,7 +359,7 @@ def _check_one_rank_each(system: _TopologyReading, gpus: list[_Gpu]) -> None:
 
 
 def _add_fabric(system: _TopologyReading, gpus: list[_Gpu], *, one_host: bool) -> None:
-    """Add the links between GPUs, and those to the NVSwitch and to CPUs that are none of PCIe."""
+    """Add the links between GPUs, to the NVSwitch, and to CPUs other than PCIe links."""
     place = {(gpu.host, gpu.busid): index for index, gpu in reversed(list(enumerate(gpus)))}
     speeds: dict[str, Fraction] = {}
     lost, bare = 0, []
@@ -393,7 +393,8 @@ def _add_fabric(system: _TopologyReading, gpus: list[_Gpu], *, one_host: bool) -
     one_way = sorted((a, b) for a, b in ways if (b, a) not in ways)
     if one_way:
         system.notes.append(
-            f"{len(one_way)} links between GPUs stand at one end only, such as {one_way[0]}; they go one way"
+            f"{len(one_way)} links between GPUs are listed at one end only, such as {one_way[0]}; they have "
+            "one direction"
         )
 
 
@@ -420,7 +421,7 @@ def _to_nvswitch(
 
 
 def _link_speed(gpu: _Gpu, tag: str, speeds: dict[str, Fraction]) -> Fraction:
-    """Return the bandwidth of one link of a GPU, and remember of which model it is."""
+    """Return the bandwidth of one link of a GPU, and remember the model."""
     if tag == "xgmi":
         model = gpu.element.attributes.get("gcn", "")
         speed = xgmi_bandwidth(model)
@@ -443,7 +444,7 @@ def _note_fabric(system: _TopologyReading, speeds: dict[str, Fraction], lost: in
         system.notes.append(f"{lost} links lead to GPUs that are not in the file or have no rank; left out")
     if bare:
         system.notes.append(
-            f"no link to other GPUs in the file for GPU {', '.join(map(str, bare[:8]))}; others have"
+            f"no link to other GPUs in the file for GPU {', '.join(map(str, bare[:8]))}; others have some"
         )
 
 
@@ -460,6 +461,6 @@ def _note_static(system: _TopologyReading) -> None:
 
 
 def _in_order(system: _TopologyReading, gpus: list[_Gpu]) -> Machine:
-    """Return the machine with these GPUs in order, and then all else but GPUs in the order of the file."""
+    """Return the machine with these GPUs in order, and then all other kinds of devices in file order."""
     whole = Machine(system.devices, system.cables, system.notes)
     return whole.taking([*(gpu.device for gpu in gpus), *whole.of(*OTHERS)])

@@ -23,7 +23,7 @@ _YML = (".yml", ".yaml")
 SUFFIXES = (".json", *READERS, *_YML)
 """Suffixes of the files that hold a network."""
 _HEAD = 2**16
-"""A tool's file is recognised by this many characters from its start."""
+"""Number of characters from its start by which a tool's file is recognised."""
 _SEE = "docs/import.md says how to write it as a network"
 _TOOLS = (
     ("nccl", re.compile(r"<system\b")),
@@ -75,7 +75,7 @@ _SCCL_KEYS = ("msccl_type", "sccl_type")
 
 
 def read_network(path: str, defaults: Mapping[str, Fraction]) -> Topology:
-    """Return the network in a file, by the end of its name.
+    """Return the network in a file, whose suffix determines the format.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def read_network(path: str, defaults: Mapping[str, Fraction]) -> Topology:
     Raises
     ------
     InputError
-        If it can't be read or holds no network; naming the tool if it is the file of one.
+        If it can't be read or holds no network; the message names the tool if it is a tool's file.
     """
     suffix = Path(path).suffix.lower()
     if suffix in _USUAL and not Path(path).exists():

@@ -1,10 +1,10 @@
-"""The matrix of ``nvidia-smi topo -m``: how any two GPUs and adapters of a host are joined.
+"""Reads the matrix of ``nvidia-smi topo -m``: how any two GPUs and adapters of a host are joined.
 
-A cell is ``X`` (the device itself), ``NV#`` (# NVLinks), or what the best PCIe path crosses: ``PIX`` one PCIe
-switch, ``PXB`` several, ``PHB`` a host bridge, ``NODE`` host bridges of one NUMA node, ``SYS`` the link
-between NUMA nodes (``SOC`` in old drivers). PCIe is therefore read as a tree of switches under a CPU for each
-NUMA node. The matrix has no speeds: unless they are given, the number of NVLinks of a GPU decides them. Cells
-may be separated by tabs or blanks.
+A cell is ``X`` (the device itself), ``NV#`` (# NVLinks), or the farthest part that the best PCIe path
+crosses. That is ``PIX`` for one PCIe switch, ``PXB`` for several, ``PHB`` for a host bridge, ``NODE`` for
+host bridges of one NUMA node, and ``SYS`` (``SOC`` in old drivers) for the link between NUMA nodes. PCIe is
+therefore read as a tree of switches under a CPU for each NUMA node. The matrix has no speeds: by default, the
+number of NVLinks of a GPU decides them. Cells may be separated by tabs or blanks.
 
 A GPU has at most 18 NVLinks. If a row adds up to more, the links of those GPUs lead to an NVSwitch. The
 entry of two GPUs is then the smaller of their numbers of links, so a GPU has as many links as the largest
@@ -59,7 +59,7 @@ _NUMA = re.compile(r"[0-9]{1,4}([-,][0-9]{1,4})*")
 
 
 class _Generation(NamedTuple):
-    """A generation of GPUs, and bytes/s of one of its NVLinks, a PCIe link, and an adapter."""
+    """A generation of GPUs, and bytes/s of one NVLink, a PCIe link, and an adapter."""
 
     name: str
     nvlink: Fraction
@@ -79,7 +79,7 @@ _CPUS = Fraction(10 * GIGA)
 
 @dataclass
 class _Matrix:
-    """Names of devices, the cells between them, and what else the rows tell."""
+    """The names of devices, the cells between them, and further columns of the rows."""
 
     names: list[str]
     cells: dict[str, list[str]] = field(default_factory=dict)
@@ -91,12 +91,12 @@ class _Matrix:
     """Number of further matrices in the text, under other tags."""
 
     def nvlinks(self, one: int, other: int) -> int:
-        """Return how many NVLinks join two devices."""
+        """Return the number of NVLinks that join two devices."""
         match = _CELL.fullmatch(self.cells[self.names[one]][other])
         return int(match[1]) if match and match[1] else 0
 
     def groups(self, *cells: str) -> list[list[int]]:
-        """Return the devices in groups, those together that a chain of such cells joins."""
+        """Return the groups of devices that chains of such cells join."""
         group = list(range(len(self.names)))
         for one, other in combinations(range(len(self.names)), 2):
             if self.cells[self.names[one]][other] in cells and group[one] != group[other]:
@@ -125,13 +125,13 @@ def read_nvidia_smi(
     Parameters
     ----------
     path
-        The text.
+        The file with the text.
     name
-        Of the network.
+        The name of the network.
     joining
-        How many such hosts there are, and how they are joined.
+        The number of such hosts, and the way to join them.
     bandwidth
-        One for all links or three: one NVLink, PCIe, an adapter.
+        One value for all links or three: one NVLink, PCIe, an adapter.
 
     Raises
     ------
@@ -182,7 +182,7 @@ def _numa_notes(matrix: _Matrix, gpus: list[int]) -> list[str]:
 
 
 def _links_of(matrix: _Matrix, gpus: list[int], domains: list[dict[int, int]]) -> dict[int, int]:
-    """Return how many NVLinks each GPU has: to an NVSwitch, else to all others together."""
+    """Return each GPU's number of NVLinks: to an NVSwitch, or to all other GPUs together."""
     direct = {one: sum(matrix.nvlinks(one, other) for other in gpus) for one in gpus}
     return direct | {gpu: links for members in domains for gpu, links in members.items()}
 
@@ -244,7 +244,7 @@ def _guess(most: int, generation: _Generation) -> str:
     also = " (Blackwell has 18 too, of 40.1GB/s)" * (most == MOST_NVLINKS)
     return (
         f"the matrix has no speeds: GPUs with {most} NVLinks are taken for {generation.name}{also}"
-        f"{'' if sure else ', for want of better'}, with {nvlink} an NVLink, {pcie} for PCIe and {nic} an "
+        f"{'' if sure else ', as a guess'}, with {nvlink} an NVLink, {pcie} for PCIe and {nic} an "
         "adapter; bandwidth=NVLINK,PCIE,ADAPTER sets them"
     )
 
@@ -291,7 +291,7 @@ def _header_at(line: str) -> int | None:
 
 
 def _read(text: str, where: str) -> _Matrix:
-    """Return the matrix in a text; of several under different tags the first."""
+    """Return the matrix in a text; if there are several streams with tags, the first."""
     found = streams(plain_lines(text), _header_at)
     matrix = _matrix(found[0], where) if found else None
     if matrix is None:
@@ -345,7 +345,7 @@ def _columns(words: list[str], place: str) -> list[str]:
             f"{place}: a device called {strange[:SHOWN]!r}; a name has letters, digits and _.:+-"
         )
     if len(set(columns)) < len(columns):
-        raise InputError(f"{place}: a device stands twice in the header")
+        raise InputError(f"{place}: a device occurs twice in the header")
     return columns
 
 

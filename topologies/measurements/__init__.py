@@ -1,5 +1,5 @@
 """Measured times, and the α and bandwidth of links that they give.
 
-Read `tables` first (what the OSU micro-benchmarks and a CSV say, and `nccl_tests` in them), then `regression`
-(a line through them) and `calibration` (a network with what was measured).
+Read `tables` first (it reads the OSU micro-benchmarks and a CSV, and `nccl_tests` reads those), then
+`regression` (it fits a line) and `calibration` (it makes a network with the measured values).
 """

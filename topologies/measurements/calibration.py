@@ -1,9 +1,9 @@
-"""Networks with the α and bandwidth that were measured.
+"""Networks with measured α and bandwidth.
 
-What is measured from one rank to another is of a route, here the one with the fewest links. Its α is shared
-out in proportion to the α of its links (equally if they have none). Its bandwidth is that of its narrowest
-place, so that the links there get it; wider ones keep theirs unless it is less. Parallel links stand for one
-another: together they have what was measured. A link on several routes gets the median.
+A measurement from one rank to another belongs to a route, here the one with the fewest links. Its α is
+divided among the links of the route in proportion to their α (equally if they have none). Its bandwidth is
+given to the narrowest links of the route; wider links keep theirs unless it is less than the measured one.
+Parallel links share the measured bandwidth. A link on several routes gets the median.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ Pair = tuple[str, str]
 def measured_network(lines: Mapping[Pair, AlphaBetaLine], name: str, source: Path | str) -> Topology:
     """Return the network whose links are the measured pairs.
 
-    Ranks are in order if they are called by numbers, otherwise in the order in which pairs name them. The
-    network's note tells `source`, where it was measured.
+    Ranks are in order if their names are numbers, otherwise in the order in which pairs name them. The
+    network's note names `source`, where it was measured.
 
     Raises
     ------
     InputError
-        If a pair has no bandwidth, or the pairs do not join all ranks both ways.
+        If a pair has no bandwidth, or some rank can't reach another over the pairs.
     """
     labels = list(dict.fromkeys(label for pair in lines for label in pair))
     if all(label.isdecimal() and len(label) < 10 for label in labels):
@@ -65,18 +65,18 @@ def measured_network(lines: Mapping[Pair, AlphaBetaLine], name: str, source: Pat
 def calibrated(
     topology: Topology, lines: Mapping[Pair, AlphaBetaLine], source: Path | str, *, alike: bool
 ) -> Topology:
-    """Return the network with what was measured on the links of its pairs' routes.
+    """Return the network with the measured values on the links of its pairs' routes.
 
     Parameters
     ----------
     topology
         The network, whose labels name the pairs.
     lines
-        What was measured of each pair.
+        The fitted line of each pair.
     source
-        Where it was measured, for the note that the network gets.
+        The source of the measurements, for the note that the network gets.
     alike
-        Whether links of the same bandwidth and α are like those on a route and get the same.
+        Whether a link with the bandwidth and α of a link on a route gets the same values.
 
     Raises
     ------
@@ -139,7 +139,7 @@ def _hops(topology: Topology) -> Int64Array:
 
 
 def _kinds(topology: Topology) -> Int64Array:
-    """Return a number for each link; links of one bandwidth and α between like nodes share it."""
+    """Return a number for each link; links with equal bandwidth, α and kinds of ends share it."""
     switches = (topology.source >= topology.num_ranks).astype(np.int64) + (
         topology.target >= topology.num_ranks
     )

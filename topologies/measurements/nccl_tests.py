@@ -1,9 +1,9 @@
-"""Tables of nccl-tests and rccl-tests: text, and the JSON of ``-J``.
+"""Reads tables of nccl-tests and rccl-tests: text, and the JSON of ``-J``.
 
 A row has a size and two times, out of place and in place. Its algbw is the size over the time: a row that
 contradicts itself is torn, and left out. The line ``Collective test starting`` or the command names the test.
-Old versions print neither. Then the columns say whether one message over one route was timed: busbw is algbw
-times a factor of the collective, which is 1 where each rank sends and receives all once.
+Old versions print neither. Then the columns decide whether one message over one route was timed. busbw is
+algbw times a factor of the collective, which is 1 if each rank sends and receives everything once.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Torn(NamedTuple):
     """Tolerances that distinguish a whole row from a torn one. Larger values accept more torn rows."""
 
     rounding: float
-    """GB/s by which algbw may differ from size over time, as it has two decimals."""
+    """GB/s by which algbw may differ from size over time, because it has two decimals."""
     relative: float
-    """Relative difference that is allowed in addition, as long times have two digits."""
+    """Relative difference that is allowed in addition, because long times have two digits."""
     tail: int
-    """Numbers at the end of a line by which it is taken for a row or for the rest of one."""
+    """A line that ends in this many numbers is taken for a row or for the rest of one."""
 
 
 TORN = Torn(rounding=0.006, relative=0.05, tail=4)
@@ -64,7 +64,7 @@ class _ResultTable:
     ended: bool = False
 
     def add(self, row: tuple[float, float, float, float], place: str) -> None:
-        """Add a row, unless nothing was moved: then only the launch is timed.
+        """Add a row, unless its size is 0: then only the launch is timed.
 
         Raises
         ------
@@ -107,14 +107,14 @@ class _ResultTable:
         return self.rows.series(None, what, link=link, notes=(*doubt, *notes))
 
     def _consistent(self) -> BoolArray:
-        """Return which rows have an algbw that is size over time."""
+        """Return a mask of the rows whose algbw is size over time."""
         size, time, algbw, _ = np.array(self.values, dtype=np.float64).reshape(-1, 4).T
         expected = size / np.maximum(time, 1e-9) / (GIGA * MICROSECOND)
         fine: BoolArray = np.abs(algbw - expected) <= TORN.rounding + TORN.relative * expected
         return fine
 
     def _link(self) -> tuple[bool, list[str]]:
-        """Return whether a single message over one route is timed, and notes if that is doubtful."""
+        """Return whether a single message over one route was timed, and notes if that is doubtful."""
         if self.test:
             one_hop = self.test in _ONE_HOP and len(self.ranks) == 2
             return self.test == "sendrecv" or one_hop, []
@@ -145,18 +145,18 @@ def read_tables(lines: list[LogLine], where: str, *, in_place: bool, last: int) 
     Parameters
     ----------
     lines
-        Without tags.
+        The lines, without tags.
     where
         The file, for errors.
     in_place
-        Which of the two times.
+        Whether to take the in-place times.
     last
         The number of the last line of the file, which may be cut off.
 
     Raises
     ------
     InputError
-        If no table has a row, the last row is cut off, or the time is that of the CPU.
+        If no table has a row, the last row is cut off, or the times are those of the CPU.
     """
     reader = _NcclTestsReader(where, in_place)
     for line in lines:
@@ -174,7 +174,7 @@ class _Torn(InputError):
 
 
 class _NcclTestsReader:
-    """The tables read so far, and what the lines since the last one say: the test, and its ranks."""
+    """The tables read so far, and the test and its ranks from the lines since the last table."""
 
     def __init__(self, where: str, in_place: bool) -> None:
         self.where, self.in_place = where, in_place
@@ -190,7 +190,7 @@ class _NcclTestsReader:
         Raises
         ------
         InputError
-            If it is the head of a table without the times that are asked for, or, as `_Torn`, a torn row.
+            If it is the head of a table without the requested times, or (`_Torn`) a torn row.
         """
         if head_at(text) is not None:
             self.head = [word for word in text.split() if word != "#"]
@@ -206,7 +206,7 @@ class _NcclTestsReader:
                 raise _Torn(str(error)) from None
 
     def _between(self, text: str, place: str) -> None:
-        """Read a line that is no row: what it says of the next table, or of the last."""
+        """Read a line that is no row: it may describe the next table or the last one."""
         if starts(text):
             self.inside, self.ranks, self.begun = False, [], place
             self.test = "" if not self.named and "nThread" in text else self.test
@@ -222,11 +222,11 @@ class _NcclTestsReader:
             self.lost.append(place)
 
     def series(self) -> list[MeasuredTimes]:
-        """Return the times of each table that has some."""
+        """Return the times of each table that has any."""
         full = [table for table in self.tables if table.values] or self.tables[:1]
         if self.lost and full:
             full[0].notes.append(
-                f"{len(self.lost)} rows stand below no head and are left out, the first in {self.lost[0]}"
+                f"{len(self.lost)} rows have no head above them and are left out, the first in {self.lost[0]}"
             )
         if self.begun and full:
             full[-1].notes.append(f"the test that starts in {self.begun} has no table; is the file cut off?")
@@ -237,7 +237,7 @@ class _NcclTestsReader:
 
 
 def _time_column(head: list[str], place: str, *, in_place: bool) -> int:
-    """Return which column has the time."""
+    """Return the number of the column with the time."""
     times = [column for column, word in enumerate(head) if word == "time"]
     if not times:
         raise InputError(f"{place}: the times are the CPU's (-C 1), not those of the messages")
@@ -258,7 +258,7 @@ def _add_row(table: _ResultTable, head: list[str], words: list[str], place: str)
     Raises
     ------
     InputError
-        If it is torn.
+        If the row is torn.
     """
     if not words or not (words[0].isdecimal() or _is_row(words)):
         return
@@ -275,7 +275,7 @@ def _add_row(table: _ResultTable, head: list[str], words: list[str], place: str)
 
 
 def is_json(text: str) -> bool:
-    """Whether a text is meant as the JSON of nccl-tests."""
+    """Whether a text looks like the JSON of nccl-tests."""
     return text.lstrip("\ufeff \t\r\n").startswith("{")
 
 

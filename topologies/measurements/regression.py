@@ -2,9 +2,9 @@ r"""The line α + β·s through measured times, by least squares of relative err
 
 .. math:: \min_{α, β} \sum_i \left(\frac{α + β s_i}{t_i} - 1\right)^2
 
-Every size counts alike: with plain least squares the largest times alone would say what α is. Intervals are
-those of 95 % by Student's distribution, for relative errors that are alike and independent. Measured ones are
-so only roughly: the sizes at which the line is off say more.
+All sizes have equal weight: with plain least squares the largest times alone would determine α. The intervals
+are those of 95 % by Student's distribution, for relative errors that are independent and identically
+distributed. Measured errors are so only roughly: the sizes at which the line is off say more.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from tutti.topologies.errors import InputError
 from tutti.topologies.exact import FloatArray
 
 TOLERANCE = 0.1
-"""From which relative error on a size does not fit."""
+"""Relative error above which a size does not fit the line. A larger value reports fewer sizes."""
 
 Interval = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class AlphaBetaLine:
-    """α and β of measured times.
+    """The α and β of measured times.
 
     Parameters
     ----------
     alpha, beta
-        Seconds, and seconds a byte.
+        Seconds, and seconds per byte.
     alpha_interval, beta_interval
-        At 95 %; None where two samples are all, or the value is at its limit.
+        The 95 % intervals; None if there are only two samples, or if the value is at its limit.
     samples
-        How many times there are.
+        The number of times.
     off
-        The sizes (bytes) at which the line is off by more than the tolerance on average, and by what part of
-        the measured time: above 0 it says more than was measured.
+        The sizes (bytes) at which the line is off by more than the tolerance on average, each with the error
+        as a fraction of the measured time; it is positive if the line is above the measurement.
     worst
-        The largest such part, of any size.
+        The error of largest absolute value, of any size.
     note
-        What was done where the plain line makes no sense; or nothing.
+        What was done if the plain line makes no sense; or nothing.
     """
 
     alpha: float
@@ -59,7 +59,7 @@ class AlphaBetaLine:
 
     @property
     def bandwidth_interval(self) -> Interval | None:
-        """Of the bandwidth, at 95 %; None too where the slope may be none."""
+        """The 95 % interval of the bandwidth; None also if the slope may be zero."""
         if self.beta_interval is None or self.beta_interval[0] <= 0:
             return None
         low, high = self.beta_interval
@@ -69,19 +69,19 @@ class AlphaBetaLine:
 def fit(size: FloatArray, seconds: FloatArray, tolerance: float = TOLERANCE) -> AlphaBetaLine:
     """Return the line through measured times.
 
-    Neither α nor β is negative: one that would be is 0, and the other is fitted alone.
+    Neither α nor β is negative: if one would be, it is 0, and the other is fitted alone.
 
     Parameters
     ----------
     size, seconds
         float64, shape (samples,): bytes, and the times that they took, above 0.
     tolerance
-        The relative error from which on a size does not fit.
+        The relative error above which a size does not fit.
 
     Raises
     ------
     InputError
-        If all are of one size, so that α and β can't be told apart.
+        If all have one size, so that α and β can't be separated.
 
     Examples
     --------
@@ -109,10 +109,10 @@ def fit(size: FloatArray, seconds: FloatArray, tolerance: float = TOLERANCE) -> 
 
 
 def _solve(design: FloatArray) -> tuple[FloatArray, list[Interval | None]]:
-    """Return what multiplies the columns so that they add up to ones, with intervals."""
-    from scipy.special import stdtrit  # slow to import, and few need it
+    """Return the factors of the columns that make their sum closest to ones, with intervals."""
+    from scipy.special import stdtrit  # slow to import, and few commands need it
 
-    unit = np.linalg.norm(design, axis=0)  # columns of one length: their numbers are far apart
+    unit = np.linalg.norm(design, axis=0)  # normalized columns, as their magnitudes differ a lot
     columns = design / unit
     values = np.linalg.lstsq(columns, np.ones(len(design)))[0]
     free = len(design) - len(unit)
@@ -130,7 +130,7 @@ def _solve(design: FloatArray) -> tuple[FloatArray, list[Interval | None]]:
 def _errors(
     size: FloatArray, seconds: FloatArray, line: FloatArray, tolerance: float
 ) -> tuple[tuple[tuple[float, float], ...], float]:
-    """Return the sizes at which the line is off, and the largest error of any."""
+    """Return the sizes at which the line is off, and the largest error of all sizes."""
     sizes, which, count = np.unique(size, return_inverse=True, return_counts=True)
     errors = np.bincount(which, weights=line / seconds - 1) / count
     worst = float(errors[np.argmax(np.abs(errors))])

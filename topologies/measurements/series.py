@@ -1,4 +1,4 @@
-"""Measured times of one pair or of all ranks, and how rows become them."""
+"""Measured times of one pair or of all ranks, and the rows that they are made from."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
 
 @dataclass(frozen=True, eq=False)
 class MeasuredTimes:
-    """Times of one pair of devices, or of all together.
+    """Times between one pair of devices, or of a collective among all.
 
     Parameters
     ----------
     pair
-        Source and destination, by label; None where the table does not tell.
+        Labels of source and destination; None if the table has none.
     what
-        What was timed, in words.
+        A description of what was timed.
     size, seconds
         float64, shape (samples,): bytes, and the time they took.
     link
         Whether one message over one route is timed, not a collective.
     notes
-        What was left out of the table, and what it does not say.
+        Remarks on rows that were left out and on what the table lacks.
     """
 
     pair: tuple[str, str] | None
@@ -42,7 +42,7 @@ class MeasuredTimes:
 
 @dataclass
 class Samples:
-    """Samples that are being read."""
+    """The samples of a table that is being read."""
 
     size: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
@@ -67,7 +67,7 @@ class Samples:
         self.seconds.append(seconds)
 
     def left_out(self) -> list[str]:
-        """Return a note of the rows that are left out, if any are."""
+        """Return a note on the rows that are left out, if there are any."""
         if not self.bad:
             return []
         more = f"; and {len(self.bad) - 3} more" if len(self.bad) > 3 else ""
@@ -87,7 +87,7 @@ def number(word: str, place: str) -> float:
     Raises
     ------
     InputError
-        If it is none.
+        If the word is no finite number.
     """
     if not _NUMBER.fullmatch(word):
         raise InputError(f"{place}: {shortened(word)!r} is not a finite number")
@@ -95,5 +95,5 @@ def number(word: str, place: str) -> float:
 
 
 def is_number(word: str) -> bool:
-    """Whether a word of a table is a number, or says that there is none."""
+    """Whether a word of a table is a number, or N/A for none."""
     return word == "N/A" or _NUMBER.fullmatch(word) is not None

@@ -1,10 +1,10 @@
 """Measured times as benchmarks print them: nccl-tests, the OSU micro-benchmarks, and CSV.
 
-A log may have several tables, of either benchmark, each a series of its own. OSU tables are a title, a head
-and a row a size: the latency of a message, MB/s of windows of messages, or the latency of a collective. A
-window counts as one transfer of all its bytes. Its messages are sent together and pay α once, as in TACCL's
-profiler (section 4.1: n chunks sent together take α + n·β·s). A table of latencies and a table of bandwidths
-form one series. CSV has the columns source, destination, bytes and seconds.
+A log may have several tables, of either benchmark; each is a separate series. An OSU table has a title, a
+head and one row per size: the latency of a message, MB/s of windows of messages, or the latency of a
+collective. A window counts as one transfer of all its bytes. Its messages are sent together and pay α once,
+as in TACCL's profiler (section 4.1: n chunks sent together take α + n·β·s). A table of latencies and a table
+of bandwidths form one series. A CSV file has the columns source, destination, bytes and seconds.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LIMITS = MeasurementLimits(text=2**28, pairs=2**17, name=64)
 
 COLUMNS = ("source", "destination", "bytes", "seconds")
 OSU_WINDOW = 64
-"""Messages of a window of osu_bw, unless its output tells another number."""
+"""Number of messages in a window of osu_bw, unless its output has another number."""
 _OSU_TITLE = re.compile(r"#\s*OSU\s+(?:MPI\S*\s+)?(.*?)\s+Test\b.*")
 _OSU_OTHERS = ("Bi-Directional", "Multiple", "Message Rate", "Put", "Get", "Accumulate")
 _WINDOW = re.compile(r"window size:\s*([0-9]{1,6})")
@@ -46,19 +46,19 @@ _LATENCY, _BANDWIDTH = "Latency", "Bandwidth"
 
 
 def read_measurements(path: Path | str, *, in_place: bool = False) -> list[MeasuredTimes]:
-    """Return the measured times in a file, a series for each pair or table.
+    """Return the measured times in a file, one series for each pair or table.
 
     Parameters
     ----------
     path
         The file.
     in_place
-        Whether to take nccl-tests' times in place, not those out of place.
+        Whether to take the in-place times of nccl-tests instead of the out-of-place times.
 
     Raises
     ------
     InputError
-        If the file can't be read, is none of the kinds, or has a number out of range (naming the line).
+        If the file can't be read, has an unknown format, or has a number out of range (with its line).
     """
     where = str(path)
     text = read_text(path, LIMITS.text)
@@ -96,7 +96,7 @@ def _is_osu(run: list[LogLine]) -> bool:
 
 
 def _runs(stream: list[LogLine]) -> list[list[LogLine]]:
-    """Return the lines of each OSU table, and those of nccl-tests between two of them."""
+    """Return the lines of each OSU table, and the lines of nccl-tests between two of them."""
     runs: list[list[LogLine]] = [[]]
     for line in stream:
         text = line.text.lstrip()
@@ -141,7 +141,7 @@ def _add_osu_row(table: _OsuTable, words: list[str], window: int, place: str) ->
         size, value = (number(word, place) for word in words[:2])
         if table.title != _BANDWIDTH:
             table.rows.add(size, value * MICROSECOND, place)
-        elif value:  # too slow for two decimals
+        elif value:  # zero: it was too slow for two decimals
             table.rows.add(window * size, window * size / (value * MEGA), place)
     except InputError as error:
         table.rows.bad.append(error)

@@ -1,8 +1,8 @@
-"""Trees made alike: the trees of a root exchange parents until those that follow each other agree.
+"""Makes trees similar: the trees of a root exchange parents until consecutive trees agree.
 
-Where a rank has the same parent, as deep, in trees that follow each other, one transfer serves them all. An
-exchange between two trees of a root leaves the use of every arc as it is. It is made only where neither
-tree's rank comes to lie deeper than before, which also keeps out circles; so no tree gets higher.
+If a rank has the same parent, at the same depth, in consecutive trees, one transfer serves them all. An
+exchange between two trees of a root does not change how often each arc is used. It is made only if the rank
+becomes deeper in neither tree. This also excludes cycles, and no tree becomes higher.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from tutti.topologies.kernels import kernel
 from tutti.topologies.trees.forest import Forest
 
 _MOST_ENTRIES = 1 << 26
-"""Unit trees times ranks, times unit trees of a root: rows of larger forests are put in order, no more."""
+"""Largest product of unit trees, ranks and unit trees of one root. Rows of larger forests are only sorted."""
 _MOST_SWEEPS = 12
 
 
 def align_trees(forest: Forest) -> Forest:
-    """Return a forest over the same arcs, as often, with fewer different edges; no tree is higher.
+    """Return a forest that uses each arc equally often, with fewer different edges; no tree is higher.
 
     The result is the same for the same forest.
 
@@ -51,7 +51,7 @@ def align_trees(forest: Forest) -> Forest:
 
 
 def _ordered(forest: Forest) -> Forest:
-    """Put each root's rows in an order of likeness."""
+    """Sort each root's rows by similarity."""
     begin = np.append(np.flatnonzero(np.diff(forest.root, prepend=-1)), len(forest))
     if len(forest) * forest.parent.shape[1] * int(np.diff(begin).max()) > _MOST_ENTRIES:
         return forest
@@ -62,7 +62,7 @@ def _ordered(forest: Forest) -> Forest:
 
 
 def _merged(root: Int32Array, parent: Int32Array) -> Forest:
-    """Return unit trees as rows, those that follow each other and are equal in one."""
+    """Return unit trees as rows; consecutive equal trees share a row."""
     new = np.ones(len(root), dtype=bool)
     new[1:] = (root[1:] != root[:-1]) | (parent[1:] != parent[:-1]).any(axis=1)
     first = np.flatnonzero(new)
@@ -71,7 +71,7 @@ def _merged(root: Int32Array, parent: Int32Array) -> Forest:
 
 @kernel
 def _aligned(parent: Int32Array, root: int) -> Int32Array:
-    """Put one root's trees in an order of likeness, then sweep over its ranks until nothing gets better."""
+    """Sort one root's trees by similarity, then sweep over the ranks until nothing improves."""
     parent = parent[_by_likeness(parent)]
     depth = np.zeros(parent.shape, np.int32)
     for tree in range(len(parent)):
@@ -88,7 +88,7 @@ def _aligned(parent: Int32Array, root: int) -> Int32Array:
 
 @kernel
 def _by_likeness(parent: Int32Array) -> Int64Array:
-    """Return an order of the trees in which each is followed by the one most like it, of those left."""
+    """Return an order of the trees in which each is followed by the most similar of the remaining ones."""
     order = np.arange(len(parent))
     for place in range(1, len(order)):
         best, least = place, parent.shape[1] + 1
@@ -114,7 +114,7 @@ def _measure(parent: Int32Array, root: int, depth: Int32Array) -> None:
 
 @kernel
 def _sweep(parent: Int32Array, depth: Int32Array, root: int, rank: int) -> int:
-    """Exchange parents of a rank where that makes more neighbours agree; return how many more do."""
+    """Exchange parents of a rank where more neighbouring trees then agree; return how many more do."""
     gained = 0
     for tree in range(len(parent) - 1):
         wanted = parent[tree, rank]
@@ -143,7 +143,7 @@ def _sweep(parent: Int32Array, depth: Int32Array, root: int, rank: int) -> int:
 
 @kernel
 def _changes(parent: Int32Array, rank: int, one: int, two: int) -> int:
-    """Return at how many of the places next to two trees the parent of a rank changes."""
+    """Return the number of neighbouring pairs with either of two trees that differ in a rank's parent."""
     count = 0
     for tree in (one - 1, one, two - 1, two):
         if 0 <= tree < len(parent) - 1:

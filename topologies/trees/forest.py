@@ -3,8 +3,8 @@
 Both are in units of trees: a link of bandwidth b carries U·b trees, where one tree moves 1/k of a shard
 (dissertation B.5.1).
 
-The height of a forest is the number of hops between ranks on the longest way from a root, the latency of its
-schedule.
+The height of a forest is the number of hops between ranks on the longest path from a root, which is the
+latency of its schedule.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class LogicalNetwork:
     Parameters
     ----------
     num_ranks
-        N.
+        The number of ranks, N.
     tails, heads
         int32, shape (arcs,): ranks; several arcs may join one pair, over different routes.
     capacity
-        int64, shape (arcs,): how many trees may use the arc, positive.
+        int64, shape (arcs,): the number of trees that may use the arc, positive.
     offsets, links
         CSR: the route of arc a is the physical links links[offsets[a] : offsets[a + 1]], in order.
     """
@@ -51,14 +51,14 @@ class LogicalNetwork:
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """Spanning out-trees, alike ones in one row with a weight.
+    """Spanning out-trees; equal ones share a row with a weight.
 
     Parameters
     ----------
     root
         int32, shape (rows,): non-decreasing.
     weight
-        int64, shape (rows,): how many unit trees the row stands for, positive.
+        int64, shape (rows,): the number of unit trees that the row stands for, positive.
     parent
         int32, shape (rows, ranks): the rank from which each rank receives, -1 at the root (and at ranks
         that the tree need not reach).
@@ -95,7 +95,7 @@ def largest_height(forest: Forest) -> int:
 
 
 def mean_height(forest: Forest) -> Fraction:
-    """Return the mean height of the unit trees: of the rows, weighted by their weight."""
+    """Return the mean height of the unit trees: that of the rows, by weight."""
     weight = forest.weight.tolist()
     total = sum(height * w for height, w in zip(heights(forest).tolist(), weight, strict=True))
     return Fraction(total, sum(weight))
@@ -103,7 +103,7 @@ def mean_height(forest: Forest) -> Fraction:
 
 @kernel
 def _heights(root: Int32Array, parent: Int32Array) -> Int32Array:
-    """Climb from each rank to one of known depth, then back down the path."""
+    """Climb from each rank to an ancestor of known depth, then go back down the path."""
     rows, ranks = parent.shape
     result = np.zeros(rows, dtype=np.int32)
     path = np.empty(ranks, dtype=np.int32)
@@ -116,7 +116,7 @@ def _heights(root: Int32Array, parent: Int32Array) -> Int32Array:
                 path[count] = node
                 node = parent[row, node]
                 count += 1
-            if depth[node] >= 0:  # else the tree does not reach the rank
+            if depth[node] >= 0:  # otherwise the tree does not reach the rank
                 for i in range(count):
                     depth[path[count - 1 - i]] = depth[node] + 1 + i
                 result[row] = max(result[row], depth[rank])
@@ -125,9 +125,9 @@ def _heights(root: Int32Array, parent: Int32Array) -> Int32Array:
 
 @kernel
 def depths(parent: Int32Array) -> Int64Array:
-    """Return the hops of each node from the root of its tree, int64 (nodes,); of one without parent, 0.
+    """Return the hops of each node from the root of its tree, int64 (nodes,); 0 for a node without parent.
 
-    Invariant: a node with a depth has its whole way up labelled.
+    Invariant: if a node has a depth, so have all its ancestors.
     """
     depth = np.full(len(parent), -1, dtype=np.int64)
     path = np.empty(len(parent), dtype=np.int64)

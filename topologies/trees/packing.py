@@ -1,25 +1,25 @@
 r"""Spanning out-trees within capacities: Algorithm 4 (dissertation B.5.3, after Bérczi and Frank), exact.
 
-A row is a bundle of m_i alike out-trees that have reached the ranks R_i so far. All rows can be completed
-within the capacities g left if and only if every proper set S of ranks lets enough out (Theorem 29):
+A row is a bundle of m_i equal out-trees that have reached the ranks R_i so far. All rows can be completed
+within the remaining capacities g if and only if every proper set S of ranks lets enough out (Theorem 29):
 
 .. math::
 
     g(S, \bar S) \ge p(S) = \sum \{m_i : R_i \subseteq S\}.                   \qquad (B.2)
 
-Row 1 grows by an arc (x, y) out of R_1. Among its trees at most
+Row 1 grows by an arc (x, y) out of R_1. The number of its trees that can take the arc is at most
 
 .. math::
 
     \mu = \min\{g(x, y),\; m_1,\; F - \sum_{i \ne 1} m_i\}                    \qquad (B.4)
 
-can take it, F being a max-flow from x to y in which x also feeds a node s_i by m_i for each other row, and
-s_i feeds every rank of R_i (Theorem 32). If μ < m_1, the row splits: μ trees take the arc, the others stay
-behind as a new row. Complete rows drop out of the sums, since no proper S contains all ranks.
+where F is a max-flow from x to y in which x also feeds a node s_i by m_i for each other row, and s_i feeds
+every rank of R_i (Theorem 32). If μ < m_1, the row splits: μ trees take the arc, and the others become a new
+row. Complete rows drop out of the sums, since no proper S contains all ranks.
 
-Two facts save flows. While a row grows, its μ of an arc never rises (R_1 ⊄ S holds for more sets S, and g
-only falls), so an arc with μ = 0 is out for this row and for those that split off it. And the minimum cut S
-that showed it keeps every other arc from S to its complement at 0 as well.
+Two facts save flows. First, while a row grows, its μ of an arc never rises: R_1 ⊄ S holds for more sets S,
+and g only falls. So an arc with μ = 0 is excluded for this row and for the rows that split off it. Second,
+the minimum cut S that showed μ = 0 keeps every other arc from S to its complement at 0 as well.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ def pack_trees(network: LogicalNetwork, k: int, weights: Iterable[Fraction | int
     network
         Ranks and arcs; the capacities of a pair's arcs add up.
     k, weights
-        Trees by root, see `topologies.trees.tree_counts.trees_by_root`.
+        They give the trees of each root, see `topologies.trees.tree_counts.trees_by_root`.
 
     Returns
     -------
     Forest
-        Sorted by root.
+        The trees, sorted by root.
 
     Raises
     ------
@@ -70,14 +70,14 @@ def pack_trees(network: LogicalNetwork, k: int, weights: Iterable[Fraction | int
 
 
 def pack_counts(network: LogicalNetwork, trees: npt.ArrayLike) -> Forest:
-    """Return `trees`[r] spanning out-trees from each rank r; else as `pack_trees`.
+    """Return `trees`[r] spanning out-trees from each rank r; otherwise as `pack_trees`.
 
     Parameters
     ----------
     network
         Ranks and arcs.
     trees
-        Non-negative, shape (ranks,).
+        The number of trees of each root, not negative, shape (ranks,).
 
     Raises
     ------
@@ -109,29 +109,29 @@ def pair_capacities(network: LogicalNetwork) -> tuple[Int32Array, Int32Array, In
 
 @dataclass(eq=False)
 class _PackingRow:
-    """Alike trees that grow together: a row of Algorithm 4, whose R are the ranks with a height."""
+    """Equal trees that grow together: a row of Algorithm 4, whose R are the ranks with a height."""
 
     root: int
     weight: int
     parent: Int32Array
-    height: Int32Array  # hops from the root, -1 where not reached
+    height: Int32Array  # hops from the root, -1 for ranks that are not reached
     dead: BoolArray  # arcs with μ = 0
 
 
 class _Packing:
-    """The capacities left, the rows that wait and those that are complete."""
+    """The remaining capacities, the rows that wait and the rows that are complete."""
 
     def __init__(
         self, num_ranks: int, tails: Int32Array, heads: Int32Array, capacity: Int64Array, counts: Int64Array
     ) -> None:
         self.num_ranks = num_ranks
         self.tails, self.heads, self.capacity = tails, heads, capacity
-        self.fresh = counts  # m of the roots not yet begun, whose R is the root alone
+        self.fresh = counts  # m of the roots that are not begun, whose R is the root alone
         self.waiting: list[_PackingRow] = []
         self.rows: list[_PackingRow] = []
 
     def complete(self, root: int) -> None:
-        """Grow all trees of a root, the row that split off last first."""
+        """Grow all trees of a root; the row that split off last comes first."""
         self.waiting.append(self._begin(root))
         while self.waiting:
             row = self.waiting.pop()
@@ -149,13 +149,13 @@ class _Packing:
         return row
 
     def _grow(self, row: _PackingRow) -> None:
-        """Let a row reach all ranks; what splits off waits."""
+        """Grow a row until it reaches all ranks; the rows that split off wait."""
         while (row.height < 0).any():
             arrays = (self.tails, self.heads, self.capacity, *self._others())
             amount, arc = _extend(*arrays, row.weight, row.parent, row.height, row.dead)
             if arc < 0:
                 raise InputError("tree packing: no arc is left that a tree could take")
-            # Algorithm 4: where μ < m, the m - μ trees that cannot take the arc become a row of their own.
+            # Algorithm 4: where μ < m, the m - μ trees that cannot take the arc become a separate row.
             if amount < row.weight:
                 state = (row.parent.copy(), row.height.copy(), row.dead.copy())
                 self.waiting.append(_PackingRow(row.root, row.weight - int(amount), *state))
@@ -194,10 +194,10 @@ def _take(tails, heads, capacity, weight, parent, height, arc):  # type: ignore[
 
 @kernel
 def _candidate(tails, heads, capacity, weight, height, dead):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
-    """Return the arc to try next: the one that reaches lowest, then the one with most capacity left; or -1.
+    """Return the arc to try next: of least height, then of most capacity; -1 if there is none.
 
-    Any order is valid. An arc too narrow for all of the row's trees counts as a hop more: it would split the
-    row, and narrow arcs (InfiniBand) are best left to trees that need them.
+    Any order is valid. An arc that is too narrow for all trees of the row counts as one hop more: it would
+    split the row, and narrow arcs (InfiniBand) are better left to trees that need them.
     """
     best, low, wide = -1, 0, 0
     for arc in range(len(tails)):
@@ -227,9 +227,9 @@ def _flow(slots, capacity, more, residual, sources, level, tail, head, limit):  
 
 @kernel
 def _extend(tails, heads, capacity, more_tails, more_heads, more, weight, parent, height, dead):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
-    """Grow a row while it needn't split; return how many trees may take the next arc, and that arc.
+    """Grow a row until it must split; return the number of trees that may take the next arc, and that arc.
 
-    The row is still to take it, also if that completes the row; the arc is -1 if there is none.
+    The row has not taken that arc, even if it completes the row; the arc is -1 if there is none.
     """
     ranks = len(height)
     nodes = max(ranks, more_tails.max()) + 1 if len(more_tails) else ranks + 1

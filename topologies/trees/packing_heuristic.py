@@ -1,18 +1,18 @@
-"""Trees by guessing: composed of trees over groups of ranks, or found by local search; low ones first.
+"""Finds low trees by guessing: composed of trees over groups of ranks, or by local search.
 
 Any spanning out-trees within the capacities are as good as Algorithm 4's (dissertation B.5.3), whose heights
-and numbers are what they happen to be. Two ways are tried, and the better forest is kept: the lower one, and
-among equally low ones that of fewer different edges, each of which is a message.
+and numbers are arbitrary. Two searches are tried, and the better forest is kept. That is the lower one or,
+among equally low ones, the one with fewer different edges, because each edge is a message.
 
 By groups: ranks that wide arcs join (a box) form a group. A tree over groups says from which group each other
-is entered; each entry takes a pair of ranks; and in each group a tree spreads from the rank that was entered.
-Equal groups are solved once, groups of groups likewise, and trees are taken `quantum` at a time where the
-roots' numbers allow it.
+group is entered. Each entry takes a pair of ranks, and in each group a tree spreads from the rank that was
+entered. Equal groups are solved once, groups of groups in the same way, and trees are taken `quantum` at a
+time if the roots' numbers allow it.
 
-By search: each root begins with one tree of all its weight, grown by the widest residual arcs;
-`topologies.trees.tree_local_search` relieves what is overloaded, and splits trees as the capacities need it.
-The height limit is the least that any forest has at first, then one more at a time. All budgets are numbers
-of moves, so that the same arguments give the same trees on any machine.
+By search: each root begins with one tree of all its weight, grown by the widest residual arcs.
+`topologies.trees.tree_local_search` relieves overloaded arcs, and splits trees where the capacities require
+it. The height limit starts at the least height of any forest and rises by one at a time. All budgets are
+numbers of moves, so that the same arguments give the same trees on any machine.
 """
 
 from __future__ import annotations
@@ -42,27 +42,27 @@ class PackingTuning(NamedTuple):
     most_entries: int
     """Most trees times nodes. Larger problems are left to the exact algorithm."""
     small: int
-    """Trees times nodes below which all quanta are tried."""
+    """Trees times nodes up to which all quanta are tried."""
     most_searched: int
-    """Limit on rows times nodes of a search."""
+    """Largest number of rows times nodes of a search."""
     most_work: int
-    """Limit on rows times nodes times moves of a search."""
+    """Largest number of rows times nodes times moves of a search."""
     few_nodes: int
-    """Number of nodes up to which a network is searched even if groups gave trees."""
+    """Largest number of nodes for which a network is searched even if groups gave trees."""
     seed: int
     """Seed of the random numbers."""
     grown: int
     """Number of times that all trees are grown before they are mended."""
     patience: int
-    """Moves without progress after which a search ends. A search of twice as many is a long one."""
+    """Moves without progress after which a search ends. A search of more than twice as many is long."""
     moves: int
-    """Most moves of all tries of a search. MI250 in two boxes takes 900,000."""
+    """Most moves of all tries of a search together. MI250 in two boxes takes 900,000."""
     each: int
     """Moves without progress for each row and node, after which a small search ends."""
     turn: int
     """Most moves of one try of a search."""
     hopeless: tuple[int, ...]
-    """A search that leaves more than 1 / `hopeless` of the excess is not tried again: if short, if long."""
+    """A search that leaves more than 1 / `hopeless` of the excess is given up: for short and long ones."""
     higher: int
     """The search tries heights up to this much above the least height. A larger value finds more forests,
     and higher ones."""
@@ -103,7 +103,7 @@ class CapacityPairs:
         return cls(nodes, tails[kept], heads[kept], capacity[kept])
 
     def divided(self, quantum: int) -> CapacityPairs:
-        """Return how many batches of `quantum` trees each pair carries."""
+        """Return the number of batches of `quantum` trees that each pair carries."""
         return CapacityPairs.of(self.nodes, self.tails, self.heads, self.capacity // quantum)
 
     def arcs(self) -> CapacitatedArcs:
@@ -134,7 +134,7 @@ class CapacityPairs:
 class Between(NamedTuple):
     """Pairs that join groups: those from group g to h of n are first[g * n + h]:first[g * n + h + 1].
 
-    `left` is what capacity they have left.
+    `left` is the capacity that they have left.
     """
 
     tails: Int32Array
@@ -144,7 +144,7 @@ class Between(NamedTuple):
 
 
 def groupings(pairs: CapacityPairs) -> Iterator[Int64Array]:
-    """Yield labels of groups that arcs of at least some capacity join, the coarsest first."""
+    """Yield labels of groups that arcs of at least some capacity join; the coarsest grouping comes first."""
     seen: set[bytes] = set()
     widths = np.unique(pairs.capacity)
     if not len(widths):
@@ -192,11 +192,11 @@ def between(pairs: CapacityPairs, label: Int64Array) -> Between:
 def enter(
     pairs: Between, label: Int64Array, root: Int64Array, over: Int32Array, steps: Int64Array
 ) -> tuple[Int32Array, Int32Array]:
-    """Choose, within what is left, the pair by which each tree enters each group; return its ends.
+    """Choose the pair by which each tree enters each group, within the remaining capacity; return its ends.
 
     Both have shape (trees, groups); `over[steps[t]]` are the groups' parents in tree t. First the roots' own
-    pairs to other groups are given out, since they make the lowest trees; then, from the roots' groups on,
-    those of the ranks entered; then any.
+    pairs to other groups are assigned, since they give the lowest trees. Then, from the roots' groups on, the
+    pairs of entered ranks are assigned, and last any pair.
     """
     groups = over.shape[1]
     entry = np.full((len(root), groups), -1, dtype=np.int32)
@@ -215,7 +215,7 @@ def enter(
 def _enter_group(
     pairs: Between, over: Int32Array, entry: Int32Array, sender: Int32Array, group: int, own: bool
 ) -> None:
-    """Enter a group, and before it those above it, by the sender's widest pair."""
+    """Enter a group, and its ancestors first, by the sender's widest pair."""
     while entry[group] < 0:
         below = group
         while entry[over[below]] < 0:
@@ -245,7 +245,7 @@ def lay(
     entry: Int32Array,
     sender: Int32Array,
 ) -> None:
-    """Write a group's trees into the whole ones; `entry` receives from `sender`."""
+    """Write a group's trees into the whole trees; `entry` receives from `sender`."""
     for t in range(len(rows)):
         for i in range(len(nodes)):
             above = inside[rows[t], i]
@@ -255,16 +255,16 @@ def lay(
 
 
 _TRIES = ((11, 1.0), (15, 1.0), (15, 0.0), (20, 1.0))
-"""How many rows are added at most, in tenths of the arcs (a basic solution has one an arc, or fewer); and
-how much a tree that grows shuns what it would overload."""
+"""Pairs of the largest number of added rows, in tenths of the arcs (a basic solution has at most one per
+arc), and of how much a growing tree avoids arcs that it would overload."""
 
 
 def grow_trees(
     network: LogicalNetwork, k: int, weights: Iterable[Fraction | int] | None = None
 ) -> Forest | None:
-    """Return spanning trees within the capacities, low ones, or None where none were found.
+    """Return low spanning trees within the capacities, or None if none were found.
 
-    None says nothing about whether there are any: `packing.pack_trees` finds them if there are. The result is
+    None does not prove that there are none: `packing.pack_trees` finds trees if there are any. The result is
     the same for the same arguments.
 
     Parameters
@@ -272,7 +272,7 @@ def grow_trees(
     network
         Ranks and arcs; the capacities of a pair's arcs add up.
     k, weights
-        How many trees each rank roots, see `tree_counts.trees_by_root`.
+        They give the trees of each root, see `tree_counts.trees_by_root`.
 
     Raises
     ------
@@ -293,7 +293,7 @@ def grow_trees(
 
 @dataclass(frozen=True, eq=False)
 class _Units:
-    """Trees by root, of each root the lowest first: parent (rows, nodes), -1 at the root."""
+    """Trees by root, the lowest of each root first: parent (rows, nodes), -1 at the root."""
 
     root: Int64Array
     parent: Int32Array
@@ -302,25 +302,25 @@ class _Units:
 
     @classmethod
     def of(cls, root: Int64Array, parent: Int32Array, weight: Int64Array) -> _Units:
-        """Sort the trees; of each root the lowest come first."""
+        """Sort the trees by root; the lowest trees of a root come first."""
         height = heights(Forest(root.astype(np.int32), weight, parent))
         order = np.lexsort((height, root))
         return cls(root[order], parent[order], height[order], weight[order])
 
     @property
     def rank(self) -> tuple[int, int]:
-        """What should be small: the height, and the edges that differ from the row before."""
+        """The quantities to minimize: the height, and the number of edges that differ from the row before."""
         new = (self.parent[1:] != self.parent[:-1]).sum(axis=1)
         return int(self.height.max()), int(new.sum())
 
     def times(self, quantum: int) -> _Units:
-        """Return so many of each tree."""
+        """Return `quantum` copies of each tree."""
         return _Units(self.root, self.parent, self.height, self.weight * quantum)
 
     def in_turn(self, root: Int64Array) -> Int64Array:
-        """Return for each wanted root a row, each row given out as often as its weight says.
+        """Return a row for each wanted root; each row is used as often as its weight says.
 
-        Lower trees go to those that come first, in every group alike, so that they meet in the same whole
+        Lower trees are assigned first, in the same order in every group, so that they meet in the same whole
         trees.
         """
         rows = np.repeat(np.arange(len(self.root)), self.weight)
@@ -331,7 +331,7 @@ class _Units:
 
 @dataclass(eq=False)
 class _Grower:
-    """Grows trees; remembers what it found for equal parts."""
+    """Grows trees, and remembers the results for equal parts."""
 
     found: dict[bytes, _Units | None] = field(default_factory=dict)
 
@@ -352,7 +352,7 @@ class _Grower:
         return self.found[key]
 
     def _grouped(self, pairs: CapacityPairs, trees: Int64Array) -> _Units | None:
-        """Try quanta, the largest first; where it is cheap all of them, until the least height is met."""
+        """Try quanta, the largest first; small problems try all of them until the least height is met."""
         best: _Units | None = None
         least = pairs.least_height(trees) if pairs.nodes * int(trees.sum()) <= TUNING.small else 0
         for quantum in _divisors(int(np.gcd.reduce(trees))):
@@ -369,7 +369,7 @@ class _Grower:
         return best
 
     def _composed(self, pairs: CapacityPairs, trees: Int64Array, label: Int64Array) -> _Units | None:
-        """Make trees over groups, then in each group, and put them together."""
+        """Make trees over groups, then inside each group, and combine them."""
         groups = int(label.max()) + 1
         root = np.repeat(np.arange(pairs.nodes), trees)
         over = self.grow(contracted(pairs, label), np.bincount(label[root], minlength=groups))
@@ -389,7 +389,7 @@ class _Grower:
 
 
 def _searched(pairs: CapacityPairs, trees: Int64Array, most: int) -> _Units | None:
-    """Search for trees at most `most` high, the least height first."""
+    """Search for trees of height at most `most`; the least height is tried first."""
     entries = int(np.count_nonzero(trees) + min(len(pairs.tails), _most_rows(pairs))) * pairs.nodes
     if entries > TUNING.most_searched:
         return None
@@ -405,14 +405,14 @@ def _searched(pairs: CapacityPairs, trees: Int64Array, most: int) -> _Units | No
 
 
 def _most_rows(pairs: CapacityPairs) -> int:
-    """Return how many rows there may be beside one a root, for the memory that they take."""
+    """Return the largest number of rows in addition to one per root, for the memory that they take."""
     return TUNING.most_entries // pairs.nodes
 
 
 def _search(pairs: CapacityPairs, trees: Int64Array, limit: int, moves: int) -> tuple[_Units | None, int]:
-    """Search for trees at most `limit` high; where little is left to mend, begin again, with another room.
+    """Search for trees of height at most `limit`; if little excess is left, begin again with another `room`.
 
-    Returns them, and how many moves are left.
+    Return the trees and the number of moves left.
     """
     arcs, state = pairs.arcs(), np.array([TUNING.seed], dtype=np.uint64)
     for room, sharp in _TRIES:
@@ -439,7 +439,7 @@ def _found(pairs: CapacityPairs, rows: GrowingTrees) -> _Units:
 
 
 def _begin(pairs: CapacityPairs, trees: Int64Array, limit: int, more: int) -> GrowingTrees:
-    """Return a row for each root, and room for so many more."""
+    """Return a row for each root, and room for `more` rows."""
     root = np.flatnonzero(trees)
     spare = np.zeros(more, dtype=np.int64)
     size = len(root) + len(spare)
@@ -457,7 +457,7 @@ def _begin(pairs: CapacityPairs, trees: Int64Array, limit: int, more: int) -> Gr
 
 
 def _merged(units: _Units) -> Forest:
-    """Return the forest, alike trees in one row."""
+    """Return the forest, with equal trees in one row."""
     rows: dict[bytes, int] = {}
     place = np.array([rows.setdefault(row.tobytes(), len(rows)) for row in units.parent])
     _, first = np.unique(place, return_index=True)

@@ -1,25 +1,25 @@
 r"""Switch removal by edge splitting: Algorithm 3 (dissertation 4.5.3 and B.5.2), exact.
 
-Splitting γ units off an arc (u, w) into a switch and an arc (w, t) out of it puts γ units of an arc (u, t)
-in their place: routes from u over w to t. K_r trees at each root r still fit if every rank can still be
-sent K = Σ K_r units from a source s joined to each r by K_r (Theorem 25). Only two kinds of cuts A ∋ s with
-a rank outside lose capacity, each exactly γ: those with u, t inside and w outside, and those with w inside
-and u, t outside. Hence (Theorem 28)
+Consider an arc (u, w) into a switch and an arc (w, t) out of it. Splitting off γ units replaces γ units of
+both by γ units of an arc (u, t): routes from u over w to t. K_r trees at each root r still fit if every rank
+can still be sent K = Σ K_r units from a source s that is joined to each r by K_r (Theorem 25). Only two kinds
+of cuts A ∋ s with a rank outside lose capacity, each exactly γ: those with u, t inside and w outside, and
+those with w inside and u, t outside. Hence (Theorem 28)
 
 .. math::
 
     γ = \min\{c(u, w),\; c(w, t),\; \min_{u, t ∈ A,\; w ∉ A} c(A) - K,\; \min_{w ∈ A,\; u, t ∉ A} c(A) - K\}.
 
-Each of the two minima is a max-flow to every rank v in turn. Here one flow serves all v: a rank that has
-been tried joins the sources, since the cuts left to try have it inside, and the flow is kept (as in
+Each of the two minima is a max-flow to every rank v in turn. Here one flow serves all v: a rank that has been
+tried joins the sources, because the remaining cuts have it inside, and the flow is kept (as in
 `models.bounds.bottleneck_cut`). If u or t is a rank, the second minimum needs no v. Flows stop at the
 smallest γ so far.
 
-No cut ever gains from a split, so a pair whose γ was taken has γ = 0 from then on; that an Eulerian network
-has a partner for every unit is Theorem 27. It is enough that the switches are balanced: with an arc of K
-back from each rank to s every two of s and the ranks have K units of flow, and splitting off balanced nodes
-keeps that, however uneven those that are served (Bang-Jensen, Frank and Jackson, SIAM J. Discrete Math.
-1995). So it is enough to try each pair once, in any order.
+No cut ever gains from a split, so a pair whose γ was taken has γ = 0 from then on. In an Eulerian network
+every unit has a partner (Theorem 27). It is enough that the switches are balanced. With an arc of K back from
+each rank to s, every two nodes of s and the ranks have K units of flow. Splitting off balanced nodes
+preserves that, however uneven the ranks are (Bang-Jensen, Frank and Jackson, SIAM J. Discrete Math. 1995). So
+it is enough to try each pair once, in any order.
 """
 
 from __future__ import annotations
@@ -51,27 +51,26 @@ def remove_switches(
     k: int,
     weights: Iterable[Fraction | int] | None = None,
 ) -> LogicalNetwork:
-    """Return the network of ranks that Algorithm 3 leaves: as many trees fit as before.
+    """Return the network of ranks that Algorithm 3 leaves; it fits as many trees as before.
 
     Parameters
     ----------
     topology
         The network; its switches send as much bandwidth as they take in.
     capacity
-        Trees that each link carries, shape (links,), as `topologies.trees.tree_counts.tree_capacities` gives
-        them.
+        Trees that each link carries, shape (links,), from `topologies.trees.tree_counts.tree_capacities`.
     k, weights
-        Trees by root, see `topologies.trees.tree_counts.trees_by_root`.
+        They give the trees of each root, see `topologies.trees.tree_counts.trees_by_root`.
 
     Returns
     -------
     LogicalNetwork
-        Sorted by tail, head and route. Its arcs over one link use no more of it than its capacity.
+        Its arcs are sorted by tail, head and route. Those over a link use no more than its capacity.
 
     Raises
     ------
     InputError
-        If a switch does not, or if the trees don't fit the capacities.
+        If a switch is not balanced, or if the trees don't fit the capacities.
     NoSchedule
         If capacities that are not balanced at every node leave a switch that can't be split.
     """
@@ -84,7 +83,7 @@ def remove_switches(
             "1/x* and k must be those of this network"
         )
     splitting = _Splitting.of(topology, units, trees)
-    # those with the fewest links first: hosts before what joins them
+    # switches with few links first: those of hosts before those that join hosts
     links = topology.in_degrees + topology.out_degrees
     for switch in sorted(range(topology.num_ranks, topology.num_nodes), key=lambda w: (int(links[w]), w)):
         splitting.remove(switch)
@@ -92,12 +91,12 @@ def remove_switches(
 
 
 def check_balance(topology: Topology, capacity: Int64Array) -> None:
-    """Refuse switches that take in another bandwidth than they send, and capacities uneven at a switch.
+    """Refuse switches whose bandwidths in and out, or whose capacities in and out, differ.
 
     Raises
     ------
     InputError
-        Naming the first such switch and its two totals.
+        If there is one; the message names the first such switch and its two totals.
     """
     if not topology.num_switches:
         return
@@ -125,7 +124,7 @@ def check_balance(topology: Topology, capacity: Int64Array) -> None:
 class _Splitting:
     """The network while switches are removed.
 
-    `parts` is the routing table, resolved: for each pair (tail, head) its routes over physical links and the
+    `parts` is the resolved routing table: for each pair (tail, head) its routes over physical links and the
     units on each.
     """
 
@@ -143,9 +142,9 @@ class _Splitting:
         return splitting
 
     def remove(self, switch: int) -> None:
-        """Split off all that enters and leaves a switch: even shares, one more each, then what γ allows.
+        """Split off all units at a switch: even shares, then one more each, then as much as γ allows.
 
-        Any order is valid; this one makes arcs that keep trees low, see `_shares`.
+        Any order is valid; the arcs of this one keep trees low, see `_shares`.
         """
         network = _SplittingNetwork.of(self, switch)
         shares = _shares(network, switch)
@@ -167,7 +166,7 @@ class _Splitting:
     def _join(self, tail: int, switch: int, head: int, amount: int) -> None:
         """Move units from the routes of (tail, switch) and (switch, head) to those of (tail, head)."""
         before, after = (self._take(pair, amount) for pair in ((tail, switch), (switch, head)))
-        if tail == head:  # a circle, which carries nothing anywhere
+        if tail == head:  # a cycle, which carries nothing anywhere
             return
         joined = self.parts.setdefault((tail, head), {})
         while before and after:
@@ -196,7 +195,7 @@ class _Splitting:
         return taken
 
     def _without_circles(self, route: Route) -> Route:
-        """Leave out what lies between two visits of one switch."""
+        """Remove the links between two visits of one switch."""
         kept: list[int] = []
         seen = [int(self.topology.source[route[0]])]
         for link in route:
@@ -228,8 +227,8 @@ class _Splitting:
 class _SplittingNetwork:
     """Capacities by pair as arrays, with the arcs of the auxiliary networks at the front.
 
-    Nodes: those of the topology, s, and a sink that every node can be joined to. Arcs: node -> sink for every
-    node (open or closed by the kernel), s -> root, then the pairs in order of their making.
+    The nodes are those of the topology, s, and a sink. The arcs are node -> sink for every
+    node (the kernel opens and closes them), s -> root, then the pairs in the order in which they were made.
     """
 
     num_ranks: int
@@ -279,7 +278,7 @@ class _SplittingNetwork:
         return int(_gamma(*arcs, self.num_ranks, self.num_nodes, self.total, tail, switch, head, most))
 
     def split(self, tail: int, switch: int, head: int, most: int) -> int:
-        """Split off γ units, at most `most`; return how many."""
+        """Split off γ units, at most `most`; return their number."""
         amount = self.gamma(tail, switch, head, most)
         if amount:
             self.capacity[self.index[tail, switch]] -= amount
@@ -290,12 +289,12 @@ class _SplittingNetwork:
 
 
 def _shares(network: _SplittingNetwork, switch: int) -> dict[tuple[int, int], int]:
-    """Return the pairs (tail, head) around a switch in the order to split them off, and an even share each.
+    """Return the pairs (tail, head) at a switch in the order to split them off, each with an even share.
 
-    What the switch alone joins are parts (hosts, where it is InfiniBand); arcs between parts are what it is
-    for. So its capacity is spread over the pairs of different parts, rounded down (-1 for pairs to be left to
-    the end), and for each head the tails are tried one of each part in turn, beginning with those in its own
-    place: a tree then enters each part once.
+    Parts are the components that only the switch joins (hosts, if it is InfiniBand); it serves for arcs
+    between parts. So its capacity is spread over the pairs of different parts and rounded down; -1 marks
+    pairs that are left to the end. For each head, the tails are tried in turn, one of each part, beginning
+    with those at the head's own place: a tree then enters each part once.
     """
     pairs = [pair for pair in network.index if network.units(*pair)]
     tails = sorted(tail for tail, head in pairs if head == switch)
@@ -327,7 +326,7 @@ def _parts(num_nodes: int, pairs: list[tuple[int, int]]) -> tuple[list[int], lis
 
 @kernel
 def _slack(first, other, twin, forward, residual, sources, ends, ranks, total, limit):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
-    """Return the least of `limit` and c(A) - total, A having sources inside, ends and a rank outside."""
+    """Return the least of `limit` and c(A) - total, for A with sources inside, ends and a rank outside."""
     sink = len(first) - 2
     level = np.empty(len(first) - 1, dtype=np.int32)
     wide = INT64_MAX >> 2
@@ -347,8 +346,8 @@ def _slack(first, other, twin, forward, residual, sources, ends, ranks, total, l
         limit = min(limit, held + pushed - total)
         if limit <= 0:
             return limit
-        # Invariant: the cuts with a tried rank outside are done with, so it joins the sources; the flow that
-        # it got stays, as flow need not balance at a source.
+        # Invariant: the cuts with a tried rank outside are done, so the rank joins the sources. Its flow
+        # stays, because flow need not balance at a source.
         residual[slot], residual[twin[slot]] = 0, 0
         sources[rank] = True
         held = 0

@@ -1,23 +1,22 @@
-"""Switch removal by guessing: a switch's capacity is spread evenly over what it joins, then checked.
+"""Switch removal by guessing: a switch's capacity is spread evenly over its neighbours, then checked.
 
-Any way to pass a switch's in-capacity on to its out-links is as good as Algorithm 3 (dissertation B.5.2) if
-every rank can still be sent a unit from every tree (Theorem 30's condition), and that takes one max-flow a
-rank to check, where the algorithm takes many for each pair of links. A guess is made so that trees in it are
-low: a switch between boxes gives each pair of boxes the same share, rank by rank, so that a rank reaches each
-other box directly; a switch in a box gives each pair of ranks the same share. An arc into a switch and one
-out of it are joined into one arc, whose route is both's.
+Any choice of how a switch passes its in-capacity on to its out-links is as good as Algorithm 3 (dissertation
+B.5.2) if every rank can still be sent a unit from every tree (Theorem 30's condition). This check takes one
+max-flow per rank, where the algorithm takes many for each pair of links. A guess is made so that its trees
+are low. A switch between boxes gives each pair of boxes the same share, rank by rank, so that a rank reaches
+each other box directly. A switch in a box gives each pair of ranks the same share. An arc into a switch and
+an arc out of it are joined into one arc, with both routes.
 
-The switches farthest from ranks go first, then those of no host, then those with most neighbours. What a
-switch joins, its blocks, are the hosts (the components that remain without it and its like where there are
-none). Nothing is sent from a block back into it.
+The switches farthest from ranks are removed first, then those of no host, then those with most neighbours.
+The neighbours of a switch form blocks: the hosts or, if there are none, the components that remain without
+the switch and others of its class. Nothing is sent from a block back into it.
 
-Before that, capacity between switches that no forest needs is taken away, so that groups are joined no more
-than they must be. A tree enters each group of ranks at least once (a leaf of a fat-tree, say), and it is
-lowest where it enters once, directly from its root, and spreads inside. Ports are scarce: what a rank may
-send to other groups it can't send inside its own. So where more capacity than is needed joins switches, a
-spread of them over ranks would waste ports. The links between switches are narrowed class by class, the
-classes farthest from ranks first, to the least capacity with which every rank can still be sent a unit from
-every tree.
+Before that, capacity between switches that no forest needs is removed, so that groups are joined no more than
+necessary. A tree enters each group of ranks (a leaf of a fat-tree, say) at least once. It is lowest if it
+enters once, directly from its root, and spreads inside. Ports are scarce: a rank can't send inside its own
+group what it sends to others. So where more capacity than is needed joins switches, spreading them over ranks
+would waste ports. The links between switches are narrowed class by class, the classes farthest from ranks
+first, to the least capacity with which every rank can still be sent a unit from every tree.
 """
 
 from __future__ import annotations
@@ -38,13 +37,13 @@ from tutti.topologies.trees.switch_shares import Bundles, Side, SwitchShares, pa
 from tutti.topologies.trees.tree_counts import sustains, trees_by_root
 
 _MOST_CLASSES = 4
-"""Networks with more kinds of links between switches are left as they are."""
+"""Most kinds of links between switches. Networks with more are left unchanged."""
 
 
 def trimmed_capacities(
     topology: Topology, capacity: Int64Array, trees: Int64Array, distance: Int64Array
 ) -> Int64Array:
-    """Return the capacities, those between switches as narrow as the trees allow.
+    """Return the capacities, with those between switches as small as the trees allow.
 
     Parameters
     ----------
@@ -53,7 +52,7 @@ def trimmed_capacities(
     capacity
         Trees that each link can carry, shape (links,).
     trees
-        Trees by root, shape (ranks,).
+        The number of trees of each root, shape (ranks,).
     distance
         Each node's hops from the nearest rank, shape (nodes,).
 
@@ -78,7 +77,7 @@ def trimmed_capacities(
 
 
 def _narrow(topology: Topology, capacity: Int64Array, trees: Int64Array, links: Int64Array) -> None:
-    """Give these links, which are alike, the least capacity that will do, by bisection."""
+    """Give these links, which are equivalent, the least sufficient capacity, by bisection."""
     ends = (topology.num_nodes, topology.source, topology.target)
     low, high = 0, int(capacity[links].max())
     while low < high:
@@ -92,7 +91,7 @@ def _narrow(topology: Topology, capacity: Int64Array, trees: Int64Array, links: 
 
 
 class JoinedArcs:
-    """Arcs that touch a switch and, put aside, those that no longer do; a joined arc is two older ones."""
+    """Arcs that touch a switch and, separately, arcs that no longer do; a joined arc is two older ones."""
 
     def __init__(self, topology: Topology, capacity: Int64Array) -> None:
         self.target = topology.target
@@ -159,7 +158,7 @@ class JoinedArcs:
 def _routes(names: Int64Array, parts: Int64Array, target: Int32Array) -> tuple[Int64Array, Int64Array]:
     """Return each arc's links in CSR form, unfolding joined arcs (links + i is parts[:, i]).
 
-    A route that comes back to a switch is cut short there, so that none visits a node twice.
+    A route that returns to a switch is cut short there, so that no route visits a node twice.
     """
     links = len(target)
     offsets = np.zeros(len(names) + 1, dtype=np.int64)
@@ -185,28 +184,28 @@ def _routes(names: Int64Array, parts: Int64Array, target: Int32Array) -> tuple[I
 
 
 _MOST_BLOCKS = 1024
-"""A switch that joins more is not spread: the shares of all pairs of blocks are kept at once."""
+"""Most blocks of a switch. A switch with more is not spread: memory holds a share for each pair of blocks."""
 
 
 def spread_switches(
     topology: Topology, capacity: Int64Array, k: int, weights: Iterable[Fraction | int] | None = None
 ) -> LogicalNetwork | None:
-    """Return the network without its switches, by the first guess that keeps the forest possible.
+    """Return the network without its switches, by the first guess for which the forest is still possible.
 
     Parameters
     ----------
     topology
         The network.
     capacity
-        Trees that each link can carry, shape (links,), as `tree_counts.tree_capacities` gives them.
+        Trees that each link can carry, shape (links,), from `tree_counts.tree_capacities`.
     k, weights
-        How many trees each rank roots, see `tree_counts.trees_by_root`.
+        They give the trees of each root, see `tree_counts.trees_by_root`.
 
     Returns
     -------
     LogicalNetwork or None
         Arcs within the capacity of every link that let every rank be sent a unit from every tree,
-        checked exactly; None where no guess does.
+        checked exactly; None if no guess does.
 
     Raises
     ------
@@ -235,7 +234,7 @@ def spread_switches(
 
 
 def _guesses(topology: Topology, capacity: Int64Array, trees: Int64Array) -> Iterator[LogicalNetwork]:
-    """Yield the guesses, those that leave the lowest trees first."""
+    """Yield the guesses; those with the lowest trees come first."""
     whole = np.asarray(capacity, dtype=np.int64)
     narrow = trimmed_capacities(topology, whole, trees, _hops_from_ranks(topology).astype(np.int64))
     for units in (narrow, whole) if (narrow < whole).any() else (whole,):
@@ -245,18 +244,18 @@ def _guesses(topology: Topology, capacity: Int64Array, trees: Int64Array) -> Ite
 
 @dataclass(frozen=True, eq=False)
 class _Guess:
-    """How a guess spreads the capacity of switches over their neighbours.
+    """A rule by which a guess spreads the capacity of switches over their neighbours.
 
     Parameters
     ----------
     topology
         The network.
     transit
-        Whether a switch that has ranks passes on from switch to switch.
+        Whether a switch with ranks also forwards from switch to switch.
     by_block
-        Whether a switch is spread over blocks, or over single nodes.
+        Whether a switch is spread over blocks or over single nodes.
     evenly
-        Whether all nodes of two blocks are paired, or each with few in order.
+        Whether all nodes of two blocks are paired, or each with few, in order.
     """
 
     topology: Topology
@@ -265,7 +264,7 @@ class _Guess:
     evenly: bool
 
     def order(self) -> list[tuple[tuple[int, int, int], int]]:
-        """Return the switches with their class, in the order in which they go."""
+        """Return the switches with their class, in the order of their removal."""
         topology = self.topology
         away = _hops_from_ranks(topology).tolist()
         degree = np.zeros(topology.num_ranks + topology.num_switches, dtype=np.int64)
@@ -276,18 +275,18 @@ class _Guess:
         return sorted(((-away[w], int(hosts[w] >= 0), -int(degree[w])), w) for w in switches)
 
     def blocks(self, switch: int, gone: set[int], nodes: Int32Array, near: set[int]) -> Int64Array:
-        """Return the block of each of these neighbours; those not `near`, or switches, are one block.
+        """Return the block of each of these neighbours. Those not `near`, or switches, are one block.
 
         Parameters
         ----------
         switch
             The switch to remove.
         gone
-            It, its like and those removed before.
+            The switch, others of its class, and those removed before.
         nodes
-            Its neighbours now, ranks first.
+            Its present neighbours, ranks first.
         near
-            Its neighbours by links.
+            Its neighbours over links.
         """
         ranks = self.topology.num_ranks
         far = np.array([node not in near for node in nodes.tolist()])
@@ -333,7 +332,7 @@ def _spread(guess: _Guess, capacity: Int64Array) -> LogicalNetwork:
 
 
 def _neighbours(topology: Topology) -> dict[int, set[int]]:
-    """Return what links join to each switch."""
+    """Return the neighbours of each switch over links."""
     near: dict[int, set[int]] = {}
     for one, other in zip(topology.source.tolist(), topology.target.tolist(), strict=True):
         for switch, node in ((one, other), (other, one)):
@@ -345,7 +344,7 @@ def _neighbours(topology: Topology) -> dict[int, set[int]]:
 
 
 def _hops_from_ranks(topology: Topology) -> Int32Array:
-    """Return each node's hops from the nearest rank, the nodes unreached counting as farthest."""
+    """Return each node's hops from the nearest rank; unreachable nodes count as farthest."""
     num_nodes = topology.num_nodes
     graph = Neighbours.of(topology.source, topology.target, num_nodes)
     hops, queue = np.empty((2, num_nodes), np.int32)
@@ -354,7 +353,7 @@ def _hops_from_ranks(topology: Topology) -> Int32Array:
 
 
 def _components(topology: Topology, gone: set[int]) -> Int64Array:
-    """Return for each node the least node that it is joined to when some switches are gone."""
+    """Return for each node the least node that it is joined to without some switches."""
     total = topology.num_ranks + topology.num_switches
     least = np.arange(total)
     kept = ~np.isin(topology.source, list(gone)) & ~np.isin(topology.target, list(gone))

@@ -1,7 +1,7 @@
-"""Shares of a switch: how much of what each node sends into it goes to each node that it sends to.
+"""Shares of a switch: the amount that each node sends through it to each other node.
 
-Blocks of nodes get even shares of each other, as integers with the sums that capacities give, and a block's
-share is dealt evenly to its nodes.
+Blocks of nodes get even shares of each other: integers with the sums that the capacities give. The share of a
+block is dealt evenly to its nodes.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _Share = tuple[int, int, int]
 
 
 class Side(NamedTuple):
-    """What each node on one side of a switch sends or takes, and its block; shape (nodes,)."""
+    """The units that each node on one side of a switch sends or takes, and its block; shape (nodes,)."""
 
     units: Int64Array
     block: Int64Array
 
 
 class SwitchShares(NamedTuple):
-    """Units from a row to a column, shape (shares,)."""
+    """The units from a row to a column, shape (shares,)."""
 
     row: Int64Array
     column: Int64Array
@@ -32,7 +32,7 @@ class SwitchShares(NamedTuple):
 
 
 class Bundles(NamedTuple):
-    """Arcs by node: those of node i are first[i]:first[i + 1], with so much capacity left."""
+    """Arcs by node: those of node i are first[i]:first[i + 1]; `left` is the capacity that they have left."""
 
     first: Int64Array
     left: Int64Array
@@ -48,7 +48,7 @@ def _columns(table: list[_Share]) -> SwitchShares:
 
 @kernel
 def _deal(rows: Int64Array, columns: Int64Array, apart: bool) -> Int64Array:
-    """Return integers with these row and column sums (or less), as even as can be.
+    """Return integers with these row and column sums (or less), as even as possible.
 
     With `apart`, rows and columns are the same blocks and the diagonal is 0.
     """
@@ -65,7 +65,7 @@ def _deal(rows: Int64Array, columns: Int64Array, apart: bool) -> Int64Array:
 def _proportional(rows: Int64Array, columns: Int64Array, apart: bool) -> Int64Array:
     """Round down even shares: row x column over all; apart, x_ab = u_a·v_b off the diagonal (Sinkhorn)."""
     u, v = rows.astype(np.float64), columns.astype(np.float64)
-    for _ in range(60):  # what is not met exactly is dealt out
+    for _ in range(60):  # the rest is dealt out afterwards
         for a in range(len(u)):
             rest = v.sum() - (v[a] if apart else 0.0)
             u[a] = rows[a] / rest if rest > 0 else 0.0
@@ -78,7 +78,7 @@ def _proportional(rows: Int64Array, columns: Int64Array, apart: bool) -> Int64Ar
         room = rows[a]
         for b in range(len(columns)):
             if not (apart and a == b):
-                share = min(np.int64(u[a] * v[b] * (1 + 1e-9)), room, left[b])  # whole but for rounding
+                share = min(np.int64(u[a] * v[b] * (1 + 1e-9)), room, left[b])  # 1e-9 for rounding
                 result[a, b] = share
                 room -= share
                 left[b] -= share
@@ -87,7 +87,7 @@ def _proportional(rows: Int64Array, columns: Int64Array, apart: bool) -> Int64Ar
 
 @kernel
 def _round(result: Int64Array, row: Int64Array, column: Int64Array, apart: bool, most: int) -> None:
-    """Deal up to `most` to each pair in turn, the a-th row beginning at the a-th open column."""
+    """Deal up to `most` units to each pair in turn; the a-th row begins at the a-th open column."""
     open_ = np.arange(len(column)) if apart else np.flatnonzero(column)
     for step in range(1 if apart else 0, len(open_)):
         for a in range(len(row)):
@@ -101,7 +101,7 @@ def _round(result: Int64Array, row: Int64Array, column: Int64Array, apart: bool,
 
 @kernel
 def _mend(result: Int64Array, row: Int64Array, column: Int64Array) -> None:
-    """Where only the diagonal is left, let another pair b, c give way: b to a and a to c."""
+    """If only the diagonal (a, a) is left, replace units of a pair (b, c) by units of (b, a) and (a, c)."""
     for a in range(len(row)):
         for b in range(len(row)):
             if row[a] == 0 or column[a] == 0:
@@ -118,10 +118,10 @@ def _mend(result: Int64Array, row: Int64Array, column: Int64Array) -> None:
 
 @kernel
 def shares(ins: Side, outs: Side, blocks: int, evenly: bool) -> SwitchShares:
-    """Spread a switch over its blocks: each gets an even share, and each node its even part of it.
+    """Spread a switch over its blocks: each gets an even share, and each node an even part of that.
 
-    Unless asked to pair all nodes of two blocks, blocks of one size are spread place by place: the first
-    nodes of all blocks over each other, then the second (rail by rail).
+    Unless `evenly` asks to pair all nodes of two blocks, blocks of one size are spread place by place: the
+    first nodes of all blocks over each other, then the second ones (rail by rail).
     """
     table = [(np.int64(0), np.int64(0), np.int64(0)) for _ in range(0)]
     size = _block_size(ins, outs, blocks)
@@ -139,7 +139,7 @@ def shares(ins: Side, outs: Side, blocks: int, evenly: bool) -> SwitchShares:
 
 @kernel
 def _block_size(ins: Side, outs: Side, blocks: int) -> int:
-    """Return how many nodes each block has, on both sides; 0 if not all have so many."""
+    """Return the number of nodes of each block, on both sides; 0 if blocks differ."""
     size = len(ins.block) // blocks
     for side in (ins.block, outs.block):
         if len(side) != size * blocks:
@@ -181,7 +181,7 @@ def _by_block(table: list[_Share], ins: Side, outs: Side, blocks: int, evenly: b
 def _match(
     table: list[_Share], mine: Int64Array, out: Int64Array, theirs: Int64Array, into: Int64Array, evenly: bool
 ) -> None:
-    """Match what one block's nodes send with what the other's take: evenly, or in order (rank by rank)."""
+    """Match the units that one block's nodes send and the other's take: evenly, or in rank order."""
     even = _deal(out, into, False) if evenly else _in_order(out, into)
     for i, row in enumerate(mine):
         for j in np.flatnonzero(even[i]):
@@ -190,7 +190,7 @@ def _match(
 
 @kernel
 def _in_order(rows: Int64Array, columns: Int64Array) -> Int64Array:
-    """Return integers with these row and column sums (or less), the north-west corner first."""
+    """Return integers with these row and column sums (or less), by the north-west corner rule."""
     result = np.zeros((len(rows), len(columns)), dtype=np.int64)
     j, room = 0, columns[0]
     for i in range(len(rows)):
@@ -208,7 +208,7 @@ def _in_order(rows: Int64Array, columns: Int64Array) -> Int64Array:
 
 @kernel
 def pair_up(shares: SwitchShares, ins: Bundles, outs: Bundles) -> SwitchShares:
-    """Lay units over arcs of the tail and of the head, in order; rows and columns become those arcs."""
+    """Assign units to arcs of the tail and of the head, in order; rows and columns become those arcs."""
     one, two = ins.first[:-1].copy(), outs.first[:-1].copy()
     left, right = ins.left, outs.left
     table = [(np.int64(0), np.int64(0), np.int64(0)) for _ in range(0)]

@@ -1,10 +1,10 @@
 r"""Capacities in trees: how many out-trees each link can carry at the optimum (dissertation B.5.1).
 
-A forest meets the bottleneck cut's 1/x* if root r has k·w_r trees (w the weights as integers without a common
-divisor; all 1 in an allgather) and no link of bandwidth b is in more than U·b of them, where U = k/x*.
-So U·b must be an integer for every link, and U·x*·w_r for every root: the smallest such U is one over the
-greatest common divisor of these rationals. With weights 1 and 1/x* = p/q this is the proposition's
-U = p / gcd(q, {b_e}) and k = U·x*.
+A forest meets the bottleneck cut's 1/x* under two conditions. Root r has k·w_r trees, where the weights w are
+integers without a common divisor (all 1 in an allgather). No link of bandwidth b is in more than U·b of them,
+where U = k/x*. So U·b must be an integer for every link, and U·x*·w_r for every root: the smallest such U is
+one over the greatest common divisor of these rationals. With weights 1 and 1/x* = p/q this is the
+proposition's U = p / gcd(q, {b_e}) and k = U·x*.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from tutti.topologies.graphs.max_flow import DinicNetwork
 from tutti.topologies.topology import Topology
 
 MOST_TREES = 10**6
-"""The most trees a root may have; a schedule cuts its shard into as many chunks."""
+"""Most trees that a root may have. A schedule cuts the root's shard into as many chunks."""
 
 _MOST_CAPACITY = INT64_MAX >> 3
-"""All capacities and demands together; the max-flows of the packing need the spare bits."""
+"""Largest sum of all capacities and demands. The max-flows of the packing need the spare bits."""
 
 
 def tree_capacities(
@@ -37,9 +37,9 @@ def tree_capacities(
     topology
         The network.
     ratio
-        1/x* in s/B, as `models.bounds.bottleneck_cut.bottleneck_cut` gives it for the same weights.
+        1/x* in s/B, from `models.bounds.bottleneck_cut.bottleneck_cut` for the same weights.
     weights
-        Non-negative, one a rank; default 1 each. `trees_by_root` tells what k means with them.
+        Not negative, one per rank; by default all 1. `trees_by_root` says what k means with weights.
 
     Returns
     -------
@@ -64,14 +64,14 @@ def tree_capacities(
     if ratio <= 0:
         raise InputError(f"trees of {topology.name}: the ratio 1/x* is {ratio}; it must be positive")
     unit = Fraction(int(np.gcd.reduce(shares.numerators)), shares.denominator)
-    rate = unit / ratio  # B/s of one tree, were k 1
+    rate = unit / ratio  # B/s of one tree if k = 1
     common = int(np.gcd.reduce(topology.bandwidth.numerators))
     tree = _rational_gcd(Fraction(common, topology.bandwidth.denominator), rate)  # 1/U
     k = int(rate / tree)
     most = k * max(shares.numerators.tolist()) // int(np.gcd.reduce(shares.numerators))
     if most > MOST_TREES:
         remedy = "fix the number of trees (--option trees=4) or give bandwidths a larger common divisor"
-        if most // k > MOST_TREES:  # weights alone: as many at k = 1
+        if most // k > MOST_TREES:  # weights alone cause it, even at k = 1
             remedy = "give shards a larger common divisor"
         raise NoSchedule(
             f"trees of {topology.name}: the optimum needs {most} trees at a root, at most {MOST_TREES} are "
@@ -89,12 +89,12 @@ def tree_capacities(
 
 
 def trees_by_root(num_ranks: int, k: int, weights: Iterable[Fraction | int] | None = None) -> Int64Array:
-    """Return how many trees each rank roots: k times its weight over the weights' greatest common divisor.
+    """Return each root's number of trees: k times its weight over the weights' greatest common divisor.
 
     Raises
     ------
     InputError
-        If k is below 1, or if the weights are negative, all zero or not one a rank.
+        If k is below 1, or if the weights are negative, all zero or not one per rank.
 
     Examples
     --------
@@ -112,9 +112,9 @@ def sustains(
 ) -> bool:
     """Return whether every rank can be sent a unit from each tree: Theorem 25's condition.
 
-    Necessary for out-trees within the capacities; sufficient if there are no switches (Theorem 30), or if
-    they are balanced (`topologies.trees.switch_removal`). The sinks that passed join the sources, as in
-    `models.bounds.bottleneck_cut`.
+    It is necessary for out-trees within the capacities. It is sufficient if there are no switches (Theorem
+    30), or if switches are balanced (`topologies.trees.switch_removal`). Sinks that passed join the sources,
+    as in `models.bounds.bottleneck_cut`.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def sustains(
     tails, heads, capacity
         The arcs, shape (arcs,).
     trees
-        Trees by root, shape (ranks,).
+        The number of trees of each root, shape (ranks,).
     """
     source, roots = num_nodes, np.flatnonzero(trees)
     network = DinicNetwork(

@@ -1,13 +1,13 @@
 """Local search for weighted trees within capacity and within a height: kernels on arrays.
 
-A state is a set of rows, each a spanning out-tree with a weight (so many alike unit trees) and within its
-height limit, and how many unit trees use each arc. While some arc carries more than it can, a row that uses
-it is taken at random and the arc's head gets another parent: through an arc with room if there is one, else
-through the one that was chosen longest ago (the excess then moves on, as in a random walk). The head may also
-change places with a child, since a pair of ranks that fast links join may be entered at either. Where a part
-of the row's weight relieves more than the whole, the row splits, and the part that stays differs in that one
-edge; rows that become equal are merged. So there are hardly more rows than the capacities need, and those of
-a root have most edges in common.
+A state is a set of rows, and the number of unit trees that use each arc. A row is a spanning out-tree within
+its height limit, with a weight: the number of equal unit trees that it stands for. While some arc is
+overloaded, a row that uses it is taken at random and the arc's head gets another parent. The new parent is
+through an arc with room if there is one, otherwise through the arc that was chosen longest ago; the excess
+then moves on, as in a random walk. The head may also change places with a child, since a pair of ranks that
+fast links join may be entered at either rank. If a part of the row's weight relieves more than the whole, the
+row splits, and the part that stays differs in that one edge. Rows that become equal are merged. So there are
+hardly more rows than the capacities need, and the rows of a root have most edges in common.
 
 Random numbers are drawn by xorshift (Marsaglia 2003), so that the same seed gives the same trees on any
 machine.
@@ -40,7 +40,7 @@ class CapacitatedArcs(NamedTuple):
     out, out_of
         int32, shape (arcs,): arcs by tail; int64, shape (nodes + 1,): out[out_of[v]:out_of[v + 1]] leave v.
     back
-        int32, shape (arcs,): the arc from head to tail, -1 where there is none.
+        int32, shape (arcs,): the arc from head to tail, -1 if there is none.
     """
 
     tail: Int32Array
@@ -53,22 +53,22 @@ class CapacitatedArcs(NamedTuple):
 
 
 class GrowingTrees(NamedTuple):
-    """Trees as they grow and change; only the first used[0] columns are in use.
+    """Trees that grow and change; only the first used[0] columns are in use.
 
     Parameters
     ----------
     used
-        int64, shape (1,): how many rows there are.
+        int64, shape (1,): the number of rows.
     root, limit
-        int32, shape (rows,): the root, and the most height allowed.
+        int32, shape (rows,): the root, and the height limit.
     weight
         int64, shape (rows,): unit trees.
     via, depth
         int32, shape (nodes, rows): the arc into each node (-1: none) and its hops from the root.
     load
-        int64, shape (arcs,): unit trees that use the arc.
+        int64, shape (arcs,): the number of unit trees that use the arc.
     use
-        int32, shape (nodes, arcs): rows of a root that use the arc.
+        int32, shape (nodes, arcs): the number of a root's rows that use the arc.
     """
 
     used: Int64Array
@@ -83,9 +83,10 @@ class GrowingTrees(NamedTuple):
 
 @kernel
 def grow_widest(arcs: CapacitatedArcs, rows: GrowingTrees, state: UInt64Array, sharp: float) -> None:
-    """Grow every tree anew in turn, by the arcs that it fills up least; lower ones first.
+    """Grow every tree again from scratch, in turn, by the arcs that it fills up least; prefer lower trees.
 
-    An arc costs the part of its capacity then in use, and `sharp` times what part of the tree is too much.
+    An arc costs the fraction of its capacity then in use, and `sharp` times the fraction of the tree's weight
+    that is above the capacity.
     """
     nodes = len(rows.depth)
     cost, key = np.empty(len(arcs.tail)), np.empty(nodes)
@@ -95,7 +96,7 @@ def grow_widest(arcs: CapacitatedArcs, rows: GrowingTrees, state: UInt64Array, s
             if rows.via[v, t] >= 0:
                 rows.load[rows.via[v, t]] -= weight
                 rows.use[rows.root[t], rows.via[v, t]] -= 1
-        for a in range(len(cost)):  # the shaken digits decide between equals
+        for a in range(len(cost)):  # the random digits break ties
             over = (rows.load[a] + weight - arcs.capacity[a]) / weight
             part = (rows.load[a] + weight) / max(arcs.capacity[a], 1)
             cost[a] = sharp * max(over, 0.0) + part + 1e-6 * draw(state, 1000)
@@ -156,7 +157,7 @@ def _grow_by_cost(
 
 @kernel
 def _grow_by_depth(arcs: CapacitatedArcs, rows: GrowingTrees, t: int, cost: FloatArray) -> None:
-    """Breadth first, each node by its cheapest arc from the level before."""
+    """Grow a tree breadth first; each node takes its cheapest arc from the previous level."""
     _clear(rows, t)
     for level in range(1, len(rows.depth)):
         grown = False
@@ -175,14 +176,14 @@ def _grow_by_depth(arcs: CapacitatedArcs, rows: GrowingTrees, t: int, cost: Floa
 
 
 _Move = tuple[int, int, int, int, int]
-"""Change of excess; 2 if the row splits, and 1 if the arc is new to its root; the new arc, -1 for no move;
-the child, -1 for none; the weight."""
+"""Five numbers: the change of excess; 2 if the row splits, plus 1 if the arc is new to its root; the new arc,
+-1 for no move; the child, -1 for none; the weight."""
 
 
 class Excess(NamedTuple):
-    """The overloaded arcs: the first totals[0] of `arcs`; place[a] is where a stands, or -1.
+    """The overloaded arcs are the first totals[0] of `arcs`; place[a] is the place of arc a there, or -1.
 
-    totals[1] is the excess of all.
+    totals[1] is the excess of all arcs together.
     """
 
     arcs: Int64Array
@@ -196,8 +197,8 @@ def relieve(
 ) -> tuple[int, int]:
     """Move weight off overloaded arcs, at most `moves` times; return the excess and the moves left.
 
-    It stops when the least excess so far was met neither within `patience` moves nor in half of all moves.
-    Limits, and the weight of all rows of a root, hold throughout.
+    It stops if the least excess has not fallen for `patience` moves and for half of all moves.
+    Height limits, and the total weight of a root's rows, stay satisfied throughout.
     """
     excess = _excess(arcs, rows)
     age = np.zeros(len(arcs.tail), dtype=np.int64)
@@ -210,7 +211,7 @@ def relieve(
         arc = excess.arcs[draw(state, excess.totals[0])]
         t = _user(arcs, rows, arc, draw(state, rows.used[0]), draw(state, 2) > 0)
         best = _best_move(arcs, rows, age, stacks, t, arc, int(draw(state, 2)))
-        if best[2] < 0 or (best[0] > 0 and draw(state, 10) > 0):  # more excess than before: seldom
+        if best[2] < 0 or (best[0] > 0 and draw(state, 10) > 0):  # more excess than before: one in ten
             continue
         age[best[2]] = move
         if best[1] > 1:
@@ -256,9 +257,9 @@ def _shift_load(arcs: CapacitatedArcs, rows: GrowingTrees, excess: Excess, a: in
 
 @kernel
 def _user(arcs: CapacitatedArcs, rows: GrowingTrees, arc: int, start: int, light: bool) -> int:
-    """Return the first row from `start` on, around, that uses an overloaded arc (some row does).
+    """Return the first row from `start` on, cyclically, that uses an overloaded arc (some row does).
 
-    If asked, it is one whose whole weight is too much, where there is one.
+    If `light`, it is one whose whole weight is in excess, if there is one.
     """
     count, over, first = rows.used[0], rows.load[arc] - arcs.capacity[arc], -1
     via = rows.via[arcs.head[arc]]
@@ -276,7 +277,7 @@ def _user(arcs: CapacitatedArcs, rows: GrowingTrees, arc: int, start: int, light
 def _subtree(
     arcs: CapacitatedArcs, rows: GrowingTrees, t: int, top: int, without: int, stack: Int64Array
 ) -> tuple[int, int]:
-    """List `top` and the nodes under it, but for a child's part; return how many, and how high they reach."""
+    """List `top` and the nodes under it without a child's part; return their number and height."""
     stack[0] = top
     count, done, deepest = 1, 0, rows.depth[top, t]
     while done < count:
@@ -320,9 +321,9 @@ def _best_move(
 ) -> _Move:
     """Return the best move of the arc's head in row t.
 
-    The child is -1 for a new parent alone; else the head comes under that child, and the child under the new
-    arc. Of equals one that needs no split, then, if `fresh` is 1, one by an arc that the root uses already,
-    then that with the arc least recently chosen.
+    The child is -1 if only the parent changes; otherwise the head comes under that child, and the child under
+    the new arc. Among equal moves, one without a split is preferred, then, if `fresh` is 1, one by an arc
+    that the root uses already, then one by the arc that was chosen least recently.
     """
     v, none = np.int64(arcs.head[arc]), np.int64(-1)  # 64 bits throughout: each helper is compiled once
     best: Any = (np.int64(1 << 60), np.int64(0), none, none, np.int64(0))
@@ -350,7 +351,7 @@ def _offer(
     turn: tuple[int, int, int, int, int],
     fresh: int,
 ) -> _Move:
-    """Return the better of `best` and entering `node`'s part of the tree by another arc.
+    """Return the better of `best` and the moves that enter `node`'s part of the tree by another arc.
 
     `turn` is (top of the part, child or -1, arc relieved, arc from child to top or -1, height of the part).
     """
@@ -380,7 +381,7 @@ def _offer(
 
 @kernel
 def _split(rows: GrowingTrees, t: int, weight: int) -> None:
-    """Leave row t with `weight`, and give the rest to a new row, alike."""
+    """Leave row t with `weight`, and give the rest to a new row with the same tree."""
     new = rows.used[0]
     rows.used[0] += 1
     rows.root[new], rows.limit[new] = rows.root[t], rows.limit[t]
@@ -401,7 +402,7 @@ def _copy(rows: GrowingTrees, t: int, to: int) -> None:
 
 @kernel
 def _merge(rows: GrowingTrees, t: int) -> None:
-    """Add row t to another that equals it, if there is one; the last row takes its place."""
+    """Add row t to another row with the same tree, if there is one; the last row takes its place."""
     for other in range(rows.used[0]):
         if other == t or rows.root[other] != rows.root[t]:
             continue

@@ -1,5 +1,5 @@
-"""Schedules as Chakra execution traces, which ASTRA-sim plays as custom collectives.
+"""Schedules as Chakra execution traces, which ASTRA-sim executes as custom collectives.
 
-`protobuf` encodes the traces, `files` writes them, the files that run them, and the network for one of the
-back-ends.
+`protobuf` encodes the traces. `files` writes them, the files that run them, and the networks for the
+analytical and ns-3 back-ends.
 """

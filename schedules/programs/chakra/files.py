@@ -1,17 +1,18 @@
-"""A schedule as ASTRA-sim's custom collective: a trace a rank, and the files that run it.
+"""A schedule as ASTRA-sim's custom collective: one trace for each rank, and the files that run the traces.
 
-Of a path OUT these are written:
+These files are written for a path OUT:
 
 ``OUT.R.et``
-    What rank R does: sends, receives, and a computation for each sum.
+    The tasks of rank R: sends, receives, and a computation for each sum.
 ``OUT.workload.R.et``
-    One collective, which calls that.
+    One collective, which calls OUT.R.et.
 ``OUT.system.json``, ``OUT.memory.json``, ``OUT.logical.json``
-    That the collective is OUT's, that there is no other memory, and the logical topology.
+    They state that OUT is the collective's algorithm, that there is no other memory, and the logical
+    topology.
 ``OUT.network.yml``
-    For the analytical back-end, where the network is a ring, complete or one switch, its links alike.
+    The network for the analytical back-end, if it is a ring, complete, or one switch, with equal links.
 ``OUT.topology.txt``
-    For the ns-3 back-end, where it can have the network (`schedules.programs.chakra.ns3`).
+    The network for the ns-3 back-end, if that can represent it (`to_ns3`).
 """
 
 from __future__ import annotations
@@ -51,20 +52,20 @@ COLLECTIVES: Mapping[Kind, tuple[str, int]] = {
     Kind.ALL_TO_ALL: ("all-to-all", 6),
     Kind.REDUCE_SCATTER: ("reduce-scatter", 7),
 }
-"""What ASTRA-sim calls those that can be custom, and their numbers in the schema."""
+"""ASTRA-sim's names of the collectives that can be custom, and their numbers in the schema."""
 
 _COMM_TYPES = {Action.SEND: 5, Action.RECV: 6}
 
 
 @dataclass(frozen=True)
 class ChakraOptions(Options):
-    """How a schedule is written.
+    """Options for Chakra traces.
 
     Parameters
     ----------
     size
-        M, which is rounded up to whole bytes of each unit: sizes in the traces are bytes, whatever the
-        workload asks for.
+        M, which is rounded up until each unit is a whole number of bytes. The traces have fixed sizes in
+        bytes, whatever size the workload asks for.
     """
 
     OWNER: ClassVar[str] = "chakra"
@@ -80,7 +81,7 @@ def write(schedule: Schedule, path: Path, options: ChakraOptions) -> dict[str, A
     Raises
     ------
     TuttiError
-        If ASTRA-sim has no such custom collective.
+        If ASTRA-sim has no such custom collective, or M is too large.
     """
     what = schedule.collective
     if what.kind not in COLLECTIVES or what.groups is not None:
@@ -128,7 +129,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _trace(tasks: list[RankTask], unit: int) -> bytes:
-    """Return what a rank does; one that does nothing computes nothing, as ASTRA-sim waits for its end."""
+    """Return a rank's trace; an idle rank gets an empty computation, whose end ASTRA-sim waits for."""
     nodes = [_node(number, task, unit) for number, task in enumerate(tasks)]
     return metadata() + b"".join(nodes or [node(0, "nothing", NodeType.COMP, {"is_cpu_op": False})])
 
@@ -148,11 +149,11 @@ def _node(number: int, task: RankTask, unit: int) -> bytes:
 
 
 def _networks(topology: Topology) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the files of the network by their ends, and what is said of a back-end that can't have it."""
+    """Return the networks' files by suffix, and the reasons why back-ends can't have the network."""
     files, missing = {}, {}
     form = _analytical(topology)
     if form is None:
-        missing["analytical"] = "none: it has rings, complete networks and switches, their links alike"
+        missing["analytical"] = "none: it takes only rings, complete networks and switches, with equal links"
     else:
         bandwidth, latency = topology.bandwidth[0] / GIBI, topology.alpha[0] * GIGA
         numbers = {"topology": form, "npus_count": topology.num_ranks}
@@ -166,7 +167,7 @@ def _networks(topology: Topology) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _analytical(topology: Topology) -> str | None:
-    """Return what ASTRA-sim's analytical back-end calls the network, if it is one of its kinds."""
+    """Return the analytical back-end's name of the network, or None if it is none of its kinds."""
     ranks = topology.num_ranks
     if not topology.homogeneous:
         return None
@@ -190,15 +191,16 @@ def _decimal(value: Fraction) -> str:
 def to_ns3(topology: Topology) -> str:
     """Return a network as the physical topology that ASTRA-sim's ns-3 back-end loads (``TOPOLOGY_FILE``).
 
-    The first line counts nodes (switches included), switches and links; the second names the switches; then a
-    link a line: ends, rate, delay, loss. Links there go both ways, and there is one between two nodes. So
-    what goes there and back must be alike, and parallel links of one α become one of their bandwidth.
+    The first line has the numbers of nodes (including switches), switches and links; the second names the
+    switches. Then each line describes a link: ends, rate, delay, loss. An ns-3 link has both directions, and
+    two nodes share only one. So the two directions must be equal, and parallel links with the same α become
+    one link with their total bandwidth.
 
     Raises
     ------
     InputError
-        If two nodes are joined one way only, or unlike there and back, or an α is no whole number of
-        nanoseconds, ns-3's unit of time.
+        If two nodes are joined in one direction only, if the directions differ, or if an α is not a whole
+        number of nanoseconds, the unit of time of ns-3.
     """
     links = list(_links(topology))
     switches = range(topology.num_ranks, topology.num_nodes)
@@ -218,8 +220,8 @@ def _links(topology: Topology) -> Iterator[str]:
             name = topology.link_name(joined[source, target][0])
             others = "nothing" if back is None else _shown(*back)
             raise InputError(
-                f"does not fit: {name} has {_shown(bandwidth, alpha)}, back there is {others}; "
-                "ns-3's links go both ways"
+                f"does not fit: {name} has {_shown(bandwidth, alpha)}, but {others} back; "
+                "an ns-3 link has both directions"
             )
         delay = alpha * GIGA
         if delay.denominator != 1:
@@ -230,7 +232,7 @@ def _links(topology: Topology) -> Iterator[str]:
 
 
 def _together(topology: Topology, links: list[int]) -> tuple[Fraction, Fraction]:
-    """Return the bandwidth of parallel links, and their α."""
+    """Return the total bandwidth of parallel links, and their α."""
     alphas = {topology.alpha[link] for link in links}
     if len(alphas) > 1:
         raise InputError(
@@ -245,6 +247,6 @@ def _shown(bandwidth: Fraction, alpha: Fraction) -> str:
 
 
 def _rate(bandwidth: Fraction) -> str:
-    """Return a bandwidth in whole bits a second, rounded down as ns-3 does."""
+    """Return a bandwidth in whole bits per second, rounded down as ns-3 does."""
     bits = int(bandwidth * BITS_PER_BYTE)
     return f"{bits // GIGA}Gbps" if bits % GIGA == 0 else f"{bits}bps"

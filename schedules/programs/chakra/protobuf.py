@@ -1,7 +1,7 @@
 """Chakra execution traces in protobuf's wire format (mlcommons/chakra, ``schema/protobuf/et_def.proto``).
 
-A trace is a sequence of messages, each behind its length as a varint: first a ``GlobalMetadata``, then the
-``Node`` s. Of their fields these are used; the numbers are the schema's.
+A trace is a sequence of messages, each after its length as a varint: first a ``GlobalMetadata``, then the
+``Node`` s. This module lists the fields that are used; their numbers are the schema's.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class _Attribute(IntEnum):
 
 
 class _Wire(IntEnum):
-    """Types of what follows a field's number."""
+    """Types of the values that follow a field's number."""
 
     VARINT = 0
     BYTES = 2
 
 
 class NodeType(IntEnum):
-    """What a node does."""
+    """The kind of a node."""
 
     COMP = 4
     SEND = 5
@@ -49,11 +49,11 @@ class NodeType(IntEnum):
 
 
 class Int32(int):
-    """A number for a field of 32 bits; others have 64."""
+    """A number for a field of 32 bits; other numbers have 64 bits."""
 
 
 def metadata() -> bytes:
-    """Return what a trace begins with."""
+    """Return the first message of a trace."""
     return _framed(_text(1, _VERSION))
 
 
@@ -70,13 +70,13 @@ def node(
     Parameters
     ----------
     number, name, kind
-        Its id, name and type.
+        The node's id, name and type.
     attributes
-        By name: `bool`, `Int32` or, of 64 bits, `int`.
+        Values by name: `bool`, `Int32`, or `int` for 64 bits.
     after
-        The ids that it waits for.
+        The ids of the nodes that it waits for.
     microseconds
-        How long it lasts.
+        Its duration; 0 is left out.
     """
     body = _number(_Node.ID, number) + _text(_Node.NAME, name) + _number(_Node.TYPE, kind)
     packed = b"".join(map(_varint, after))
@@ -96,7 +96,7 @@ def _framed(message: bytes) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    """Return a number that is not negative, seven bits a byte, the least first."""
+    """Return a nonnegative number as seven bits per byte, the least significant first."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

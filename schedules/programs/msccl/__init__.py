@@ -1,5 +1,5 @@
 """Programs as MSCCL XML, which MSCCL and RCCL load.
 
-Read `flavours` (what the two take: names, limits), `printer`, `reader`, then `lint` (the runtimes' own rules,
-for anybody's files; everything that is printed is checked by it).
+Read `flavours` (names and limits of the two runtimes), `printer`, `reader`, then `lint`: the runtimes' own
+rules, for files from any source. All that is printed is checked by `lint`.
 """

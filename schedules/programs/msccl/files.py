@@ -1,4 +1,4 @@
-"""MSCCL XML as a format of `schedules.programs.formats`: from a schedule to a file, and back to a program."""
+"""MSCCL XML as a format of `schedules.programs.formats`: writes schedules and reads programs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tutti.topologies.xml_files import MOST_XML, Element
 
 @dataclass(frozen=True)
 class MscclOptions(XmlOptions, LoweringOptions):
-    """How a schedule is made a file: `XmlOptions` and `LoweringOptions`."""
+    """Options for MSCCL XML: `XmlOptions` and `LoweringOptions`."""
 
     units: Annotated[int, Whole(1, 4096)] = 64
 
@@ -36,22 +36,22 @@ class MscclOptions(XmlOptions, LoweringOptions):
 OPTIONS = MscclOptions
 
 LENGTHS = (LIMITS.chunks, 16, 4, 1)
-"""Lengths of a message, in units, that are tried, the longest first. Shorter messages need connections that
-are less deep, and more steps."""
+"""Lengths of a message in units that are tried, the longest first. Shorter messages need less deep
+connections but more steps."""
 
 
 def lowered(schedule: Schedule, options: MscclOptions) -> Program:
-    """Return the program to be written: the first of those tried that fits and does not hang.
+    """Return the program to write: the first tried one that fits and has no deadlock.
 
     Raises
     ------
     TuttiError
-        If the flavour doesn't have the collective, if every program hangs over connections of the protocol's
-        depth, or as `lower`.
+        If the flavour doesn't have the collective, if every program has a deadlock at the connections' depth
+        in this protocol, or as `lower`.
     """
     flavour, depth = find_flavour(options.flavour), DEPTHS[options.proto]
     flavour.collective(schedule.collective.kind)
-    check_fits(schedule.collective, len(schedule))  # before it is lowered: each transfer is a step at least
+    check_fits(schedule.collective, len(schedule))  # before lowering: each transfer is at least one step
     limits = FormatLimits(flavour.blocks, flavour.steps, peers=LIMITS.peers)
     hanging: list[ProgramError] = []
     fitting: list[Program] = []
@@ -85,7 +85,7 @@ def write(schedule: Schedule, path: Path, options: MscclOptions) -> dict[str, An
     Raises
     ------
     TuttiError
-        If the format, or the runtime within its limits, can't have it.
+        If the format, or a limit of the runtime, can't represent the schedule.
     """
     program = lowered(schedule, options)
     text = to_xml(program, options)
@@ -105,7 +105,7 @@ def read(path: Path, root: int | None = None) -> Program:
     Raises
     ------
     InputError
-        If it holds none.
+        If the file holds no program.
     """
     return read_msccl(path, root=root)
 
@@ -124,14 +124,14 @@ def judged(path: Path, root: int | None, interleavings: int) -> None:
 def judge_algo(
     algo: Element, root: int | None = None, interleavings: int = 20
 ) -> list[tuple[Program, Judgement]]:
-    """Judge a program at each of its places, over connections as deep as those of its protocol.
+    """Judge a program out of place, in place or both, with connections as deep as those of its protocol.
 
     Raises
     ------
     InputError
         If the element describes no program.
     ProgramError
-        If it isn't right.
+        If the program isn't right.
     """
     found = []
     for program in (program_of(algo, root=root, in_place=place) for place in places(algo)):
@@ -142,12 +142,12 @@ def judge_algo(
 
 
 def depth_of(algo: Element) -> tuple[str, int]:
-    """Return a file's protocol (Simple if it names none) and the messages that a connection of it holds."""
+    """Return a file's protocol (by default Simple) and the number of messages that its connections hold."""
     proto = algo.attributes.get("proto", SIMPLE)
     known = proto if proto in DEPTHS else SIMPLE
     return known, DEPTHS[known]
 
 
 def loader(paths: Sequence[Path]) -> str:
-    """Return the lines of a shell that make MSCCL or RCCL load these files."""
+    """Return shell lines that make MSCCL or RCCL load these files."""
     return f"export MSCCL_XML_FILES={quote(':'.join(map(str, paths)))} NCCL_ALGO=MSCCL,RING,TREE"

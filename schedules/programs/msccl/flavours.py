@@ -1,4 +1,4 @@
-"""What the two runtimes that load MSCCL XML take: names and limits.
+"""The names and limits of the two runtimes that load MSCCL XML.
 
 Sources: microsoft/msccl ``src/include/msccl.h``, ``src/graph/{topo,xml}.cc``; RCCL
 ``src/include/msccl/msccl_struct.h``, ``src/misc/msccl/msccl_parser.cc``.
@@ -25,12 +25,12 @@ TYPES: Mapping[str, Op] = {
     "rrc": Op.RECV_REDUCE_COPY,
     "rrcs": Op.RECV_REDUCE_COPY_SEND,
 }
-"""Types of steps that both interpret (`ra` is parsed by one of them, and does nothing)."""
+"""Types of steps that both runtimes interpret (one of them also parses `ra`, which then does nothing)."""
 BUFFERS: Mapping[str, Buffer] = {"i": Buffer.INPUT, "o": Buffer.OUTPUT, "s": Buffer.SCRATCH}
 DEPTHS: Mapping[str, int] = {"Simple": 2, "LL": 8, "LL128": 8}
-"""Messages that a connection holds, by protocol. A connection has eight steps (``NCCL_STEPS``). A message
-takes four of them in Simple (``MSCCL_CHUNKSTEPS``) and one in the others. A message has several chunks only
-if these are small (``mscclMaxAllowedCount``)."""
+"""Number of messages that a connection holds, by protocol. A connection has eight steps (``NCCL_STEPS``); a
+message takes four of them in Simple (``MSCCL_CHUNKSTEPS``) and one in the other protocols. Only if chunks are
+small (``mscclMaxAllowedCount``) does a message have several."""
 PROTOCOLS = tuple(DEPTHS)
 SIMPLE = "Simple"
 
@@ -39,15 +39,15 @@ class MscclLimits(NamedTuple):
     """Limits of the runtimes, and of the files that are read. Each is the largest allowed number."""
 
     chunks: int
-    """Chunks of one step."""
+    """Chunks in one step."""
     channels: int
     """Channels of a rank."""
     peers: int
-    """Blocks of a rank that send (receive) on one channel."""
+    """Blocks of a rank that send (or receive) on one channel."""
     awaited: int
-    """Highest number of a block for which another block can wait: it is kept in 8 bits (``dependentBid``)."""
+    """Number of a block for which another block waits: the runtimes keep it in 8 bits (``dependentBid``)."""
     elements: int
-    """Elements as the parsers count: ``algo``, all ``gpu``, and the ``tb`` and ``step`` of the own rank."""
+    """Elements as the parsers count them: ``algo``, all ``gpu``, and the own rank's ``tb`` and ``step``."""
     children: int
     """Elements in one element."""
     attributes: int
@@ -55,13 +55,13 @@ class MscclLimits(NamedTuple):
     characters: int
     """Characters of a value."""
     fused: int
-    """Consecutive reductions into one place that the runtimes fuse into one."""
+    """Consecutive reductions into one place that the runtimes fuse."""
     of_file: int
-    """Elements of a file that is read: for 128 ranks, each with as many as the runtimes read."""
+    """Elements in a file that is read: enough for 128 ranks with as many each as the runtimes read."""
     units: int
     """Units of a buffer in a file that is read."""
     moved: int
-    """Units of all steps together: those of 128 ranks with all the steps and chunks that runtimes read."""
+    """Units moved by all steps: enough for 128 ranks with all the steps and chunks that the runtimes read."""
 
 
 LIMITS = MscclLimits(
@@ -90,24 +90,24 @@ _COMMON: Mapping[Kind, str] = {
 
 @dataclass(frozen=True)
 class Flavour:
-    """What a runtime takes.
+    """The names and limits of one runtime.
 
     Parameters
     ----------
     name
-        Of the flavour, for people.
+        The flavour's name, for people.
     collectives
-        The names of collectives.
+        The names of the collectives.
     required
         The attributes that ``algo`` must have.
     steps, blocks
-        At most so many in a block, and blocks in a rank.
+        The largest number of steps in a block, and of blocks in a rank.
     characters
-        Of the algorithm's name.
+        The largest length of the algorithm's name.
     threads
-        At most, of a block.
+        The largest number of threads in a block.
     whole_buffers
-        Whether the sizes of input and output, where they aren't 0, must be those of the collective.
+        Whether nonzero sizes of input and output must be those of the collective.
     """
 
     name: str
@@ -125,7 +125,7 @@ class Flavour:
         Raises
         ------
         InputError
-            If it has none here, naming the flavours where it has one.
+            If the flavour has no name for it; the message names the flavours that have one.
         """
         if kind in self.collectives:
             return self.collectives[kind]
@@ -177,12 +177,12 @@ KINDS = {name: kind for flavour in (MSCCL, RCCL) for kind, name in flavour.colle
 
 
 def find_flavour(name: str) -> Flavour:
-    """Return the flavour of that name.
+    """Return the flavour with this name.
 
     Raises
     ------
     InputError
-        If there is none; the message suggests one.
+        If there is none; the message suggests a similar name.
     """
     if name not in FLAVOURS:
         raise InputError(f"unknown flavour of MSCCL XML '{name}'{suggestion(name, FLAVOURS)}")

@@ -1,7 +1,8 @@
-"""The rules of the runtimes that load MSCCL XML, for anybody's files.
+"""The rules of the runtimes that load MSCCL XML, for files from any source.
 
-Their parsers are written by hand and know less than XML (`_text_rules`); what they make of the elements has
-limits (`_Rules`), some of which end in a refusal, some in wrong data or a hang.
+The runtimes' parsers are written by hand and accept less than XML (`_text_rules`). Their limits on elements
+are in `_Rules`; beyond some of them a runtime refuses the file, beyond others it computes wrong data or
+hangs.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tutti.topologies.exact import INT32_MAX, INT64_MAX, NONE
 from tutti.topologies.xml_files import Element
 
 MOST_FINDINGS = 50
-"""That are told one by one."""
+"""Largest number of findings that are listed."""
 
 _TAG = re.compile(r'<(?:/[^\s<>/]+>|[^\s<>/=!?]+(?: [^\s<>"=/]{1,255}="[^"<]*")* ?/?>)')
 _BLANK = " \n\r"
@@ -30,7 +31,7 @@ _Fifo = tuple[int, int, int]
 
 
 class Finding(NamedTuple):
-    """What a runtime would not take, or do wrong; in which line, from 1."""
+    """A fault that a runtime would refuse or execute wrongly, and its line, counted from 1."""
 
     line: int
     text: str
@@ -40,16 +41,16 @@ class Finding(NamedTuple):
 
 
 def lint(text: str, flavour: Flavour, most: int = MOST_FINDINGS) -> list[Finding]:
-    """Return what is wrong with an MSCCL XML file for a runtime, by line; nothing if it takes it.
+    """Return the faults of an MSCCL XML file for a runtime, by line; the list is empty if there are none.
 
     Parameters
     ----------
     text
-        Of the file.
+        The text of the file.
     flavour
         The runtime.
     most
-        Findings that are returned; one more says how many there are besides.
+        The largest number of findings that are returned; one more then gives the number of the others.
     """
     findings = list(_text_rules(text))
     try:
@@ -69,16 +70,16 @@ def lint(text: str, flavour: Flavour, most: int = MOST_FINDINGS) -> list[Finding
 
 
 def _finding(error: InputError) -> Finding:
-    """Return an error of a reader, which names the line, as a finding."""
+    """Return the error of a reader, which names the line, as a finding."""
     match = re.fullmatch(r"(?:, line (\d+): |: )(.*)", str(error), re.DOTALL)
     return Finding(int(match[1] or 1), match[2]) if match else Finding(1, str(error))
 
 
 def _text_rules(text: str) -> Iterator[Finding]:
-    """Yield what the runtimes' own XML parsers stumble over.
+    """Yield the places that the runtimes' own XML parsers refuse.
 
-    One space before each attribute, double quotes, nothing but blanks and line ends between elements, no
-    declaration.
+    These parsers require one space before each attribute, double quotes, only blanks and line ends between
+    elements, and no declaration.
     """
     position, line = 0, 1
     while position < len(text):
@@ -90,7 +91,7 @@ def _text_rules(text: str) -> Iterator[Finding]:
 
 
 def _token(text: str, position: int) -> tuple[int, str]:
-    """Return where a tag, comment or blank ends that begins here, and what is wrong with it, or nothing."""
+    """Return the end of the tag, comment or blank that begins here, and its fault, or an empty text."""
     if text[position] in _BLANK:
         return position + 1, ""
     following = text.find("<", position + 1)
@@ -111,7 +112,7 @@ def _token(text: str, position: int) -> tuple[int, str]:
 
 
 class _Rules:
-    """The rules on elements; what they find goes to `findings`."""
+    """The rules for elements; the faults are added to `findings`."""
 
     def __init__(self, flavour: Flavour) -> None:
         self.flavour = flavour
@@ -122,18 +123,18 @@ class _Rules:
         self.received: dict[_Fifo, list[Element]] = {}
 
     def add(self, element: Element, text: str) -> None:
-        """Note a finding."""
+        """Add a finding."""
         self.findings.append(Finding(element.line, text))
 
     def limit(self, element: Element, number: int, most: int, what: str) -> None:
-        """Note what there is too much of."""
+        """Add a finding if a number exceeds a limit."""
         if number > most:
             self.add(element, f"{number} {what}, at most {most}")
 
     def number(
         self, element: Element, name: str, least: int, most: int, default: int | None = None
     ) -> int | None:
-        """Return an attribute; None where it isn't what it must be, which is noted."""
+        """Return an attribute; None, with a finding, if its value is not allowed."""
         try:
             return element.integer(name, least, most, default)
         except InputError as error:
@@ -141,7 +142,7 @@ class _Rules:
             return None
 
     def algo(self, algo: Element) -> None:
-        """Check the root and all in it."""
+        """Check the root element and everything in it."""
         flavour, given = self.flavour, algo.attributes
         missing = [name for name in flavour.required if name not in given]
         if missing:
@@ -188,7 +189,7 @@ class _Rules:
             self.limit(element, len(value.encode()), LIMITS.characters, f"bytes in the value of {name}")
 
     def _gpu(self, gpu: Element, rank: int, collective: str, others: int) -> None:
-        """Check a rank; `others` is how many elements outside it its parser counts."""
+        """Check a rank; `others` is the number of elements outside the rank that its parser counts."""
         sizes = [self.number(gpu, f"{letter}_chunks", 0, INT32_MAX) or 0 for letter in BUFFERS]
         self._sizes(gpu, sizes, collective)
         blocks = list(gpu.each("tb"))
@@ -209,7 +210,7 @@ class _Rules:
         self._waits(by_id)
 
     def _sizes(self, gpu: Element, sizes: list[int], collective: str) -> None:
-        """Check the sizes of input and output where the runtime does: 0, or what the collective has."""
+        """Check the sizes of input and output if the runtime does: they are 0, or those of the collective."""
         if not self.flavour.whole_buffers:
             return
         parts = {"allgather": (self.ranks, 1), "reduce_scatter": (1, self.ranks)}.get(collective, (1, 1))
@@ -221,7 +222,7 @@ class _Rules:
     def _block(
         self, block: Element, rank: int, steps: list[Element], sizes: list[int]
     ) -> list[tuple[str, int]]:
-        """Check a block; return on which channels it sends and receives."""
+        """Check a block; return its sides and the channels on which it sends and receives."""
         self._attributes(block)
         send, recv = (self.number(block, side, NONE, self.ranks - 1) for side in ("send", "recv"))
         channel = self.number(block, "chan", 0, self.channels - 1)
@@ -248,7 +249,7 @@ class _Rules:
         return [(side, fifo[2]) for side, (fifo, _) in ends.items()]
 
     def _step(self, step: Element, number: int, sizes: list[int]) -> Op | None:
-        """Check a step by itself; return what it does."""
+        """Check a step on its own; return its operation."""
         self._attributes(step)
         name = step.attributes.get("type", "")
         if name not in TYPES:
@@ -273,10 +274,11 @@ class _Rules:
         return op
 
     def _nops(self, steps: list[Element]) -> None:
-        """Check that each ``nop`` waits, and that the step behind it does so too.
+        """Check that each ``nop`` waits, and that the step after it waits too.
 
-        Both count a step for each wait of an instruction: others would put off the numbers that ``deps``
-        refer to. What stands behind ``nop`` and waits for nothing is refused, or, a reduction, fused.
+        Both runtimes count one step for each wait of an instruction; other nops would shift the numbers that
+        ``deps`` refers to. A step that follows a ``nop`` and waits for nothing is refused, or fused if it is
+        a reduction.
         """
         before = None
         for step in steps:
@@ -287,15 +289,13 @@ class _Rules:
                 before = step
             else:
                 if before is not None and not waits:
-                    self.add(
-                        step, "stands behind a nop and waits for nothing itself, which the runtimes refuse"
-                    )
+                    self.add(step, "follows a nop and waits for nothing itself, which the runtimes refuse")
                 before = None
         if before is not None:
             self.add(before, "a nop at the end of its block, which the runtimes drop")
 
     def _waits(self, blocks: dict[int, list[Element]]) -> None:
-        """Check that what is waited for is there, raises a flag, and is no ``nop``."""
+        """Check that each awaited step exists, raises a flag, and is no ``nop``."""
         for steps in blocks.values():
             for step in steps:
                 block = self.number(step, "depid", NONE, max(blocks))
@@ -312,7 +312,7 @@ class _Rules:
                     self.add(step, f"waits for {where}, which raises no flag (hasdep='0')")
 
     def _fifos(self) -> None:
-        """Check that both ends of each connection have the same messages, of the same lengths."""
+        """Check that both ends of each connection have the same messages with the same lengths."""
         for fifo in sorted({*self.sent, *self.received}):
             source, target, channel = fifo
             out, into = self.sent.get(fifo, []), self.received.get(fifo, [])

@@ -1,8 +1,9 @@
 """A program as MSCCL XML.
 
-A step waits for one other; where an instruction waits for several, steps of type ``nop`` before it wait for
-all but the last. Consecutive reductions into one place that wait for nothing become one in the runtime, which
-keeps one count and has room for `LIMITS.fused`: a flag (``hasdep``) on the one before ends that.
+A step of the format waits for at most one other step. If an instruction waits for several, steps of type
+``nop`` before it wait for all but the last. The runtime fuses consecutive reductions into one place that wait
+for nothing, with one count for all and at most `LIMITS.fused` of them. A flag (``hasdep``) on the last step
+ends such a fusion.
 """
 
 from __future__ import annotations
@@ -44,18 +45,18 @@ _LETTER = {buffer: letter for letter, buffer in BUFFERS.items()}
 
 @dataclass(frozen=True)
 class XmlOptions(Options):
-    """How a program is written.
+    """Options for printing a program as MSCCL XML.
 
     Parameters
     ----------
     flavour
-        The runtime: ``msccl``, ``rccl``, or what both of them take.
+        The runtime: ``msccl``, ``rccl``, or ``both``, whose files suit either.
     proto
         The runtime's protocol.
     min_bytes, max_bytes
-        The sizes that the file is for, as texts; from nothing if not given.
+        The range of sizes that the file is for, as texts; by default it begins at 0.
     threads
-        Of each block, a multiple of 32; the runtime's choice if not given.
+        The number of threads of each block, a multiple of 32; by default the runtime chooses.
     """
 
     OWNER: ClassVar[str] = "msccl"
@@ -85,7 +86,7 @@ def to_xml(program: Program, options: XmlOptions | None = None) -> str:
     Raises
     ------
     InputError
-        If the format, or the runtime within its limits, can't have it.
+        If the format, or a limit of the runtime, can't represent the program.
     """
     options = options or XmlOptions()
     flavour = find_flavour(options.flavour)
@@ -101,12 +102,12 @@ def to_xml(program: Program, options: XmlOptions | None = None) -> str:
 
 
 def check_connections(program: Program, proto: str) -> int:
-    """Check that a program ends over connections as deep as those of a protocol; return the depth it needs.
+    """Check that a program ends with connections of a protocol's depth; return the depth that it needs.
 
     Raises
     ------
     ProgramError
-        If it doesn't.
+        If it doesn't end.
     """
     try:
         return check_depth(program, DEPTHS[proto])
@@ -115,12 +116,12 @@ def check_connections(program: Program, proto: str) -> int:
 
 
 def check_fits(what: Collective, elements: int) -> None:
-    """Check that the format has a collective, and a file room for this number of elements.
+    """Check that the format has a collective, and that a file has room for this number of elements.
 
     Raises
     ------
     InputError
-        If not.
+        If it doesn't.
     """
     if what.groups is not None or what.shards is not None:
         raise InputError(f"MSCCL XML has no groups and no uneven shards; this is for {what}")
@@ -133,7 +134,7 @@ def check_fits(what: Collective, elements: int) -> None:
 
 def _lines(program: Program, options: XmlOptions, flavour: Flavour) -> Iterator[str]:
     what = program.collective
-    elements = len(program) + program.num_blocks + program.num_ranks + 1  # at least: waits may take more
+    elements = len(program) + program.num_blocks + program.num_ranks + 1  # a lower bound: waits may need more
     check_fits(what, elements)
     program = _with_both_ends(program)
     blocks = [_blocks(program, rank) for rank in range(program.num_ranks)]
@@ -162,7 +163,7 @@ def _lines(program: Program, options: XmlOptions, flavour: Flavour) -> Iterator[
 def _with_both_ends(program: Program) -> Program:
     """Return the program in which each send and each receive also names the place at the other end.
 
-    The runtimes don't ask for it; verifiers and people compare both ends.
+    The runtimes don't require that; verifiers and people compare both ends.
     """
     code, sent = program.code, senders(program)
     (receives,) = np.nonzero(sent != NONE)
@@ -183,7 +184,7 @@ def _with_both_ends(program: Program) -> Program:
 
 def _rank_lines(blocks: list[_XmlBlock]) -> Iterator[str]:
     """Yield the lines of a rank's blocks."""
-    place: dict[_Place, _Place] = {}  # where an instruction stands behind the nops that wait for it
+    place: dict[_Place, _Place] = {}  # the step of each instruction, after the nops that do its waits
     for number, block in enumerate(blocks):
         line = -1
         for at, instruction in enumerate(block.instructions):
@@ -229,7 +230,7 @@ def _element(tag: str, attributes: Mapping[str, int | str], indent: int = 0, end
 
 
 def _blocks(program: Program, rank: int) -> list[_XmlBlock]:
-    """Return the blocks of a rank, without what waits for its own block's past."""
+    """Return the blocks of a rank, without waits for earlier steps of the same block."""
     first, last = int(program.first_block[rank]), int(program.first_block[rank + 1])
     begin = program.begin
     plain = _without_nops(
@@ -266,10 +267,10 @@ def _only(values: set[int], what: str, default: int) -> int:
 
 
 def _without_nops(blocks: list[list[Instruction]]) -> list[list[Instruction]]:
-    """Let what follows a nop wait for what it waits for, and whoever waits for it, for the same."""
+    """Remove nops: an instruction after a nop gets its waits, and one that waits for a nop gets them too."""
     if not any(i.op is Op.NOP for block in blocks for i in block):
         return blocks
-    place: dict[_Place, _Place] = {}  # of each instruction without the nops, or of the last before a nop
+    place: dict[_Place, _Place] = {}  # the new place of each instruction; for a nop, of the last before it
     for number, block in enumerate(blocks):
         real = accumulate((i.op is not Op.NOP for i in block), initial=-1)
         place.update(((number, at), (number, last)) for at, last in enumerate(islice(real, 1, None)))
@@ -289,7 +290,7 @@ def _without_nops(blocks: list[list[Instruction]]) -> list[list[Instruction]]:
 def _real_waits(
     blocks: list[list[Instruction]], place: Mapping[_Place, _Place], waits: tuple[_Place, ...]
 ) -> tuple[_Place, ...]:
-    """Return instructions to wait for that are no nops, numbered without these."""
+    """Return the real instructions behind these waits, numbered without the nops."""
     found: dict[_Place, None] = {}
     left, seen = list(reversed(waits)), set()
     while left:
@@ -300,14 +301,14 @@ def _real_waits(
         block, at = wait
         if blocks[block][at].op is not Op.NOP:
             found[place[wait]] = None
-        else:  # its own waits, and all that stands before it
+        else:  # its own waits, and everything before it
             left += [(block, at - 1)] * (at > 0)
             left += reversed(blocks[block][at].waits)
     return tuple(found)
 
 
 def _fusions_ended(instructions: list[Instruction]) -> Iterator[int]:
-    """Yield the reductions that the runtime must not make one with the next."""
+    """Yield the reductions that the runtime must not fuse with the next one."""
     fused = 1
     for at, (one, other) in enumerate(pairwise(instructions)):
         same = one.op is other.op is Op.REDUCE and one.target == other.target and not other.waits
@@ -321,7 +322,7 @@ def _fusions_ended(instructions: list[Instruction]) -> Iterator[int]:
 
 
 def _chunks(program: Program, sizes: list[int], blocks: list[_XmlBlock]) -> list[int]:
-    """Return the chunks of each buffer; in place, 0 of what no instruction names (but of a rooted one)."""
+    """Return the chunks of each buffer; in place, a buffer that is never named has 0 (if no root exists)."""
     if not program.in_place or program.collective.kind.rooted:
         return sizes
     used = {

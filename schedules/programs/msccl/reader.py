@@ -1,9 +1,9 @@
-"""Reads MSCCL XML, also that of other tools, as a program.
+"""Reads MSCCL XML, also from other tools, as a program.
 
-Missing attributes take their usual values, and sizes of input and output follow from the collective. In an
-allreduce, a reduce or a broadcast, the number of chunks need not be a multiple of the number of ranks. A
-chunk is then cut into units so that the item of each rank has a whole number of them. Steps of type ``nop``
-that only wait for what the next step of their block must wait for become part of it.
+Missing attributes take their usual values; the sizes of input and output follow from the collective. In an
+allreduce, a reduce or a broadcast the number of chunks need not be a multiple of the number of ranks. A chunk
+is then cut into units so that the item of each rank has a whole number of them. A step of type ``nop`` whose
+only effect is to delay the next step of its block is merged into that step.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tutti.topologies.files import read_text
 from tutti.topologies.xml_files import MOST_XML, Element, parse_xml
 
 _PARTS_OF_BUFFER = (Kind.ALLREDUCE, Kind.REDUCE, Kind.BROADCAST)
-"""Collectives whose chunks belong to no rank, so that any number of chunks is right."""
+"""Collectives whose chunks belong to no rank, so that any number of chunks is valid."""
 
 _Waits = tuple[tuple[int, int], ...]
 
@@ -33,14 +33,15 @@ def read_msccl(path: Path | str, *, root: int | None = None, in_place: bool | No
     path
         The file.
     root
-        Of a rooted collective, which the format doesn't name; if not given, as the program shows it.
+        The root of a rooted collective, which the format doesn't name; by default it is derived from the
+        program.
     in_place
-        Of a file that is for both, which of them; out of place if not given.
+        Which version is read from a file for both in place and out of place; by default out of place.
 
     Raises
     ------
     InputError
-        If it holds none, naming the line.
+        If the file holds no program; the message names the line.
     """
     return from_xml(read_text(path, MOST_XML), str(path), root=root, in_place=in_place)
 
@@ -100,7 +101,7 @@ def parse_algo(text: str, where: str) -> Element:
     Raises
     ------
     InputError
-        If it is no XML, or something else.
+        If it is no XML, or has another root element.
     """
     algo = parse_xml(text, where, most_elements=LIMITS.of_file, most_depth=4)
     if algo.tag != "algo":
@@ -109,26 +110,26 @@ def parse_algo(text: str, where: str) -> Element:
 
 
 def places(algo: Element) -> tuple[bool, ...]:
-    """Return which values of `Program.in_place` the program is for; out of place first."""
+    """Return the values of `Program.in_place` that the program is for, out of place first."""
     inside = bool(algo.integer("inplace", 0, 1, 0))
     outside = bool(algo.integer("outofplace", 0, 1, 1 - inside))
     return tuple(place for place, given in ((False, outside), (True, inside)) if given) or (False,)
 
 
 def in_order(parent: Element, tag: str) -> list[Element]:
-    """Return the children of a tag by their ids, which must be 0, 1, ...
+    """Return the children with a tag by their ids, which must be 0, 1, ...
 
     Raises
     ------
     InputError
-        If they are others.
+        If the ids differ from these.
     """
     children = list(parent.each(tag))
     by_id: dict[int, Element] = {}
     for child in children:
         number = child.integer("id", 0, len(children) - 1)
         if number in by_id:
-            raise child.error(f"has id='{number}', as that of line {by_id[number].line}")
+            raise child.error(f"has id='{number}', the same as line {by_id[number].line}")
         by_id[number] = child
     return [by_id[number] for number in range(len(children))]
 
@@ -141,7 +142,7 @@ def _kind(algo: Element) -> Kind:
 
 
 def _units_of_chunk(kind: Kind, chunks: int, ranks: int) -> int:
-    """Return into how many units a chunk is cut."""
+    """Return the number of units that a chunk is cut into."""
     if kind not in _PARTS_OF_BUFFER:
         return 1
     least = Collective(kind, ranks, 0 if kind.rooted else None).items.share.reduced.denominator
@@ -149,7 +150,7 @@ def _units_of_chunk(kind: Kind, chunks: int, ranks: int) -> int:
 
 
 def _root(algo: Element, gpus: list[Element], kind: Kind, blocks: list[list[list[Instruction]]]) -> int:
-    """Return the only rank with an input (output), or else the only one that receives (sends) nothing."""
+    """Return the only rank with an input (output), otherwise the only one that never receives (sends)."""
     from_root = kind in (Kind.BROADCAST, Kind.SCATTER)
     size = "i_chunks" if from_root else "o_chunks"
     having = [rank for rank, gpu in enumerate(gpus) if gpu.integer(size, 0, LIMITS.units, 0) > 0]
@@ -165,7 +166,7 @@ def _root(algo: Element, gpus: list[Element], kind: Kind, blocks: list[list[list
 
 
 def _blocks_of(gpu: Element, ranks: int, cut: int) -> list[list[Instruction]]:
-    """Return the instructions of a rank's blocks, each ``nop`` that nobody waits for in the step after it."""
+    """Return the instructions of a rank's blocks; each unawaited ``nop`` is merged into the next step."""
     blocks = in_order(gpu, "tb")
     lines = [list(block.each("step")) for block in blocks]
     steps = [
@@ -229,7 +230,7 @@ def _peer(step: Element, block: Element, side: str, ranks: int) -> int:
 
 
 def _wait(step: Element, lines: list[list[Element]]) -> _Waits:
-    """Return what a step waits for, as block and step of the file: one, or nothing."""
+    """Return the step that a step waits for, as block and step of the file: one or none."""
     block = step.integer("depid", NONE, LIMITS.of_file, NONE)
     if block == NONE:
         return ()

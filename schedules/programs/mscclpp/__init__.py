@@ -1,4 +1,4 @@
-"""Programs as execution plans, which MSCCL++ loads: JSON, one-sided.
+"""Programs as MSCCL++ execution plans: one-sided programs in JSON.
 
-Read `names` (what the runtime takes: names, limits), `syncs`, `printer`, `reader`.
+Read `names` (names and limits of the runtime), `syncs`, `printer`, `reader`.
 """

@@ -1,4 +1,4 @@
-"""What the blocks of a plan wait for: semaphores, barriers and packets become waits and signals."""
+"""The waits of a plan's blocks: semaphores, barriers and packets become waits and signals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tutti.topologies.errors import InputError
 
 
 class Flags(NamedTuple):
-    """Packets in scratch of a rank, from one unit to before another, that are awaited, or written."""
+    """Consecutive packets in a rank's scratch (units `begin`..`end` - 1) that are awaited or written."""
 
     rank: int
     begin: int
@@ -24,9 +24,10 @@ class Flags(NamedTuple):
 
 
 class Events(NamedTuple):
-    """The steps of a block before (after) which it acquires (releases) a semaphore, and those at barriers.
+    """A block's uses of semaphores and barriers, with their steps.
 
-    A semaphore is (number, step), a barrier (number, blocks that come to it, step).
+    The semaphores (number, step) are acquired before or released after the step; a barrier is (number, blocks
+    that come to it, step).
     """
 
     acquired: list[tuple[int, int]]
@@ -36,7 +37,7 @@ class Events(NamedTuple):
 
 Steps = list[Instruction | Flags]
 _At = tuple[int, int, int]
-"""A rank, a block of it, and a step of that."""
+"""A rank, one of its blocks, and a step of the block."""
 _Span = tuple[int, int]
 
 
@@ -45,12 +46,12 @@ def _name(at: _At) -> str:
 
 
 class Assembly:
-    """Blocks of all ranks, whose steps are instructions and flags, become blocks of a program.
+    """The blocks of all ranks, whose steps are instructions and flags, as blocks of a program.
 
     Parameters
     ----------
     steps
-        Of each block of each rank.
+        The steps of each block of each rank.
     """
 
     def __init__(self, steps: Sequence[Sequence[Steps]]) -> None:
@@ -59,7 +60,7 @@ class Assembly:
         self.extra: dict[_At, list[Instruction]] = defaultdict(list)
 
     def match_semaphores(self, rank: int, initial: Sequence[int], events: Sequence[Events]) -> None:
-        """Let the k-th acquire of a semaphore wait for its k-th release, less what it has at first."""
+        """Let each acquire of a semaphore wait for its release; the first `initial` acquires need none."""
         acquired, released = (
             _by_semaphore(ends) for ends in ([of.acquired for of in events], [of.released for of in events])
         )
@@ -76,7 +77,7 @@ class Assembly:
                 self.waits[rank, number, step].append(release)
 
     def match_barriers(self, rank: int, events: Sequence[Events]) -> None:
-        """Let what follows a barrier wait for all the blocks that come to it."""
+        """Let the step after a barrier wait for all blocks that come to the barrier."""
         arrived: dict[tuple[int, int], list[tuple[int, int, int]]] = defaultdict(list)
         for number, of_block in enumerate(events):
             count: Counter[int] = Counter()
@@ -90,14 +91,15 @@ class Assembly:
                 self.waits[rank, number, step + 1] += [(n, s) for n, s, _ in all_of if n != number]
 
     def match_packets(self, plain: Mapping[int, set[_Span]]) -> bool:
-        """Make each packet a signal from who writes it to each who reads it; return whether there are any.
+        """Make each packet a signal from its writer to each reader; return whether there are any.
 
-        Over a connection of its own, numbered behind those of other signals, as they stand at the reader.
+        Each signal has a connection of its own; the numbers follow those of other signals, in the readers'
+        order.
 
         Parameters
         ----------
         plain
-            By rank, where in scratch there is data without flags.
+            For each rank, the spans of scratch that hold data without flags.
         """
         found = list(self.flags())
         written = self._written([(at, flags) for at, flags in found if flags.written])
@@ -126,7 +128,7 @@ class Assembly:
 
     @staticmethod
     def _written(found: list[tuple[_At, Flags]]) -> dict[int, list[tuple[int, int, _At]]]:
-        """Return what is written of each rank, in order; nothing may be twice."""
+        """Return the writers of each rank's packets, in order; no packet may be written twice."""
         written: dict[int, list[tuple[int, int, _At]]] = defaultdict(list)
         for at, flags in found:
             written[flags.rank].append((flags.begin, flags.end, at))
@@ -134,7 +136,7 @@ class Assembly:
             spans.sort()
             for one, other in pairwise(spans):
                 if other[0] < one[1]:
-                    raise InputError(f"{_name(other[2])} writes packet {other[0]} of rank {rank} once more")
+                    raise InputError(f"{_name(other[2])} writes packet {other[0]} of rank {rank} again")
         return written
 
     def _signal(self, writer: _At, reader: _At, used: Counter[tuple[int, int]]) -> None:
@@ -148,7 +150,7 @@ class Assembly:
         self.extra[reader].append(Instruction(Op.WAIT, origin=source, channel=channel))
 
     def _connections(self) -> Counter[tuple[int, int]]:
-        """Return how many connections from a rank to another signals go over already."""
+        """Return the number of connections from one rank to another that carry signals already."""
         used: Counter[tuple[int, int]] = Counter()
         for (rank, _, _), one in self._each():
             if isinstance(one, Instruction) and one.op in (Op.SIGNAL, Op.WAIT):
@@ -157,7 +159,7 @@ class Assembly:
         return used
 
     def _check_scratch(self, plain: Mapping[int, set[_Span]]) -> None:
-        """Refuse packets that other data overlap: packet i takes the room of units 2i and 2i + 1."""
+        """Refuse packets that overlap other data: packet i takes the place of units 2i and 2i + 1."""
         packets: dict[int, set[_Span]] = defaultdict(set)
         for _, flags in self.flags():
             packets[flags.rank] |= {(flags.begin, flags.end), (2 * flags.begin, 2 * flags.end)}
@@ -206,12 +208,12 @@ def _by_semaphore(uses: Sequence[Sequence[tuple[int, int]]]) -> Mapping[int, lis
 
 
 def _covering(spans: list[tuple[int, int, _At]], flags: Flags, at: _At) -> Iterator[_At]:
-    """Yield who writes the packets that are awaited."""
+    """Yield the writers of the awaited packets."""
     place = flags.begin
     number = bisect_right(spans, place, key=lambda span: span[1])
     while place < flags.end:
         if number == len(spans) or spans[number][0] > place:
-            raise InputError(f"{_name(at)} awaits packet {place}, which nobody writes")
+            raise InputError(f"{_name(at)} awaits packet {place}, which no operation writes")
         place = spans[number][1]
         yield spans[number][2]
         number += 1

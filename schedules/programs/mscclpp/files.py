@@ -1,4 +1,4 @@
-"""Execution plans as a format of `schedules.programs.formats`: from a schedule."""
+"""Execution plans as a format of `schedules.programs.formats`: writes schedules and judges plans."""
 
 from __future__ import annotations
 
@@ -27,23 +27,24 @@ from tutti.topologies.topology import Topology
 from tutti.topologies.units import whole_bytes
 
 STEPS = (LIMITS.ops, 20, 12, 8, 6, 4)
-"""Of a two-sided block, tried one after the other: a step becomes up to eight operations, often three."""
+"""Step limits of a two-sided block that are tried in turn. A step becomes up to eight operations, often
+three."""
 
 
 @dataclass(frozen=True)
 class PlanOptions(LoweringOptions):
-    """How a schedule is made a plan.
+    """Options for execution plans.
 
     Parameters
     ----------
     protocol
-        ``Simple``, or ``LL``: packets with flags, for small sizes.
+        ``Simple``, or ``LL``, which sends packets with flags and is for small sizes.
     channels
         ``memory`` or ``port`` between all ranks; ``auto``: memory inside a host, ports between hosts.
     threads
-        Of each block, a multiple of 32.
+        The number of threads of each block, a multiple of 32.
     min_bytes, max_bytes
-        The sizes that the plan is for, as texts: of the input, or the output of an allgather.
+        The range of sizes that the plan is for, as texts: sizes of the input or, in an allgather, the output.
     """
 
     OWNER: ClassVar[str] = "mscclpp"
@@ -54,7 +55,7 @@ class PlanOptions(LoweringOptions):
     max_bytes: str = "1TiB"
 
     def __post_init__(self) -> None:
-        """Check the threads."""
+        """Check the number of threads."""
         super().__post_init__()
         if self.threads % WARP:
             raise InputError(f"mscclpp option threads is {self.threads}; it must be a multiple of {WARP}")
@@ -69,7 +70,7 @@ def write(schedule: Schedule, path: Path, options: PlanOptions) -> dict[str, Any
     Raises
     ------
     TuttiError
-        If the format, or the runtime within its limits, can't have it.
+            If the format, or a limit of the runtime, can't represent the schedule.
     """
     program, text = plan_of(schedule, options)
     write_text(path, text)
@@ -88,12 +89,12 @@ def write(schedule: Schedule, path: Path, options: PlanOptions) -> dict[str, Any
 
 
 def read(path: Path, root: int | None = None) -> Program:
-    """Return the one-sided program in a file, which says itself what its root is.
+    """Return the one-sided program in a file. The file itself names the root.
 
     Raises
     ------
     InputError
-        If it holds none.
+        If the file holds no program.
     """
     return read_plan(path).program
 
@@ -104,24 +105,24 @@ def judged(path: Path, root: int | None, interleavings: int) -> None:
     Raises
     ------
     InputError
-        If it holds none.
+        If the file holds no program.
     ProgramError
-        If it isn't right.
+        If the program isn't right.
     """
     judge(read_plan(path).program, interleavings=interleavings)
 
 
 def loader(paths: Sequence[Path]) -> str:
-    """Return, as remarks of a shell, how a program loads these plans.
+    """Return, as shell comments, how a program loads these plans.
 
-    By itself the runtime reads, from 0.9 on, no other plans than those of its own that have certain names.
+    Since 0.9 the runtime itself reads only its own plans, which have certain names.
     """
     calls = "".join(f"\n# mscclpp.ExecutionPlan({json.dumps(str(path))}, rank)" for path in paths)
     return f"# Nothing to set: in a program, each plan is loaded and given to mscclpp.Executor, by{calls}"
 
 
 def plan_of(schedule: Schedule, options: PlanOptions) -> tuple[Program, str]:
-    """Return the one-sided program of a verified schedule, judged, and its plan.
+    """Return the one-sided program of a verified schedule, which is judged, and its plan.
 
     Raises
     ------
@@ -153,7 +154,7 @@ def plan_of(schedule: Schedule, options: PlanOptions) -> tuple[Program, str]:
 
 
 def _between_hosts(topology: Topology, channels: str) -> BoolArray:
-    """Return between which ranks there are ports, shape (ranks, ranks)."""
+    """Return for each pair of ranks whether a port connects them, shape (ranks, ranks)."""
     ranks = topology.num_ranks
     if channels != "auto":
         return np.full((ranks, ranks), channels == PORT)

@@ -1,4 +1,4 @@
-"""What MSCCL++ takes in an execution plan: names and limits.
+"""The names and limits of MSCCL++ execution plans.
 
 Source: microsoft/mscclpp 0.9.0, ``src/core/executor/{execution_plan,executor}.cc``,
 ``src/core/include/execution_{common,kernel}.hpp``.
@@ -23,7 +23,7 @@ COLLECTIVES: Mapping[Kind, str] = {
     Kind.ALL_TO_ALL: "alltoall",
 }
 CUSTOM = "custom"
-"""The name of any other collective; the key `WHAT`, which the runtime passes over, says which it is."""
+"""Name of all other collectives; the key `WHAT`, which the runtime ignores, then gives the collective."""
 WHAT = "tutti"
 
 BUFFERS: Mapping[str, Buffer] = {"i": Buffer.INPUT, "o": Buffer.OUTPUT, "s": Buffer.SCRATCH}
@@ -35,33 +35,33 @@ class MscclppLimits(NamedTuple):
     """Limits of the runtime, and of the files that are read. Each is the largest allowed number."""
 
     ops: int
-    """Operations of a thread block."""
+    """Operations in a thread block."""
     channels: int
-    """Channels of one type in a thread block, and also its remote buffers."""
+    """Channels of one type in a thread block; also its remote buffers of one type."""
     ids: int
-    """Semaphores of an operation."""
+    """Semaphores in an operation."""
     peers: int
-    """Channels of an operation."""
+    """Channels in an operation."""
     buffers: int
-    """Sources, and targets, of an operation."""
+    """Sources in an operation; also targets."""
     blocks: int
-    """Thread blocks of a GPU. All must run at the same time, and an A100 runs this many."""
+    """Thread blocks on a GPU. All must run at the same time; an A100 can run this many."""
     bytes: int
-    """Bytes of a buffer: offsets have 32 bits."""
+    """Bytes in a buffer: offsets have 32 bits."""
     alignment: int
-    """Bytes of which each chunk is a multiple."""
+    """Alignment in bytes: each chunk is a multiple of it."""
     steps: int
-    """Instructions of a program that is read."""
+    """Instructions in a program that is read."""
     plan: int
-    """Bytes of a file that is read."""
+    """Bytes in a file that is read."""
     ranks: int
-    """Ranks of a program that is read."""
+    """Ranks in a program that is read."""
     units: int
-    """Units of a buffer that is read."""
+    """Units in a buffer that is read."""
     moved: int
-    """Units of all instructions together."""
+    """Units moved by all instructions together."""
     slices: int
-    """Slices of a chunk, among the thread blocks of a group."""
+    """Slices of a chunk that is shared by a group of thread blocks."""
 
 
 LIMITS = MscclppLimits(
@@ -83,14 +83,14 @@ LIMITS = MscclppLimits(
 
 
 def chunks_of(what: Collective, units: int) -> tuple[int, int]:
-    """Return the chunks of input and output, one number for all ranks, where M is so many units.
+    """Return the chunks of input and output, the same for all ranks, if M has this number of units.
 
-    Only the root of a rooted collective uses all of both.
+    In a rooted collective only the root uses all chunks of both.
 
     Raises
     ------
     InputError
-        If the collective has groups or uneven shards, or an item is no whole number of units.
+        If the collective has groups or uneven shards, or an item is not a whole number of units.
     """
     check_plain(what)
     nothing = np.zeros(what.num_ranks, dtype=np.int32)

@@ -1,11 +1,12 @@
 """A one-sided program as an execution plan of MSCCL++.
 
-Inside a host messages go through memory channels: ``put``, then ``signal``. Between hosts they go through
-ports, whose proxy does both (``pws``). In a plan of packets each carries its flags: ``ppkt`` puts it, and
-``upkt`` or ``repkt`` awaits it. What the runtime does at once is one operation: a copy and a reduction into
-the same place (``re``), a reduction and a put of its sum (``res``, ``respkt``).
+Inside a host, messages go through memory channels: ``put``, then ``signal``. Between hosts they go through
+ports, whose proxy does both (``pws``). In a plan of packets each packet carries its flags: ``ppkt`` puts it,
+and ``upkt`` or ``repkt`` awaits it. Instructions that the runtime can combine are printed as one operation: a
+copy and a reduction into the same place (``re``), or a reduction and a put of its sum (``res``, ``respkt``).
 
-A block waits for another one of its GPU by a semaphore of the two: the k-th acquire takes the k-th release.
+A block waits for another block of its GPU through a semaphore of the two: the k-th acquire takes the k-th
+release.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from tutti.topologies.exact import NONE, BoolArray
 _LETTER = {buffer: letter for letter, buffer in BUFFERS.items()}
 _Json = dict[str, Any]
 _Link = tuple[int, int]
-"""A peer, and which connection to it; or a peer, and which of its buffers."""
+"""A peer, and the number of a connection to it; or a peer, and one of its buffers."""
 
 
 class Misfit(InputError):
@@ -47,7 +48,7 @@ class Misfit(InputError):
 
 
 class _PlanOperation(NamedTuple):
-    """An operation: its JSON, what it is made of, who does it."""
+    """An operation: its JSON, its instructions, its role and its number of threads."""
 
     json: _Json
     made_of: list[Instruction]
@@ -69,20 +70,20 @@ def to_plan(
     Parameters
     ----------
     program
-        As `one_sided.one_sided` makes it.
+        A program made by `one_sided.one_sided`.
     packets, proxied
-        As it was made with; between ranks of `proxied` there are ports.
+        The values with which it was made; ranks of `proxied` are connected by ports.
     threads
-        Of each block.
+        The number of threads of each block.
     min_bytes, max_bytes
-        The sizes that the plan is for: of the input, or the output of an allgather.
+        The range of sizes that the plan is for: sizes of the input or, in an allgather, the output.
 
     Raises
     ------
     Misfit
-        If it exceeds a limit of the runtime.
+        If the program exceeds a limit of the runtime.
     InputError
-        If the format can't have it.
+        If the format can't represent the program.
     """
     ranks = program.num_ranks
     ports = np.zeros((ranks, ranks), dtype=np.bool_) if proxied is None else proxied
@@ -131,28 +132,28 @@ def to_plan(
 
 
 def _name(program: Program, packets: bool, low: int, high: int) -> str:
-    """Return a name that no other plan has: the runtime treats plans with the same name as one plan."""
+    """Return a name that no other plan has, because the runtime takes plans with one name for one plan."""
     protocol, place = PACKETS if packets else SIMPLE, "in place" if program.in_place else "out of place"
     mark = crc32(b"".join(column.tobytes() for column in program.code))
     return f"{program.name}, {protocol}, {place}, {low} to {high} bytes, {mark:08x}"
 
 
 class _PlanPrinter:
-    """What the GPUs of a plan have in common."""
+    """The data that the GPUs of a plan share."""
 
     def __init__(self, program: Program, packets: bool, ports: BoolArray) -> None:
         self.program, self.packets, self.ports = program, packets, ports
         self.cells = Cells(BufferLayout.of(program))
         self.blocks = without_needless_waits([blocks_of(program, rank) for rank in range(program.num_ranks)])
         self.links: list[set[_Link]] = [set() for _ in self.blocks]
-        # Of packets, the place of each: by sender, receiver and connection.
+        # The place of each packet, by sender, receiver and connection.
         self.packet: dict[tuple[int, int, int], Address] = {}
         for rank, of_rank in enumerate(self.blocks):
             for block in of_rank:
                 self._look(rank, block)
 
     def _look(self, rank: int, block: list[Instruction]) -> None:
-        """Note the connections of a block, and where its packets go."""
+        """Note the connections of a block, and the places of its packets."""
         put = None
         for one in block:
             peer = max(one.to, one.origin)
@@ -165,11 +166,11 @@ class _PlanPrinter:
             put = one if one.op is Op.COPY and one.to != NONE else None
 
     def type_to(self, rank: int, peer: int) -> str:
-        """Return how a rank reaches another."""
+        """Return the type of channel from a rank to another."""
         return PORT if self.ports[rank, peer] else MEMORY
 
     def gpu(self, rank: int) -> _Json:
-        """Return what a GPU has and does."""
+        """Return a GPU's blocks, channels, buffers and semaphores."""
         blocks = self.blocks[rank]
         if len(blocks) > LIMITS.blocks:
             raise self.misfit(len(blocks), "thread blocks", LIMITS.blocks, f"rank {rank}")
@@ -208,12 +209,12 @@ class _PlanPrinter:
         }
 
     def misfit(self, count: int, what: str, most: int, where: str) -> Misfit:
-        """Return the error for what there is too much of."""
+        """Return the error for a number that exceeds a limit."""
         return Misfit(f"{self.program.name} does not fit: {count} {what} in {where}, at most {most}")
 
 
 class _PlanBlock:
-    """A thread block, which numbers the connections and remote buffers of its GPU that it uses."""
+    """A thread block; it numbers the connections and remote buffers of its GPU that it uses."""
 
     def __init__(
         self, plan: _PlanPrinter, rank: int, number: int, typed: dict[str, list[_Link]], buffers: list[_Link]
@@ -247,7 +248,7 @@ class _PlanBlock:
         }
 
     def _synced(self, steps: Iterator[_PlanOperation]) -> Iterator[_Json]:
-        """Yield the operations, with a nop wherever the threads must meet."""
+        """Yield the operations, with a nop before each at which the threads must meet."""
         syncs = Syncs()
         for step in steps:
             accesses = self.plan.cells.accesses(self.rank, step.made_of)
@@ -277,7 +278,7 @@ class _PlanBlock:
             yield from _semaphores("sem_release", awaited.get(at - 1, []), Role.SIGNAL)
 
     def _length(self, block: list[Instruction], at: int, awaited: dict[int, list[int]]) -> int:
-        """Return how many instructions, from one on, become one operation."""
+        """Return how many instructions, beginning with one, become one operation."""
         forms = _PACKET_FORMS if self.plan.packets else _FORMS
         text = "".join(map(_kind_of, block[at : at + _LONGEST]))
         for form in forms:
@@ -293,7 +294,7 @@ class _PlanBlock:
         )
 
     def _is_one(self, form: str, group: list[Instruction]) -> bool:
-        """Whether instructions of a form are about the same data, and over the same channel."""
+        """Return whether instructions of a form use the same data and the same channel."""
         if "w" in form and len(form) > 1:
             wait = group[0]
             slot = self.plan.packet.get((wait.origin, self.rank, wait.channel))
@@ -344,7 +345,7 @@ class _PlanBlock:
         )
 
     def _put(self, group: list[Instruction], put: Instruction) -> _PlanOperation:
-        """Return a put; over a port its proxy signals too, and one thread tells it."""
+        """Return a put; over a port its proxy also signals, and one thread starts it."""
         buffers = self._buffers([self._here(put.source, put)], [self._there(put)])
         if not self.plan.ports[self.rank, put.to]:
             self._channel(put.to, 0 if self.plan.packets else None)
@@ -367,7 +368,7 @@ class _PlanBlock:
         return {"buffer_id": number, "index": put.target.offset, "size": put.length}
 
     def _channel(self, peer: int, channel: int | None) -> _Json:
-        """Return the fields of a connection, which the block then has; nothing of none."""
+        """Return the fields of a connection, which is added to the block; none if `channel` is None."""
         if channel is None:
             return {}
         kind = self.plan.type_to(self.rank, peer)
@@ -377,7 +378,7 @@ class _PlanBlock:
 
 _FORMS = ("crp", "rp", "ps", "cr", "r", "c", "p", "s", "w")
 _PACKET_FORMS = ("wcrps", "wrps", "wcr", "wr", "wc", "ps", "cr", "r", "c")
-"""What one operation is made of, the longest first: w wait, c copy, r reduce, p put, s signal."""
+"""Instructions that become one operation, the longest first: w wait, c copy, r reduce, p put, s signal."""
 _LONGEST = 5
 
 

@@ -1,8 +1,8 @@
-"""Execution plans of MSCCL++ as one-sided programs, whoever wrote them.
+"""Reads MSCCL++ execution plans from any source as one-sided programs.
 
-An operation becomes the copies, reductions, signals and waits that it is made of. A packet is a signal from
-who writes it to each who reads it. A block's ``nop`` is no instruction, since those of a program are done one
-after the other: where one is missing is said beside the program (`MscclppPlan.warnings`).
+An operation becomes the copies, reductions, signals and waits that it consists of. A packet is a signal from
+its writer to each reader. A block's ``nop`` is no instruction, because a program does the instructions of a
+block one after the other; a missing ``nop`` gives a warning (`MscclppPlan.warnings`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _PAIRS: Mapping[str, tuple[str, str]] = {
     "upkt": ("l", "L"),
     "cpkt": ("L", "l"),
 }
-"""Operations that copy each source to its target: L a place of the own GPU, R of another, l and r packets."""
+"""Operations that copy each source to its target: L a place on the own GPU, R on another, l and r packets."""
 _SUMS: Mapping[str, tuple[str, str]] = {
     "re": ("LL+", "L"),
     "res": ("LL+", "LR+"),
@@ -61,19 +61,19 @@ _SUMS: Mapping[str, tuple[str, str]] = {
     "recspkt": ("Ll+", "Llr+"),
     "rppkt": ("l", "r+"),
 }
-"""Operations that write the sum of their sources into the first target, and this into the others."""
+"""Operations that write the sum of their sources to the first target, and the same sum to the others."""
 _PUTS_WITH_SIGNAL = ("pws", "pwsf")
 
 
 class MscclppPlan(NamedTuple):
-    """A plan, and what the runtime would make of it that its program doesn't show."""
+    """A plan's program, and warnings about what the runtime does differently from the program."""
 
     program: Program
     warnings: list[str]
 
 
 class _MemoryRange(NamedTuple):
-    """A place in the memory of a rank; packets have flags beside their data."""
+    """A range in the memory of a rank; packets have flags beside their data."""
 
     rank: int
     address: Address
@@ -82,7 +82,7 @@ class _MemoryRange(NamedTuple):
 
 
 def is_plan(data: bytes) -> bool:
-    """Whether a file, if it is JSON, is meant as a plan, and not as a schedule."""
+    """Return whether a file, if it is JSON, is meant as a plan and not as a schedule."""
     return b'"gpus"' in data and b'"format"' not in data
 
 
@@ -92,9 +92,10 @@ def read_plan(path: Path | str) -> MscclppPlan:
     Raises
     ------
     InputError
-        If it holds none, or does what no program does; naming GPU, thread block and operation.
+        If the file holds no plan, or the plan does what no program can; the message names GPU, thread block
+        and operation.
     ProgramError
-        If every second call hangs.
+        If every second call of the plan hangs.
     """
     return from_plan(read_text(path, LIMITS.plan), str(path))
 
@@ -114,7 +115,7 @@ def from_plan(text: str, where: str) -> MscclppPlan:
 
 
 def _loads(text: str, where: str) -> Any:
-    """Return JSON; no key may stand twice in an object, and no number be none."""
+    """Return the parsed JSON; no key may occur twice in an object, and no number may be NaN or infinite."""
 
     def refuse(constant: str) -> NoReturn:
         raise InputError(f"{where}: {constant} is no number")
@@ -123,7 +124,7 @@ def _loads(text: str, where: str) -> Any:
         found = dict(pairs)
         if len(found) < len(pairs):
             key = Counter(key for key, _ in pairs).most_common(1)[0][0]
-            raise InputError(f"{where}: the key {shown(key)} stands twice in one object")
+            raise InputError(f"{where}: the key {shown(key)} occurs twice in one object")
         return found
 
     try:
@@ -168,7 +169,7 @@ def _choice(document: Mapping[str, Any], key: str, allowed: Any, where: str) -> 
 
 
 class _PlanReader:
-    """What all GPUs of a plan have, as it is read."""
+    """The data that all GPUs of a plan share, as they are read."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         top = "the plan"
@@ -208,7 +209,7 @@ class _PlanReader:
         self.warnings: list[str] = []
         self.plain: dict[int, set[tuple[int, int]]] = defaultdict(
             set
-        )  # what is no packet in scratch, by rank
+        )  # spans of scratch without packets, by rank
 
     def _collective(self, document: Mapping[str, Any]) -> Collective:
         top = "the plan"
@@ -216,7 +217,7 @@ class _PlanReader:
         if name != CUSTOM:
             return collective({name: kind for kind, name in COLLECTIVES.items()}[name], self.ranks)
         if WHAT not in document:
-            raise InputError(f"{top}: a collective '{CUSTOM}' that it doesn't explain (by '{WHAT}')")
+            raise InputError(f"{top}: a collective '{CUSTOM}' without the key '{WHAT}', which names it")
         where = f"{top}: '{WHAT}'"
         what = mapping(document[WHAT], where)
         kind, root = _at(what, "collective", where), what.get("root")
@@ -227,7 +228,7 @@ class _PlanReader:
         )
 
     def _chunks(self) -> int:
-        """Return the chunks of a rank's input; all ranks' chunks must be those of the collective."""
+        """Return the chunks of a rank's input; all ranks must have the collective's numbers of chunks."""
         least = chunks_of(self.what, self.what.items.share.reduced.denominator)
         first = 0
         for rank, gpu in enumerate(self.gpus):
@@ -236,16 +237,16 @@ class _PlanReader:
             inputs = _whole(gpu, "input_chunks", 1, LIMITS.units, where)
             outputs = _whole(gpu, "output_chunks", 0 if self.in_place else 1, LIMITS.units, where)
             first = first or inputs
-            untold = not outputs  # in place both are one memory, which may be counted once
+            untold = not outputs  # in place both share one memory, which may be counted once
             if inputs != first or (inputs * least[1] != outputs * least[0] and not untold):
                 raise InputError(
-                    f"{where}: {inputs} chunks of input and {outputs} of output; those of the "
-                    f"{self.what} are as {least[0]} to {least[1]}, and at all ranks the same"
+                    f"{where}: {inputs} chunks of input and {outputs} of output; for the "
+                    f"{self.what} the ratio is {least[0]} to {least[1]}, and all ranks have the same"
                 )
         return first
 
     def _scale(self, scale: int) -> int:
-        """Return into how many units a chunk is cut: a multiple of one number; blocks may share it."""
+        """Return the units of a chunk: a multiple of `scale` and of the number of blocks that share one."""
         for rank, gpu in enumerate(self.gpus):
             for number, block in enumerate(_objects(gpu, "threadblocks", f"rank {rank}")):
                 for at, op in enumerate(_objects(block, "ops", f"rank {rank}, thread block {number}")):
@@ -256,9 +257,10 @@ class _PlanReader:
         return scale
 
     def _links(self) -> list[dict[str, list[tuple[int, int]]]]:
-        """Return of each rank and type of channel the peers, and which connection to these it is.
+        """Return for each rank and channel type the peers and the numbers of the connections to them.
 
-        Those of two ranks are numbered through, memory channels first; a missing counterpart is made.
+        The connections of two ranks are numbered together, memory channels first; a connection needs only one
+        of its two channels in the plan.
         """
         peers: list[dict[str, list[int]]] = []
         for rank, gpu in enumerate(self.gpus):
@@ -293,7 +295,7 @@ class _PlanReader:
             where = f"rank {rank}: remote_buffers[{number}]"
             peer = _whole(one, "rank", 0, self.ranks - 1, where)
             if peer == rank:
-                raise InputError(f"{where} is its own")
+                raise InputError(f"{where} is its own buffer")
             found.append((peer, BUFFERS[_choice(one, "type", BUFFERS, where)]))
         return found
 
@@ -333,22 +335,22 @@ class _PlanReader:
     def _check_halves(self, assembly: Assembly) -> None:
         """Check that packets arrive in every call.
 
-        Every second call uses the second half of scratch. A sender assumes that it begins at the receiver
-        where it begins in the sender's own scratch.
+        Every second call uses the second half of scratch. A sender assumes that this half begins at the same
+        place in the receiver's scratch as in its own.
         """
         for (rank, number, _), flags in assembly.flags():
             mine, theirs = (self.scratch[one] // self.scale for one in (rank, flags.rank))
             if flags.written and mine != theirs:
                 raise ProgramError(
                     f"rank {rank}, thread block {number} writes packets into rank {flags.rank}: every second "
-                    f"call hangs, as they have {mine} and {theirs} scratch_chunks; all must have as many"
+                    f"call hangs, as they have {mine} and {theirs} scratch_chunks; all must have the same"
                 )
 
 
 class _BlockReader:
     """A thread block, as it is read.
 
-    `steps` are instructions and, before or after these, flags of packets that are awaited or written.
+    `steps` holds instructions and, between them, the flags of packets that are awaited or written.
     """
 
     def __init__(self, plan: _PlanReader, rank: int, number: int, document: Mapping[str, Any]) -> None:
@@ -424,7 +426,7 @@ class _BlockReader:
         else:
             role = Role.SIGNAL
         accesses = self.plan.cells.accesses(self.rank, made)
-        awaits = (name in _SUMS and name.endswith("pkt")) or name == "upkt"  # flags are of single elements
+        awaits = (name in _SUMS and name.endswith("pkt")) or name == "upkt"  # each element has its own flag
         if syncs.needed(role, accesses, threads) and not awaits:
             self.plan.warnings.append(f"{where}: no 'nop' before this '{name}', which needs what came before")
             syncs.met()
@@ -435,7 +437,7 @@ class _BlockReader:
         self.pending = False
 
     def _read(self, op: Mapping[str, Any], name: Any, where: str) -> int:
-        """Read an operation; return how many threads do it, where not all do."""
+        """Read an operation; return the number of its threads, which only counts if it moves no data."""
         if name in ("nop", "flush"):
             return 1
         if name in ("signal", "rlxsignal", "wait", "rlxwait"):
@@ -524,7 +526,7 @@ class _BlockReader:
         linked = port and name != "ppkt"
         links = self._op_links(op, where) if linked else []
         if linked and [peer for peer, _ in links] != [target.rank for target in targets]:
-            raise InputError(f"{where}: its channels and its buffers are of other ranks")
+            raise InputError(f"{where}: its channels and its buffers belong to different ranks")
         for number, (source, target) in enumerate(zip(sources, targets, strict=True)):
             self._write(source, target)
             if name in _PUTS_WITH_SIGNAL:
@@ -541,7 +543,7 @@ class _BlockReader:
         return Instruction(op, source.address, target.address, target.length, to, origin)
 
     def _places(self, op: Mapping[str, Any], side: str, form: str, where: str) -> list[_MemoryRange]:
-        """Return the buffers of a side of an operation, which must be of a form (`_PAIRS`)."""
+        """Return the buffers on one side of an operation, which must have a form as in `_PAIRS`."""
         buffers = _objects(op, side, where)
         integer(len(buffers), 1, LIMITS.buffers, f"{where}: the number of entries in '{side}'")
         letters = form.rstrip("+")
@@ -577,7 +579,7 @@ class _BlockReader:
 
 
 def _is_idle(blocks: list[_BlockReader]) -> bool:
-    """Whether a GPU does nothing: it then has a block that does, since there must be one."""
+    """Return whether a GPU does nothing; it then has one block without steps, because it must have one."""
     return len(blocks) == 1 and not blocks[0].steps
 
 

@@ -1,8 +1,9 @@
-"""Where the threads of a block must meet (the runtime's ``nop``, a ``__syncthreads``).
+"""The points at which the threads of a block must meet (the runtime's ``nop``, a ``__syncthreads``).
 
-Data is moved by all threads of a block, each its share, while signals, waits and semaphores take one thread
-for each channel or semaphore. No thread waits for the others unless told to: before what touches the data of
-an earlier operation, before data is moved after a wait, and before a signal that says data has been moved.
+All threads of a block move data, each thread its share; signals, waits and semaphores take one thread for
+each channel or semaphore. A thread waits for the others only at such a point. One is needed before an access
+to the data of an earlier operation, before data are moved after a wait, and before a signal that data have
+been moved.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ from tutti.topologies.exact import NONE, offsets_of
 
 
 class Role(Enum):
-    """Who does an operation, and what for."""
+    """The kind of an operation, which determines its threads."""
 
     DATA = auto()
-    """All threads: it moves data, and may await that of a packet."""
+    """All threads move data; they may await the flags of a packet."""
     WAIT = auto()
-    """A thread for each channel or semaphore, which waits."""
+    """One thread for each channel or semaphore waits."""
     SIGNAL = auto()
-    """A thread for each channel or semaphore, which tells another block or rank."""
+    """One thread for each channel or semaphore notifies another block or rank."""
 
 
 class _Access(NamedTuple):
-    """What is read, or written, from one cell to before another."""
+    """A read or write of cells `begin`..`end` - 1."""
 
     begin: int
     end: int
@@ -39,13 +40,13 @@ class _Access(NamedTuple):
 
 
 class Cells:
-    """The cells of all ranks' memories, numbered through."""
+    """The cells of all ranks' memories, numbered consecutively."""
 
     def __init__(self, layout: BufferLayout) -> None:
         self.start, self.base = offsets_of(layout.memory).tolist(), layout.base.tolist()
 
     def accesses(self, rank: int, steps: Sequence[Instruction]) -> list[_Access]:
-        """Return what copies and reductions of a rank read and write."""
+        """Return the accesses of a rank's copies and reductions."""
         found = []
         for one in steps:
             if one.op in (Op.COPY, Op.REDUCE):
@@ -59,18 +60,18 @@ class Cells:
 
 
 class Syncs:
-    """What happened in a block since its threads met."""
+    """The operations of a block since its threads last met."""
 
     def __init__(self) -> None:
         self.met()
 
     def met(self) -> None:
-        """Note that they meet."""
+        """Note that the threads meet."""
         self.data: list[_Access] = []
         self.waiting = 0
 
     def needed(self, role: Role, accesses: Sequence[_Access], threads: int = 1) -> bool:
-        """Whether they must meet before an operation of so many threads that accesses this."""
+        """Return whether the threads must meet before an operation with these accesses and threads."""
         if role is Role.DATA:
             return self.waiting > 0 or any(a.disturbs(b) for a in accesses for b in self.data)
         if role is Role.SIGNAL:

@@ -205,5 +205,5 @@ def test_what_is_exported_is_not_written_over(tutti, schedule):
     before = schedule.read_bytes()
     code, out, err = tutti("export", schedule, "--format", "listing", "-o", schedule)
     assert (code, out) == (2, "")
-    assert err == f"tutti: {schedule}: is what is read; write to another file\n"
+    assert err == f"tutti: {schedule}: is the input file; write to another file\n"
     assert schedule.read_bytes() == before

@@ -40,7 +40,7 @@ def test_the_list_of_methods_says_what_each_does_and_needs(tutti):
         ("expansion", ["a network in the papers' notation, such as L(C(16,{3,4}))"]),
         (
             "allreduce_trees",
-            ["a network with switches to be Eulerian", "links both ways that join all ranks"],
+            ["a network with switches to be Eulerian", "bidirectional links that join all ranks"],
         ),
     ],
 )

@@ -114,7 +114,7 @@ def test_what_is_shown_is_not_written_over(tutti, here, schedule):
     before = schedule.read_bytes()
     code, out, err = tutti("show", schedule, "--no-open", "-o", "../" + here.name + "/ring.json")
     assert (code, out) == (2, "")
-    assert "ring.json: is what is read; write to another file" in err
+    assert "ring.json: is the input file; write to another file" in err
     assert err.count("\n") == 1
     assert schedule.read_bytes() == before
 

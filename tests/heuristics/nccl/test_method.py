@@ -162,7 +162,7 @@ def test_more_channels_than_fit_share_the_bandwidth(made):
             {},
             "needs one host, or hosts of equally many ranks; torus:4x4 does not",
         ),
-        ("dgx_a100:2?ranks=4+3", "allreduce", {}, "has no machines of equally many ranks"),
+        ("dgx_a100:2?ranks=4+3", "allreduce", {}, "has no machines of equal size"),
         (
             "dgx_a100:2",
             "allgather",

@@ -193,7 +193,7 @@ def test_programs_exchange_and_follow_each_other(network, size):
 def test_a_program_that_makes_several_sums_at_once_is_not_read_back():
     schedule = made("ring:5", radius=0)
     with pytest.raises(
-        Unsupported, match=r"sends another sum than the rank has by then; a schedule has one$"
+        Unsupported, match=r"sends another sum than the rank's current one; a schedule has one$"
     ):
         to_schedule(lower(schedule), schedule.topology)
 

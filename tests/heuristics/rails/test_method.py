@@ -174,11 +174,11 @@ def test_a_timeline_with_too_many_messages_never_ends():
     ("text", "reason"),
     [
         ("ring:4", "does not say which host each rank is in"),
-        ("dgx_a100:1", "has no two or more machines"),
-        ("dgx_a100:2?drop_nodes=0", "has no two or more machines of equally many ranks"),
+        ("dgx_a100:1", "does not have two or more machines"),
+        ("dgx_a100:2?drop_nodes=0", "does not have two or more machines of equal size"),
         ("ndv2:2", "has ranks without one link each way to a switch inside"),
         ("dragonfly:4x5", "has ranks without one link each way"),
-        ("torus_of_boxes:1,4", "has no two or more machines of equally many ranks, at least two"),
+        ("torus_of_boxes:1,4", "does not have two or more machines of equal size, at least 2 ranks each"),
     ],
 )
 def test_other_networks_are_unsupported(text, reason):

@@ -183,7 +183,7 @@ def test_other_networks_are_no_planes(text):
     [
         ("ring:4", "ring:4 has no such planes and does not say which host each rank is in"),
         ("fat_tree:2,4,2", "has no such planes and has ranks without one link each way to a switch inside"),
-        ("dgx_a100:1", "has no such planes and has no two or more machines"),
+        ("dgx_a100:1", "has no such planes and does not have two or more machines"),
     ],
 )
 def test_other_networks_are_unsupported(text, reason):

@@ -135,7 +135,7 @@ def test_what_it_does_not_do_is_said_in_a_line():
     verify(allreduce(one_way))  # a path is left
     cycle = Topology.from_links("cycle", 3, [Link(0, 1), Link(1, 2), Link(2, 0)])
     with pytest.raises(
-        Unsupported, match="allreduce_trees needs links both ways that join all ranks; those of cycle"
+        Unsupported, match="allreduce_trees needs bidirectional links that join all ranks; those of cycle"
     ):
         allreduce(cycle)
 

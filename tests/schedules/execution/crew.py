@@ -11,7 +11,7 @@ from tutti.schedules.execution.transport import Stalled
 
 
 def as_threads(tasks, settings):
-    """Return what each rank's `play` returned, or raise what the first one raised."""
+    """Return the results of each rank's `play`, or raise the first rank's exception."""
     ranks = tasks[0].program.num_ranks
     job = OverSharedMemory(tasks)
     with ThreadPoolExecutor(ranks) as pool:
@@ -22,12 +22,12 @@ def as_threads(tasks, settings):
         (error for error in errors if error is not None), key=lambda one: isinstance(one, Stalled)
     )
     if raised:
-        raise raised[0]  # others only waited for the one that failed
+        raise raised[0]  # the others only waited for the failed one
     return [part.result() for part in parts]
 
 
 class Saboteur(OverSharedMemory):
-    """Shared memory, over which one rank ends or stops itself."""
+    """Shared memory where one rank kills or stops itself."""
 
     def __init__(self, tasks, rank, number):
         super().__init__(tasks)

@@ -1,4 +1,4 @@
-"""Programs by hand for every collective: whoever has a datum sends it to each rank that needs it."""
+"""Programs by hand for every collective: the owner of a datum sends it to each rank that needs it."""
 
 from collections import defaultdict
 
@@ -10,7 +10,7 @@ from tutti.schedules.programs.program import Address, Buffer, Instruction, Op, P
 
 
 def direct(what: Collective, units: int, channels: int = 1) -> Program:
-    """Return that program, out of place: a block for what a rank keeps, and one for each FIFO end."""
+    """Return that program, out of place, with a block for a rank's own data and one for each FIFO end."""
     items = what.items
 
     def holders(item, side):
@@ -42,7 +42,7 @@ def direct(what: Collective, units: int, channels: int = 1) -> Program:
 
 
 class _Writer:
-    """The blocks of each rank, by a name; writes to one place wait for each other."""
+    """The blocks of each rank by name; writes to one place wait for each other."""
 
     def __init__(self, ranks):
         self.blocks = [{"own": []} for _ in range(ranks)]
@@ -66,7 +66,7 @@ def _offsets(holders, length):
 
 
 def expected(what: Collective, inputs: list[np.ndarray]) -> list[np.ndarray]:
-    """Return the outputs that MPI's standard says, for equal shards and one group."""
+    """Return the outputs that MPI's standard defines, for equal shards and one group."""
     ranks, root = len(inputs), what.root
     parts = [np.split(one, ranks) if len(one) % ranks == 0 else None for one in inputs]
     nothing = np.empty(0, inputs[0].dtype)

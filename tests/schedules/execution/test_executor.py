@@ -1,4 +1,4 @@
-"""Programs on ranks that are threads: what comes out is checked inside, against sums by numpy."""
+"""Programs on ranks that are threads; the executor checks the outputs, against sums by numpy."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ BRIEF = Settings(warmup=0, repeats=2, timeout=5.0)
 def test_every_collective_comes_out_right_in_one_pass_and_in_many(kind, dtype, monkeypatch):
     what = collective(kind, 3, root=1 if kind.rooted else None)
     program = direct(what, 6, channels=2)
-    # 7 elements a unit: slices of 2 leave one of 1 for the last pass.
+    # With 7 elements per unit, slices of 2 leave one of 1 for the last pass.
     tasks = [SessionTask(program, 7 * 6 * np.dtype(dtype).itemsize, dtype)]
     assert len(as_threads(tasks, BRIEF)) == 3
     size = 2 * max(map(sum, tasks[0].fifos.units)) * tasks[0].itemsize
@@ -52,12 +52,12 @@ def _same(data):
 
 
 def test_a_ring_whose_ranks_all_send_before_they_receive_ends():
-    # Each FIFO must hold a whole message while nobody takes any.
+    # Each FIFO must hold a whole message while no rank receives.
     assert as_threads([SessionTask(ring(4), 4 * 4 * 2**16)], BRIEF)
 
 
 def chain(length):
-    """Sum over three ranks by reduce-send along a chain, and back by copy-sends: so many units of three."""
+    """Sum `length` of three units by reduce-send along a chain of three ranks, and copy-send them back."""
 
     def moved(op, source=IN, target=OUT, offset=0, **ends):
         return Instruction(op, Address(source, 0), Address(target, offset), length, **ends)

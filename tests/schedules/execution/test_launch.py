@@ -1,4 +1,4 @@
-"""Ranks that are processes, over shared memory and MPI; what dies, hangs or is stopped leaves nothing."""
+"""Ranks that are processes, over shared memory and MPI; a rank that dies, hangs or stops leaves nothing."""
 
 import importlib.util
 import os

@@ -1,4 +1,4 @@
-"""Programs in rounds, played on numpy arrays in one process."""
+"""Programs in rounds, executed on numpy arrays in one process."""
 
 import importlib.util
 
@@ -21,7 +21,7 @@ def what(kind):
 
 
 def test_a_ring_of_n_takes_as_many_rounds_as_steps_and_the_last_receives():
-    # Four ranks: three messages follow each other, then what came last is taken.
+    # Four ranks: three messages follow each other, then the last one is taken.
     played = rounds(ring(4))
     assert [len(one.messages) for one in played] == [4, 4, 4, 0]
     assert sorted(number for one in played for number in one.local) == list(range(20))
@@ -44,7 +44,7 @@ def test_what_waits_for_ever_is_refused():
     block = [Instruction(Op.RECV, target=Address(Buffer.OUTPUT, 0), origin=1)]
     other = [Instruction(Op.RECV, target=Address(Buffer.OUTPUT, 1), origin=0)]
     program = Program.of(collective("allgather", 2), 2, [[block], [other]])
-    with pytest.raises(InputError, match="rank 0, block 0, step 0 waits for ever"):
+    with pytest.raises(InputError, match="rank 0, block 0, step 0 waits forever"):
         rounds(program)
 
 

@@ -1,4 +1,4 @@
-"""All collectives over MPI, checked, and MPI's own beside them on the same buffers: run under mpirun."""
+"""All collectives over MPI, and MPI's own on the same buffers, all checked; run under mpirun."""
 
 import sys
 
@@ -9,7 +9,7 @@ from tutti.schedules.execution.session import SessionTask, Settings, fifo_bytes,
 
 
 def main(sizes: list[int]) -> None:
-    """Play every collective at every size; a wrong byte, ours or MPI's, ends it."""
+    """Run every collective at every size; fail at a wrong byte, ours or MPI's."""
     everyone = world()
     ranks = everyone.size
     tasks = [

@@ -1,4 +1,4 @@
-"""Schedules as CSV: read as the same JSON is; what is wrong is said with its line."""
+"""Schedules as CSV are read like the same JSON; errors name the line."""
 
 from fractions import Fraction
 
@@ -47,7 +47,7 @@ def test_it_is_the_schedule_that_the_same_json_is(read):
     "text",
     [
         GOOD.replace("\n", "\r\n"),
-        "\ufeff" + GOOD,  # as spreadsheets begin UTF-8
+        "\ufeff" + GOOD,  # the mark with which spreadsheets begin UTF-8
         GOOD.replace(",", " , "),
         GOOD.replace("chunk,src", '"chunk","src"'),
         GOOD.replace(NAMES, "# written by hand\n\n" + NAMES) + "\n\n",
@@ -62,7 +62,7 @@ def test_programs_differ_in_how_they_write_it(read, text):
 
 @pytest.mark.parametrize(("yes", "no"), [("1", "0"), ("true", "false"), ("True", "False")])
 def test_rows_may_reduce(read, yes, no):
-    """An allreduce of two ranks: rank 1 sends what it has to be added, and gets the sum back."""
+    """Rank 1 sends its data, which are added, and gets the sum back."""
     head = "# topology: complete:2\n# collective: allreduce\nchunk,src,dst,order,reduce\n"
     schedule = read(f"{head}0,1,0,1,{yes}\n0,0,1,2,{no}\n1,1,0,1,{yes}\n1,0,1,2,{no}\n")
     assert schedule.reduce.tolist() == [True, False, True, False]
@@ -148,5 +148,5 @@ def test_collectives_of_other_ranks_are_refused(read):
 
 
 def test_it_can_be_timed(read):
-    """Two hops of M/3 each: 2 (0.5 us + 20 us) at 3 MB."""
+    """Two hops of M/3 each take 2 (0.5 us + 20 us) at 3 MB."""
     assert simulate(read(GOOD), Fraction(3 * 10**6)).time == pytest.approx(41e-6)

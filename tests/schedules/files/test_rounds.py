@@ -1,4 +1,4 @@
-"""Tables of rounds: read, played and verified block by block as they are in memory."""
+"""Tables of rounds: reading, replaying and verifying block by block gives the same as in memory."""
 
 import json
 from fractions import Fraction
@@ -31,7 +31,7 @@ NOTHING = 2**16 - 1
 
 
 def ring_cells(n):
-    """The allgather of a ring by hand: in round r the links onward carry what started r ranks behind."""
+    """Return the allgather of a ring by hand: in round r a link carries the shard from r ranks behind."""
     topology = parse_topology(f"ring:{n}")
     cells = np.full((n - 1, topology.num_links), NOTHING, np.uint16)
     for link, (u, v) in enumerate(zip(topology.source.tolist(), topology.target.tolist(), strict=True)):
@@ -43,7 +43,7 @@ def ring_cells(n):
 def ring(n, kind):
     topology, cells = ring_cells(n)
     what = collective(kind, n)
-    if kind == "reduce-scatter":  # of an allgather on the transposed network
+    if kind == "reduce-scatter":  # the reverse of an allgather on the transposed network
         cells = opposite_cells(topology, cells)
     return RoundTable(topology, what, Chunks.even(what), cells)
 
@@ -84,7 +84,7 @@ def test_the_reverse_is_that_of_the_schedule_in_memory():
 
 
 def opposite_cells(topology, cells):
-    """An allgather on the transposed network: what a link carried, its opposite, turned round, carries."""
+    """Return an allgather on the transposed network, where the opposite of a link carries its chunks."""
     turned = np.empty_like(cells)
     turned[:, opposite_links(topology)] = cells
     return turned
@@ -125,7 +125,7 @@ def verdict(what):
 
 
 def spoilt(table, rng):
-    """Put another chunk, none, or one past the last on a random link in a random round."""
+    """Change a random link's chunk in a random round to another, to none, or to one past the last."""
     cells = np.array(table.cells)
     turn, link = int(rng.integers(cells.shape[0])), int(rng.integers(cells.shape[1]))
     cells[turn, link] = rng.choice([*range(len(table.chunks) + 1), NOTHING])
@@ -134,7 +134,7 @@ def spoilt(table, rng):
 
 @pytest.mark.parametrize("kind", ["allgather", "reduce-scatter", "allreduce"])
 def test_streamed_and_in_memory_say_the_same(kind, cells_of_a_block, monkeypatch):
-    """Also where the state is cut into several ranges of chunks."""
+    """The state is also cut into several ranges of chunks."""
     rng, said = np.random.default_rng(3), set()
     for trial in range(60):
         table = spoilt(spoilt(ring(5, kind), rng), rng)
@@ -178,7 +178,7 @@ def test_a_writer_continues_what_was_interrupted(tmp_path):
     table, path = ring(5, "allgather"), tmp_path / "a.rounds"
     draft = write(path, table, rounds=2, whole=False).draft
     with draft.open("ab") as file:
-        file.write(b"half")  # of the next round
+        file.write(b"half")  # a half of the next round
     empty = RoundTable(table.topology, table.collective, table.chunks, table.cells[:0])
     writer = RoundWriter(path, empty, {"seed": 1})
     assert writer.rounds == 2

@@ -1,4 +1,4 @@
-"""Schedule files: what is written is read back, and what is no schedule is refused in one line."""
+"""Schedule files: a written schedule is read back, and other contents are refused in one line."""
 
 import gzip
 import json
@@ -28,7 +28,7 @@ SUFFIXES = [".json", ".json.gz", ".npz"]
 
 @pytest.fixture
 def schedule():
-    """The allgather on a ring of three: 2 steps of 3 transfers."""
+    """Return the allgather on a ring of three: 2 steps of 3 transfers."""
     return in_clock(ring_allgather(ring_network(3), collective("allgather", 3)), Clock.STEP)
 
 
@@ -56,7 +56,7 @@ def test_a_file_gives_the_schedule_back(clock, suffix, tmp_path):
 
 
 def came_back(schedule: Schedule, path: Path) -> None:
-    """Write a schedule and read it again; the path is named after it."""
+    """Write a schedule and read it again, and compare."""
     write_schedule(schedule, path)
     again = read_schedule(path)
     assert columns(again) == columns(schedule)
@@ -99,7 +99,7 @@ def test_routes_that_are_the_links_may_be_left_out(schedule):
 
 
 class TestByHand:
-    """What follows from the rest may be left out."""
+    """Keys whose values follow from the others may be left out."""
 
     def test_the_network_and_the_collective_may_be_texts(self, document):
         texts = {"topology": "uniring:3?bandwidth=50GB/s&alpha=0.5us", "collective": "allgather"}
@@ -206,7 +206,7 @@ class TestContentHash:
     """The name of a schedule's file."""
 
     def test_is_known(self, schedule):
-        """A change of this value orphans every stored schedule."""
+        """A change of this value makes every stored schedule's name wrong."""
         known = "9e9946c7545507f0d69adeae1d91080c6a6fd46f613e5772a147d9050d25674e"
         assert content_hash(schedule) == known
 
@@ -459,7 +459,7 @@ class TestUnwritable:
             write_schedule(schedule, tmp_path / "x.pickle")
 
     def test_full_disk(self, schedule, tmp_path, monkeypatch):
-        """What was there before stays, and no draft is left."""
+        """The old file stays, and no draft is left."""
 
         def full(*_):
             raise OSError(28, "No space left on device")
@@ -515,7 +515,7 @@ def test_what_is_a_copy_of_what_is_kept_and_counts():
     assert document["chunks"]["copy_of"] == [-1, -1, *[-1, 2, 2, 3, 3, 4, 4], *[-1, 9, 9, 10, 10, 11, 11],
                                              *[-1, 16, 16, 17, 17, 18, 18]]  # fmt: skip
     assert from_document(document).chunks.copy_of.tolist() == document["chunks"]["copy_of"]
-    document["chunks"]["copy_of"][8] = 5  # rank 3's sum from there is another, and so is the schedule
+    document["chunks"]["copy_of"][8] = 5  # rank 3's sum starts from another value, so the schedule differs
     assert content_hash(from_document(document)) != content_hash(schedule)
     document["chunks"]["copy_of"][8] = 23
     with pytest.raises(InputError, match=r"chunks.copy_of\[8\] is 23; allowed: -1..22$"):

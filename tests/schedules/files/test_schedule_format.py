@@ -1,4 +1,4 @@
-"""The page on the format of schedule files: its examples are read from it and run."""
+"""The page on the format of schedule files; its examples are extracted and run."""
 
 import re
 import shlex
@@ -19,7 +19,7 @@ def blocks(language):
 
 @pytest.fixture(autouse=True)
 def examples(tmp_path, monkeypatch):
-    """The files that the page has one save."""
+    """Write the files that the page tells readers to save."""
     monkeypatch.chdir(tmp_path)
     for fence, suffix in (("json", "json"), ("text", "csv")):
         text = blocks(fence)[0]
@@ -48,8 +48,8 @@ def test_the_python_runs(capsys):
     (example,) = blocks("python")
     exec(compile(example, "schedule_format.md", "exec"), {})
     time, bound = capsys.readouterr().out.splitlines()
-    assert float(time) == pytest.approx(2 * (0.5e-6 + 1e6 / 50e9))  # two hops of the whole
-    assert bound == "11 us (combined)"  # to rank 2: over a hop, and then in by both links, 100 GB/s
+    assert float(time) == pytest.approx(2 * (0.5e-6 + 1e6 / 50e9))  # two hops of M
+    assert bound == "11 us (combined)"  # to rank 2: over one hop, then into it over both links, 100 GB/s
 
 
 def test_the_error_is_as_the_page_says():

@@ -1,4 +1,4 @@
-"""List schedules: the kernel against a plain twin, who waits for whom by brute force, legality, mirroring."""
+"""List schedules: the kernel against a plain twin, dependencies by brute force, legality, mirroring."""
 
 import heapq
 from fractions import Fraction
@@ -248,7 +248,7 @@ def test_routes_through_ranks_are_refused():
 
 
 def test_given_messages_go_one_after_the_other():
-    """A ring of three, one way: 2 hops of a third of M each, all links busy in both."""
+    """A one-way ring of three takes 2 hops of M/3 each, and all links are busy in both."""
     topology = parse_topology("uniring:3?bandwidth=50GB/s&alpha=1us")
     link = {int(a): i for i, a in enumerate(topology.source)}
     given = Schedule(

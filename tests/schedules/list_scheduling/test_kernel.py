@@ -15,7 +15,7 @@ SEEDS = range(60)
 
 
 def random_transfers(seed):
-    """Up to 14 transfers over 3 links, and joins, each of which waits for some that stand before it."""
+    """Return up to 14 transfers over 3 links, and joins; each waits for some earlier ones."""
     rng = np.random.default_rng(seed)
     count = int(rng.integers(1, 15))
     route = rng.integers(0, 3, count).astype(np.int32)
@@ -34,7 +34,7 @@ def random_transfers(seed):
 
 
 def followers(waits):
-    """Return needs, and in CSR form who waits for each."""
+    """Return the number of waits of each transfer, and in CSR form its followers."""
     after = [[t for t, before in enumerate(waits) if b in before] for b in range(len(waits))]
     need = np.array([len(before) for before in waits], np.int32)
     first = np.cumsum([0, *map(len, after)])
@@ -42,7 +42,7 @@ def followers(waits):
 
 
 def plain(transfers, waits, priority, room, lasts):
-    """At each moment, every idle link sends what is ready, by (priority, number), up to `room`."""
+    """Let every idle link at each moment send ready transfers by (priority, number), up to `room`."""
     start, over, now = {}, {}, 0
     links = transfers.route.tolist()
     while len(start) < sum(link >= 0 for link in links):
@@ -67,7 +67,7 @@ def test_it_sends_what_its_plain_twin_sends():
     for seed in SEEDS:
         transfers, waits, priority = random_transfers(seed)
         moves = transfers.route >= 0
-        for room in (0, 3, 6):  # ticks by amount, or all messages alike
+        for room in (0, 3, 6):  # durations by amount, or equal durations
             one_each = not room
             routes = TimedRoutes.single_links(3, alpha=0 if one_each else 1, seconds=1 if one_each else 0)
             found = send(transfers, routes, priority, room)
@@ -137,7 +137,7 @@ def test_messages_in_order_start_when_their_data_and_link_are_there():
 
 
 def test_over_a_route_of_two_links_the_second_may_let_a_message_wait():
-    """Two routes into link 2, entered one tick late: the second message waits for the first to leave it."""
+    """Two routes lead into link 2, one tick late: the second message waits until the first leaves it."""
     links, offsets = np.array([0, 2, 1, 2], np.int32), np.array([0, 2, 4])
     routes = TimedRoutes(
         offsets, links, np.ones(3, np.int64), np.ones(3, np.int64), np.array([0, 1, 2, 2]), np.array([0, 1])

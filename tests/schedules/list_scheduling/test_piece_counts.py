@@ -8,7 +8,7 @@ from tutti.schedules.list_scheduling.piece_counts import FINE, cut, improved
 
 
 class Took(NamedTuple):
-    """What a candidate took."""
+    """The time of a candidate."""
 
     seconds: int
     candidate: int

@@ -1,4 +1,4 @@
-"""Transfers along trees, and their forward-backward improvement, against who waits for whom by definition."""
+"""Transfers along trees, and their forward-backward improvement, against dependencies by definition."""
 
 from fractions import Fraction
 from itertools import pairwise
@@ -25,7 +25,7 @@ def random_parents(rng, ranks, root):
 
 
 def random_pieces(seed):
-    """Pairs of trees over a complete graph, pieces of them, amounts and priorities."""
+    """Return pairs of trees over a complete graph, with pieces, amounts and priorities."""
     rng = np.random.default_rng(seed)
     ranks, pairs, pieces = (int(rng.integers(2, 6)), int(rng.integers(1, 4)), int(rng.integers(1, 5)))
     root = rng.integers(0, ranks, pairs).astype(np.int32)
@@ -37,7 +37,7 @@ def random_pieces(seed):
 
 
 def waits_for(trees, pair):
-    """For each (direction, piece, rank) that moves: those that must be over before."""
+    """Return, for each (direction, piece, rank) that moves, those that must end before."""
     waits = {}
     for piece, which in enumerate(pair):
         up, down, root = trees.up[which], trees.down[which], trees.root[which]
@@ -59,7 +59,7 @@ def number_of(trees, pair, by_direction):
 
 
 def predecessors(transfers):
-    """Return for each transfer those that it waits for, at once or through a join."""
+    """Return for each transfer those that it waits for, directly or through a join."""
     before = [set() for _ in transfers.route]
     for t in range(len(before)):
         for after in transfers.follower[transfers.first[t] : transfers.first[t + 1]].tolist():
@@ -115,7 +115,7 @@ def test_the_best_of_all_passes_is_legal_and_not_longer_than_the_first():
 
 
 def test_no_more_passes_are_made_than_help():
-    """Where the first schedule is as short as can be, it is the answer."""
+    """The first schedule is the answer if it is as short as possible."""
     trees, pair, amount, rng = random_pieces(1)
     transfers = tree_transfers(trees, pair, amount, by_direction=True)
     routes = TimedRoutes.single_links(trees.up.shape[1] ** 2)
@@ -127,7 +127,7 @@ def test_no_more_passes_are_made_than_help():
 
 @pytest.mark.parametrize("by_direction", [True, False])
 def test_a_pipeline_is_legal_and_takes_as_long_as_it_says(by_direction):
-    """On a path of three without α, the last link waits for a piece to pass the three hops before it."""
+    """The last link of a path of three without α waits until a piece has passed the three hops before."""
     pipeline_of = type("Pipeline", (TreePipeline,), {"by_direction": by_direction})
     topology, pieces, size = parse_topology("mesh:3?alpha=0us"), 6, Fraction(3 * 10**6)
     ends = zip(topology.source.tolist(), topology.target.tolist(), strict=True)

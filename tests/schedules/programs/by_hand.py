@@ -1,4 +1,4 @@
-"""Programs by hand that tests share."""
+"""Programs by hand that several tests share."""
 
 from itertools import pairwise, permutations
 
@@ -10,7 +10,7 @@ IN, OUT, SCRATCH = Buffer
 
 
 def ring_allgather(ranks: int, *, in_place: bool = False) -> Program:
-    """Send my shard, pass on what comes."""
+    """Return the program that sends its shard and forwards what it receives."""
     blocks = []
     for rank in range(ranks):
         after, before = (rank + 1) % ranks, (rank - 1) % ranks
@@ -27,7 +27,7 @@ def ring_allgather(ranks: int, *, in_place: bool = False) -> Program:
 
 
 def pairs_allreduce(ranks: int) -> Program:
-    """All pairs, in place: each part goes to its owner's scratch, is added there, and the sum to all."""
+    """All pairs, in place: each part goes to its owner's scratch and is added there; the sum goes to all."""
     blocks = []
     for rank in range(ranks):
         others = [other for other in range(ranks) if other != rank]
@@ -80,7 +80,7 @@ def ring_allreduce(ranks: int) -> Program:
 
 
 def doubling_allreduce(ranks: int) -> Program:
-    """Recursive doubling: in each round two ranks exchange all that they have and both add."""
+    """Recursive doubling: in each round two ranks exchange all their data, and both add."""
     blocks = []
     for rank in range(ranks):
         copy = [Instruction(Op.COPY, Address(IN, 0), Address(OUT, 0), ranks)]
@@ -110,7 +110,7 @@ def doubling_allreduce(ranks: int) -> Program:
 
 
 def straight(kind: str, root: int = 1) -> Program:
-    """Do any collective but allreduce of three ranks at once: from every start of an item to every end."""
+    """Return any collective except allreduce for three ranks, in one message from each start to each end."""
     what = collective(kind, 3, root=root if Kind(kind).rooted else None)
     layout = BufferLayout.of(Program.of(what, 3, [[]] * 3))
     length = layout.length.tolist()
@@ -144,7 +144,7 @@ def straight(kind: str, root: int = 1) -> Program:
 
 
 def _places(placed: BufferItems) -> list[dict[int, int]]:
-    """Return the offset of each item that a buffer of each rank has."""
+    """Return the offset of each item in a buffer, for each rank."""
     return [
         dict(zip(placed.item[begin:end].tolist(), placed.offset[begin:end].tolist(), strict=True))
         for begin, end in pairwise(placed.begin.tolist())

@@ -1,6 +1,6 @@
-"""Mutations of tiny programs, and whether the judge sees all that can go wrong in them.
+"""Mutations of tiny programs, and a check that the judge finds all their faults.
 
-``python -m tests.schedules.programs.mutations 1000`` tries so many and prints what they were.
+``python -m tests.schedules.programs.mutations 1000`` tries 1000 mutations and prints their counts.
 """
 
 import sys
@@ -18,7 +18,7 @@ IN, OUT, SCRATCH = Buffer
 
 
 def ring_allgather(n=3, length=1):
-    """A sending and a receiving block: each passes on what has come."""
+    """Return a ring allgather in which each rank has a sending and a receiving block."""
     ranks = []
     for rank in range(n):
         after, before = (rank + 1) % n, (rank - 1) % n
@@ -35,7 +35,7 @@ def ring_allgather(n=3, length=1):
 
 
 def ring_allreduce(n=3):
-    """In place, one block a rank, fused instructions."""
+    """Return a ring allreduce in place, with one block per rank and fused instructions."""
     ranks = []
     for rank in range(n):
         after, before = (rank + 1) % n, (rank - 1) % n
@@ -53,7 +53,7 @@ def ring_allreduce(n=3):
 
 
 def pairwise_reduce_scatter():
-    """Two ranks: into scratch, then reduced by another block, then copied."""
+    """Return two ranks that receive into scratch, reduce in another block, and copy."""
     ranks = []
     for rank in range(2):
         other = 1 - rank
@@ -71,7 +71,7 @@ def pairwise_reduce_scatter():
 
 
 def direct_all_to_all():
-    """Two ranks, two channels, a unit on each."""
+    """Return an all-to-all of two ranks on two channels, with one unit on each."""
     ranks = []
     for rank in range(2):
         other = 1 - rank
@@ -88,7 +88,7 @@ def direct_all_to_all():
 
 
 def put_broadcast():
-    """Rank 0 writes into rank 1 and signals; it copies and signals back, and 0 overwrites."""
+    """Rank 0 writes to rank 1 and signals; rank 1 copies and signals back, and rank 0 overwrites."""
     first = [
         Instruction(Op.COPY, Address(IN, 0), Address(SCRATCH, 0), to=1),
         Instruction(Op.SIGNAL, to=1),
@@ -108,7 +108,7 @@ def put_broadcast():
 
 
 def get_allgather():
-    """In place: each of three ranks reads from the others, after their signal."""
+    """Each of three ranks reads from the others after their signal, in place."""
     ranks = []
     for rank in range(3):
         others = [r for r in range(3) if r != rank]
@@ -125,7 +125,7 @@ def get_allgather():
 
 
 def gathered_allreduce():
-    """Two ranks: each sends one half, which the other reduces and sends back; a nop waits for both."""
+    """Each of two ranks sends one half, which the other reduces and returns; a nop waits for both."""
     ranks = []
     for rank in range(2):
         other = 1 - rank
@@ -223,7 +223,7 @@ MUTATIONS = {
 
 
 def mutant(seed):
-    """Return the name of a mutation, and what `program_of` takes for the mutated program."""
+    """Return the name of a mutation, and the arguments of `program_of` for the mutated program."""
     rng = np.random.default_rng(seed)
     kind, n, units, ranks, in_place, scratch = BASES[seed % len(BASES)]
     name = list(MUTATIONS)[seed // len(BASES) % len(MUTATIONS)]
@@ -235,11 +235,11 @@ def mutant(seed):
         mutated[rank] = MUTATIONS[name](rng, mutated[rank], block, step)
         if mutated != ranks:
             return name, (kind, n, units, mutated, in_place, scratch)
-        name = str(rng.choice(list(MUTATIONS)))  # where there is nothing to drop
+        name = str(rng.choice(list(MUTATIONS)))  # if there is nothing to drop
 
 
 def compare(seed):
-    """Return the mutation, what the oracle finds, and what the judge says (None: nothing).
+    """Return the mutation, the oracle's faults, and the judge's fault (None: no fault).
 
     Some programs have FIFOs of depth 1 or 2, and may rely on that.
     """

@@ -1,7 +1,7 @@
 """An oracle for the judge: every interleaving of a tiny program, in plain Python.
 
-A value is the sorted tuple of the inputs, (rank, unit), that it is the sum of. A race shows as two blocks
-that can both go on now and touch one cell, or one end of a connection, one of them writing.
+A value is the sorted tuple of the inputs, (rank, unit), that it sums. A race shows as two blocks
+that can both run now and access one cell (one of them writing) or one end of a connection.
 """
 
 import itertools
@@ -15,7 +15,7 @@ TARGETS = SOURCES - {Op.SEND, Op.RECV_REDUCE_SEND} | {Op.RECV, Op.RECV_COPY_SEND
 
 
 def expected(kind, ranks, units, rank):
-    """What the output of a rank holds, of M in so many units: the buffers of MPI, root 0."""
+    """Return the output of a rank for M in `units` units, as in MPI's buffers, with root 0."""
     shard, everyone = units // ranks, range(ranks)
     if kind == "allgather":
         return [[(owner, k)] for owner in everyone for k in range(shard)]
@@ -46,7 +46,7 @@ class Explorer:
         self.first = [self.rank.index(r) if r in self.rank else None for r in range(self.ranks)]
 
     def cell(self, rank, buffer, offset):
-        """In place, the smaller of input and output is a part of the larger."""
+        """Return the cell of an address; in place the smaller of input and output is a part of the larger."""
         if self.in_place and buffer == Buffer.INPUT:
             shift = rank * (self.units // self.ranks) if self.kind == "allgather" else 0
             return rank, "data", offset + shift
@@ -110,7 +110,7 @@ class Explorer:
         return bool(source and target and source != target and set(source) & set(target))
 
     def step(self, state, block):
-        """The state after, or what is wrong."""
+        """Return the state after the block's next instruction, or its fault."""
         steps, memory, fifos = state
         instruction = self.blocks[block][steps[block]]
         source, target = self.cells(block, instruction)

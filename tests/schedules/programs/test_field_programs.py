@@ -1,7 +1,7 @@
-"""Programs as people posted them (`tests/data/cases`), and siblings with other numbers of chunks.
+"""Programs as people posted them (`tests/data/cases`), and variants with other numbers of chunks.
 
-A chunk of an allreduce is a part of the buffer. The runtimes ask only that the size is a multiple of chunks,
-so a program stays right if it cuts the buffer into more or fewer of them.
+A chunk of an allreduce is a part of the buffer. The runtimes only require a size that is a multiple of the
+chunks, so a program stays right if it cuts the buffer into more or fewer of them.
 """
 
 import json
@@ -23,7 +23,7 @@ CHUNKS = CASES / "06_msccl_allreduce_chunks"
 
 
 def times(text, factor):
-    """Return a program with all numbers of chunks times a factor."""
+    """Return a program with all numbers of chunks multiplied by a factor."""
     return re.sub(
         r'(nchunksperloop|[ios]_chunks|srcoff|dstoff|cnt)="([0-9]+)"',
         lambda match: f'{match[1]}="{factor * int(match[2])}"',
@@ -53,7 +53,7 @@ def test_four_ranks_with_six_chunks_and_those_that_are_multiples():
 
 
 def test_a_program_that_leaves_a_chunk_out_stays_wrong():
-    """Of two chunks among three ranks only the first is sent: a third of M is no whole number of them."""
+    """Three ranks have two chunks, of which only the first is sent: M/3 is no whole number of chunks."""
     text = times(ONE.read_text(), 2).replace('cnt="2"', 'cnt="1"')
     with pytest.raises(ProgramError):
         judge(from_xml(text, "text"))

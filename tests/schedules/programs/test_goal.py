@@ -19,7 +19,7 @@ NEEDS = re.compile(r"([a-zA-Z]\w*) requires ([a-zA-Z]\w*)")
 
 
 def parsed(text):
-    """Return the tasks of each rank by label, and the bytes that leave by each (rank, nic)."""
+    """Return the tasks of each rank by label, and the bytes that leave through each (rank, nic)."""
     lines = [line for line in text.splitlines() if line and not line.startswith("//")]
     number = int(re.fullmatch(r"num_ranks (\d+)", lines.pop(0))[1])
     ranks, leaving, labels = [], defaultdict(int), {}
@@ -67,7 +67,7 @@ def test_a_replay_ends_and_moves_what_the_schedule_moves(case, tmp_path):
 
 
 def test_a_ring_of_two_by_hand(tmp_path):
-    """Each sends its half of M to the other: the link out is interface 0, the link in interface 1."""
+    """Each rank sends its half of M to the other: the link out is interface 0, the link in interface 1."""
     text = written(made("ring:2", "allgather", "ring"), tmp_path / "x.goal", 1000)
     bodies = re.findall(r"rank \d \{\n(.*?)\}", text, re.DOTALL)
     plain = [sorted(re.sub(r"t\d+: | tag \d+", "", line) for line in body.splitlines()) for body in bodies]
@@ -83,7 +83,7 @@ def test_a_ring_of_two_by_hand(tmp_path):
     ("rates", "parameters"),
     [
         ("bandwidth=1GB/s&alpha=2us", "-L 2000 -o 0 -g 0 -O 0 -G 1 -S 2147483647 (times in ns)"),
-        # 3.333 ps a byte would be 3 ps, a tenth too little.
+        # 3.333 ps per byte would become 3 ps, a tenth too little.
         ("bandwidth=300GB/s&alpha=0.5us", "-L 500000000 -o 0 -g 0 -O 0 -G 3333 -S 2147483647 (times in fs)"),
         # In fs, 10 us would be over 2^31.
         ("bandwidth=300GB/s&alpha=10us", "-L 10000000 -o 0 -g 0 -O 0 -G 3 -S 2147483647 (times in ps)"),

@@ -40,11 +40,11 @@ def test_a_right_program_is_right():
 FAULTS = {
     "message left": (
         [[OWN, SEND, SEND]], [[RECV]],
-        "rank 0, block 0, step 2 sends to rank 1 on channel 0, where nobody takes it",
+        "rank 0, block 0, step 2 sends to rank 1 on channel 0, where no step takes it",
     ),
     "signal left": (
         [[OWN, SEND, SIGNAL]], [[RECV]],
-        "rank 0, block 0, step 2 signals rank 1 on channel 0, where nobody takes it",
+        "rank 0, block 0, step 2 signals rank 1 on channel 0, where no step takes it",
     ),
     "no message": (
         [[OWN]], [[RECV]],
@@ -129,7 +129,7 @@ def test_a_copy_does_not_overlap_itself():
 
 
 def test_a_wrong_sum_says_what_is_missing_and_what_does_not_belong():
-    # In place; rank 1 sends its first unit twice, so unit 1 of rank 0 is x1 + y0.
+    # Input and output share memory. Rank 1 sends its first unit twice, so unit 1 of rank 0 is x1 + y0.
     exchange = [
         [one(Op.SEND, (OUT, k * sent), to=1 - rank) for k in range(2)]
         + [one(Op.RECV_REDUCE_COPY, (OUT, k), (OUT, k), origin=1 - rank) for k in range(2)]
@@ -152,7 +152,7 @@ def test_what_is_already_there_is_not_enough():
 
 @pytest.mark.parametrize(("ranks", "depth"), [(2, 1), (3, 2), (6, 2)])
 def test_the_least_depth_of_a_ring_with_one_block_a_rank(ranks, depth):
-    # All have sent before any receives: from three ranks on they pass on, which takes a second room.
+    # All ranks send before any receives; from three ranks on they also forward, which needs depth 2.
     assert judge(ring(ranks)).least_depth == depth
 
 
@@ -164,8 +164,8 @@ def test_too_little_depth_is_a_deadlock_that_names_the_depth():
 
 @pytest.mark.parametrize(("ranks", "parts"), [(2, 10), (4, 68)])
 def test_messages_of_several_units_take_as_many_places(ranks, parts, monkeypatch):
-    # A rank sends as many units as there are ranks before it receives any: whole, they are one message.
-    # Parts: its copy, and each unit that it sends and receives in each of its one or two exchanges.
+    # A rank sends as many units as there are ranks before it receives any; uncut, they are one message.
+    # The parts are its copy, and each unit that it sends and receives in its one or two exchanges.
     program = doubling_allreduce(ranks)
     assert judge(program).least_depth == 1
     assert check_depth(program, ranks) == ranks
@@ -211,7 +211,7 @@ def test_clocks_are_not_computed_in_very_large_programs(monkeypatch):
 
 
 def test_all_interleavings_of_a_race_are_found():
-    # Both blocks of rank 1 write its output, and only one writes what it should: by hand, two ends.
+    # Both blocks of rank 1 write its output, but only one writes the right data: two endings, by hand.
     sender = [[OWN, SEND, one(Op.SEND, (IN, 1), to=1, channel=1), one(Op.COPY, (IN, 1), (OUT, 1))]]
     receiver = [
         [RECV, one(Op.COPY, (OUT, 0), (OUT, 1))],
@@ -233,7 +233,7 @@ def test_too_many_interleavings_are_refused():
 
 
 def test_interleavings_are_seeded():
-    # Random runs alone find the race, too, and the same one each time.
+    # Random runs alone also find the race, and the same one each time.
     program = broadcast([[OWN, SEND]], [[RECV, TO_SCRATCH], [one(Op.COPY, (SCRATCH, 0), (OUT, 0))]])
     outcomes = []
     for seed in range(100):
@@ -273,7 +273,7 @@ def test_least_depth_against_all_interleavings(base):
 
 
 def test_the_judge_finds_what_all_interleavings_can_end_with():
-    # Hundreds more: python -m tests.schedules.programs.mutations 1000
+    # For hundreds more: python -m tests.schedules.programs.mutations 1000
     found, missed = mutations.main(108)
     assert not missed
     assert {"race", "deadlock", "wrong", "still right"} <= set(found)

@@ -1,4 +1,4 @@
-"""Lowered schedules, run in plain Python and compared with what the collective asks for."""
+"""Lowered schedules, run in plain Python and compared with the collective's definition."""
 
 from fractions import Fraction
 
@@ -45,7 +45,7 @@ def test_every_clock_and_collective_is_done_right(network, kind):
 
 
 def test_a_ring_is_one_block_of_fused_instructions():
-    # By hand: N - 1 hops each way round; a rank sends its own once, passes N - 2 on, and keeps the last.
+    # By hand: a shard has N - 1 hops; a rank sends its own, forwards N - 2, and only keeps the last.
     program = lower(schedule("uniring:5", "allgather", "ring"), in_place=True)
     assert program.num_blocks == 5
     assert len(program.waits) == 0
@@ -61,7 +61,7 @@ def test_a_ring_reduce_scatter_stores_only_at_the_end():
 
 
 def test_routes_to_a_switch_that_no_row_takes_are_no_part_of_the_next():
-    # Every link is a route here; 1 -> 2 ends at the switch, and 0 -> 1, which is taken, stands behind it.
+    # Every link is a route here: 1 -> 2 ends at the switch, and the used route 0 -> 1 follows it.
     network = Topology.from_links("n", 2, [Link(1, 2), Link(0, 1), Link(2, 0), Link(1, 0)], num_switches=1)
     what, chunks = collective("allgather", 2), Chunks(np.arange(2, dtype=np.int32), np.ones(2, np.int64), 2)
     over, routes = np.array([1, 3], dtype=np.int32), Routes.direct(4)
@@ -72,7 +72,7 @@ def test_routes_to_a_switch_that_no_row_takes_are_no_part_of_the_next():
 
 @pytest.mark.parametrize("shards", [[1, 2, 0], [0, 1, 2], [2, 0, 0]])
 def test_items_without_chunks(shards):
-    # What is empty needs no chunk. Everybody sends each other their part of the input.
+    # Empty items need no chunk. Every rank sends each other rank its part of the input.
     network, owners = parse_topology("complete:3"), np.flatnonzero(shards)
     chunks = Chunks(owners.astype(np.int32), np.array(shards, np.int64)[owners], sum(shards))
     ends = list(zip(network.source.tolist(), network.target.tolist(), strict=True))
@@ -87,7 +87,7 @@ def test_items_without_chunks(shards):
 
 
 def test_where_nothing_is_sent_there_are_copies_only():
-    """All that a root scatters is its own."""
+    """The root keeps all the data that it scatters."""
     what, link = collective("scatter", 2, root=0, shards=[1, 0]), np.zeros(0, dtype=np.int32)
     chunks = Chunks(np.zeros(1, dtype=np.int32), np.ones(1, np.int64), 1)
     made = Schedule(parse_topology("ring:2"), what, Clock.FLOW, chunks, link, link)
@@ -98,7 +98,7 @@ def test_where_nothing_is_sent_there_are_copies_only():
 
 
 def test_a_rank_inside_a_route_passes_on_what_it_receives():
-    # On a ring of 4 an all-to-all's opposite ranks are two hops apart: somebody forwards.
+    # On a ring of 4 opposite ranks are two hops apart, so an all-to-all forwards data.
     program = lower(schedule("uniring:4", "all-to-all", "mcf"))
     assert outcome(program) == "right"
     after = {(rank, (rank + 1) % 4) for rank in range(4)}
@@ -191,8 +191,8 @@ def test_copies_that_are_passed_on_stand_in_scratch(name, clock, options):
 
 
 def test_a_copy_that_nothing_came_to_is_read_where_its_original_is():
-    # Complete network of two: rank 0 sends its own as copy 1, and the sum comes back in that: one unit of
-    # memory for it at each rank, and that is the output.
+    # On a complete network of two, rank 0 sends its data as copy 1, and the sum returns in it: one unit of
+    # memory at each rank, which is the output.
     network = parse_topology("complete:2")
     chunks = Chunks(np.array([0, 0, 1]), np.array([1, 1, 1]), 2, np.array([-1, 0, -1]))
     over, back = 0, 1
@@ -208,7 +208,7 @@ def test_a_copy_that_nothing_came_to_is_read_where_its_original_is():
 
 @pytest.mark.parametrize("in_place", [False, True])
 def test_instructions_are_rather_apart_than_fifos_longer(in_place):
-    # Pairs exchange, then other pairs: with instructions fused across the steps FIFOs would hold more than 8.
+    # Pairs exchange, then other pairs. If instructions were fused across steps, FIFOs would exceed 8.
     schedule = tutti.synthesize(
         "hypercube:3", "allreduce", method="one_shot_allreduce", hub_radius=0
     ).schedule

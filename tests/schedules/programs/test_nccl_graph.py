@@ -19,7 +19,7 @@ PATH = [(2, 1), (1, 0), (0, 1), (1, 2)]
 
 
 def channels(schedule, path, **options):
-    """Return the attributes of each graph, and its channels: (tag, dev) of what they go through."""
+    """Return the attributes of each graph, and its channels as lists of (tag, dev)."""
     nccl_graph.write(schedule, path, nccl_graph.OPTIONS(**options))
     text = path.read_text()
     assert text.startswith("<!-- Assumed: ")
@@ -33,7 +33,7 @@ def channels(schedule, path, **options):
 
 @pytest.mark.parametrize("kind", ["allgather", "reduce-scatter", "allreduce"])
 def test_a_ring_both_ways(kind, tmp_path):
-    """Half of each shard goes each way: two channels, each with links of its own of 50 GB/s."""
+    """Half of each shard goes in each direction: two channels, each with its own links of 50 GB/s."""
     ((head, found),) = channels(made("ring:4", kind, "ring"), tmp_path / "x")
     orders = {tuple(int(dev) for _, dev in channel) for channel in found}
     assert orders == {(0, 1, 2, 3), (0, 3, 2, 1)}
@@ -42,7 +42,7 @@ def test_a_ring_both_ways(kind, tmp_path):
 
 
 def test_what_goes_to_one_root_closes_no_ring(tmp_path):
-    """Rank 0 of a path of three sends on to no one; each half of the path is 25 GB/s in the file."""
+    """Rank 0 of a path of three forwards to no rank; each half of the path is 25 GB/s in the file."""
     network = Topology.from_links("path", 3, [Link(a, b, 25 * 10**9) for a, b in PATH])
     what = collective("reduce", 3, root=0)
     row = np.zeros(2, dtype=np.int32)
@@ -69,7 +69,7 @@ def test_shifted_rings_go_by_their_offsets(tmp_path):
 
 @pytest.mark.parametrize(("dev", "last"), [("hex", "0xe"), ("decimal", "14")])
 def test_a_ring_of_several_hosts_goes_between_their_interfaces(dev, last, tmp_path):
-    """With 16 interfaces GPU g is nearest to 2g."""
+    """GPU g is nearest to interface 2g of 16."""
     schedule = made("dgx_a100:2", "allgather", "nccl_like")
     ((head, found),) = channels(schedule, tmp_path / "x", dev=dev, nics=16, host=1)
     assert head["crossnic"] == "1"

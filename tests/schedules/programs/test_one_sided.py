@@ -47,7 +47,7 @@ def test_every_interleaving_of_a_ring_of_two_is_right():
 
 
 def test_a_message_to_an_untouched_place_goes_straight_there():
-    """The ring by hand: ready, wait until the other is, copy, put, signal, wait, pass on, signal, wait."""
+    """The ring's steps by hand are: ready, wait for it, copy, put, signal, wait, forward, signal, wait."""
     made = one_sided(ring_allgather(3))
     assert made.scratch.tolist() == [0, 0, 0]
     put = [Op.COPY, Op.SIGNAL]
@@ -55,7 +55,7 @@ def test_a_message_to_an_untouched_place_goes_straight_there():
 
 
 def test_a_message_to_a_place_that_was_read_goes_through_the_inbox():
-    """Two ranks exchange their inputs in place: neither may write before the other has sent."""
+    """Two ranks exchange their inputs in place; neither may write before the other has sent."""
     steps = [
         [
             Instruction(Op.SEND, Address(IN, 0), to=1 - rank),
@@ -73,14 +73,14 @@ def test_a_message_to_a_place_that_was_read_goes_through_the_inbox():
         in_place=True,
     )
     made = one_sided(program)
-    assert made.scratch.tolist() == [4, 4]  # the old two units, and a slot of two
+    assert made.scratch.tolist() == [4, 4]  # two units as before, and a slot of two
     first, second = (one for one in blocks_of(made, 0)[0] if one.op is Op.COPY and one.to == 1)
     assert (first.target, second.target) == (Address(SCRATCH, 0), Address(SCRATCH, 2))
     judge(made)
 
 
 def test_packets_come_first_in_scratch_and_take_twice_their_room():
-    """Four messages a rank: units 0 to 7 with their flags; the sum that is passed on comes behind."""
+    """Four messages per rank take units 0 to 7 with their flags; the forwarded sum follows them."""
     made = one_sided(ring_allreduce(3), packets=True)
     slots = [one.target for one in blocks_of(made, 0)[0] if one.op is Op.COPY and one.to == 1]
     assert [slot.offset for slot in slots] == [0, 1, 2, 3]
@@ -106,7 +106,7 @@ def test_waits_that_follow_from_others_are_left_out():
 
 
 def test_a_program_that_is_one_sided_already_is_refused():
-    with pytest.raises(InputError, match="rank 0, block 0, step 0: 'signal' is not of a two-sided program"):
+    with pytest.raises(InputError, match="rank 0, block 0, step 0: 'signal' can't be in a two-sided program"):
         one_sided(one_sided(ring_allgather(3)))
 
 

@@ -1,4 +1,4 @@
-"""One order of all instructions, by hand and with very many messages."""
+"""One order of all instructions: a case by hand, and one with very many messages."""
 
 import time
 
@@ -8,7 +8,7 @@ from tutti.schedules.programs.ordering import InstructionGraph, Waits, in_order
 
 
 def one_fifo(messages):
-    """Return waits and flow of messages over one FIFO, none of which waits for another."""
+    """Return waits and graph of independent messages over one FIFO."""
     nodes = np.arange(2 * messages)
     sends = np.where(nodes % 2 == 0, nodes + 1, -1)
     fifo = np.where(nodes % 2 == 1, 0, -1)
@@ -19,7 +19,7 @@ def one_fifo(messages):
 
 
 def test_no_more_are_under_way_than_a_fifo_holds():
-    # All could be sent at 0 s, the later ones first, and received from 9 s on.
+    # All can be sent soon after 0 s, the later ones first, and received from 9 s on.
     when = np.array([0.3, 9, 0.2, 9, 0.1, 9, 0.0, 9])
     for depth, expected in [
         (1, [6, 7, 4, 5, 2, 3, 0, 1]),
@@ -32,7 +32,7 @@ def test_no_more_are_under_way_than_a_fifo_holds():
 
 def test_messages_that_wait_for_room_are_not_looked_at_again_and_again():
     messages = 30_000
-    in_order(*one_fifo(3), np.zeros(6), 2)  # compiled before
+    in_order(*one_fifo(3), np.zeros(6), 2)  # compiles the kernel first
     when = np.tile([0.0, 1.0], messages)
     began = time.process_time()
     assert len(in_order(*one_fifo(messages), when, 2).nodes) == 2 * messages

@@ -12,7 +12,7 @@ IN, OUT, SCRATCH = Buffer
 
 
 def ring(ranks: int) -> Program:
-    """Return the ring allgather: send my shard, pass on what comes."""
+    """Return the ring allgather: each rank sends its shard and forwards what it receives."""
     blocks = []
     for rank in range(ranks):
         after, before = (rank + 1) % ranks, (rank - 1) % ranks
@@ -51,7 +51,7 @@ def test_waits_are_steps_of_the_same_rank():
     ("instruction", "fault"),
     [
         (Instruction(Op.SEND, Address(IN, 1), to=1), "reads outside its buffer of 1 units"),
-        (Instruction(Op.SEND, Address(IN, 0)), "sends to nobody"),
+        (Instruction(Op.SEND, Address(IN, 0)), "sends to no rank"),
         (Instruction(Op.SEND, Address(IN, 0), to=2), r"goes to a rank outside 0\.\.1"),
         (Instruction(Op.SEND, Address(IN, 0), to=0), "is connected to its own rank"),
         (Instruction(Op.SEND, Address(IN, 0), to=1, length=0), "moves less than a unit"),
@@ -69,7 +69,7 @@ def test_what_cannot_be_is_named(instruction, fault):
 
 
 def test_buffers_of_every_collective():
-    # By hand, 3 ranks, M = 6 units: MPI's and NCCL's buffers.
+    # MPI's and NCCL's buffers by hand, for 3 ranks and M = 6 units.
     sizes = {
         "allgather": [(2, 6)] * 3,
         "reduce-scatter": [(6, 2)] * 3,

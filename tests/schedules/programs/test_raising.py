@@ -1,4 +1,4 @@
-"""Programs as schedules, which the verifier judges; counts of transfers by hand."""
+"""Programs as schedules, which the verifier checks; numbers of transfers are counted by hand."""
 
 from fractions import Fraction
 
@@ -72,7 +72,7 @@ def test_ranks_that_exchange_their_values_do_so_in_steps():
     program = doubling_allreduce(8)
     schedule = to_schedule(program, implied_network(program))
     assert schedule.clock is Clock.STEP
-    # In each of three rounds, each of eight ranks sends all of its eight parts, each an item.
+    # In each of three rounds, each of eight ranks sends its eight parts, each of one item.
     assert np.bincount(schedule.order).tolist() == [0, 64, 64, 64]
 
 
@@ -112,7 +112,7 @@ def test_ranks_that_exchange_nothing_are_named():
 
 
 def test_a_rank_that_only_passes_a_message_on_is_a_place_on_its_route():
-    # Rank 1 adds nothing to what rank 0 sends rank 2 by way of its scratch.
+    # Rank 1 adds nothing to the data that rank 0 sends to rank 2 through rank 1's scratch.
     add = Instruction(Op.RECV_REDUCE_COPY, Address(OUT, 0), Address(OUT, 0))
     program = Program.of(
         collective("reduce", 3, root=2),
@@ -161,7 +161,7 @@ TWO = parse_topology("ring:2")
         ),
         (two([[HALF._replace(to=1)]], []), Unsupported, "reads or writes another rank's memory"),
         (two([[Instruction(Op.SIGNAL, to=1)]], [[]]), Unsupported, "another rank's memory"),
-        (two([[SEND]], [[]]), InputError, "nobody receives"),
+        (two([[SEND]], [[]]), InputError, "no instruction receives"),
         (two([], []), VerificationError, "missing"),
         (ring_allgather(3), InputError, "ring is for 3 ranks; ring:2 has 2"),
         (two([], [], scratch=[2**21, 2**21]), InputError, "hand holds 4194310 units; at most 4194304"),
@@ -173,7 +173,7 @@ def test_what_is_no_schedule_says_why(program, error, fault):
 
 
 def test_a_rank_has_one_value_of_a_chunk():
-    # Rank 0 adds what rank 1 sent it, and then sends on to rank 2 its own alone.
+    # Rank 0 adds rank 1's data, and then sends only its own data to rank 2.
     add = Instruction(Op.RECV_REDUCE_COPY, Address(IN, 0), Address(OUT, 0), origin=1)
     program = Program.of(
         collective("allreduce", 3),
@@ -185,7 +185,7 @@ def test_a_rank_has_one_value_of_a_chunk():
         ],
         name="hand",
     )
-    fault = r"^hand is no schedule: rank 0, block 0, step 1 sends another sum than the rank has by then"
+    fault = r"^hand is no schedule: rank 0, block 0, step 1 sends another sum than the rank's current one"
     with pytest.raises(Unsupported, match=fault):
         to_schedule(program, parse_topology("complete:3"))
 
@@ -207,9 +207,9 @@ def test_a_lowered_schedule_comes_back(kind, network):
 @pytest.mark.parametrize(
     ("name", "rows", "on"),
     [
-        # Of each of 384 chunks over 16 ranks: 15 additions, 15 copies.
+        # Each of 384 chunks over 16 ranks has 15 additions and 15 copies.
         ("rccl_all-reduce-ring-simple.xml", 384 * 30, None),
-        # Each of 8 ranks sends each of 7 others, on so many channels, a part to be added and its own sums.
+        # Each of 8 ranks sends each of 7 others, on 4 channels, a part to be added and its own sums.
         ("rccl_allreduce-allpairs-8n-ll-32tb.xml", 8 * 7 * 4 * 2, "dgx_h100:1"),
         ("rccl_allreduce-allpairs-8n-simple.xml", 8 * 7 * 8 * 2, "dgx_h100:1"),
         ("rccl_alltoall-8n-512kb-7mb.xml", 8 * 7 * 4, "dgx_h100:1"),

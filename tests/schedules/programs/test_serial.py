@@ -1,4 +1,4 @@
-"""Who receives from whom, and one order of all instructions."""
+"""The sends of all receives, and one order of all instructions."""
 
 import numpy as np
 import pytest
@@ -50,12 +50,12 @@ def test_everything_runs_after_what_it_needs(program):
 @pytest.mark.parametrize(
     ("program", "fault"),
     [
-        (two([[SEND]], []), "rank 0, block 0, step 0: nobody receives this message"),
-        (two([], [[RECV]]), "rank 1, block 0, step 0: nobody sends this message"),
-        (two([[SEND, SEND]], [[RECV]]), "rank 0, block 0, step 1: nobody receives"),
+        (two([[SEND]], []), "rank 0, block 0, step 0: no instruction receives this message"),
+        (two([], [[RECV]]), "rank 1, block 0, step 0: no instruction sends this message"),
+        (two([[SEND, SEND]], [[RECV]]), "rank 0, block 0, step 1: no instruction receives"),
         (
             two([[SEND]], [[RECV._replace(channel=1)]]),
-            "rank 0, block 0, step 0: nobody receives this message",
+            "rank 0, block 0, step 0: no instruction receives this message",
         ),
         (
             two([[SEND._replace(length=2)]], [[RECV]]),
@@ -63,10 +63,10 @@ def test_everything_runs_after_what_it_needs(program):
         ),
         (two([[SEND], [SEND]], [[RECV, RECV]]), "rank 0, block 1, step 0 shares its FIFO with another block"),
         (two([[SEND, SEND]], [[RECV], [RECV]]), "rank 1, block 1, step 0 shares its FIFO with another block"),
-        (two([[SEND._replace(waits=((0, 0),))]], [[RECV]]), "rank 0, block 0, step 0 waits for ever"),
+        (two([[SEND._replace(waits=((0, 0),))]], [[RECV]]), "rank 0, block 0, step 0 waits forever"),
         (
             two([[SEND]], [[RECV._replace(waits=((1, 0),))], [Instruction(Op.NOP, waits=((0, 0),))]]),
-            "rank 1, block 0, step 0 waits for ever",
+            "rank 1, block 0, step 0 waits forever",
         ),
     ],
 )

@@ -1,15 +1,15 @@
-"""Plays a schedule file in SimGrid and prints the seconds that it takes there.
+"""Simulates a schedule file in SimGrid and prints the seconds that it takes there.
 
-It shares nothing with tutti but the file, and runs in the Python that SimGrid is installed for (Debian:
+It shares only the file with tutti, and runs in the Python that SimGrid is installed for (Debian:
 ``apt-get install python3-simgrid``, Python 3.11)::
 
     python3.11 simgrid_player.py schedule.json --bytes 1000000 [--slices S] [--share]
 
-Every link is a SimGrid link, and every route a pair of hosts, as SimGrid has one route between two hosts.
+Every link is a SimGrid link, and every route a pair of hosts, because SimGrid has one route for each pair.
 TCP's corrections are off: a message of b bytes over links of latency l and bandwidth B takes the sum of l,
-and b over its share of the slowest B (max-min fair). A message starts when its data is there and the first
-link of its route has no other (with ``--share`` at once, and messages share the link). One SimGrid second is
-a microsecond: its precision is absolute.
+plus b over its share of the slowest B (max-min fair). A message starts when its data is there and the first
+link of its route is idle (with ``--share``, when its data is there; messages share the link). One SimGrid
+second is a microsecond, because its precision is absolute.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ UNITS = {
     "us": Fraction(1),
     "ns": Fraction(1, 10**3),
 }
-"""In bytes a microsecond, and microseconds."""
+"""The size of each unit, in bytes per microsecond or in microseconds."""
 CORRECTIONS_OFF = (
     "network/model:CM02",
     "network/TCP-gamma:0",
@@ -46,15 +46,15 @@ CORRECTIONS_OFF = (
 
 
 def quantity(text: str) -> float:
-    """Return a bandwidth in bytes a microsecond, or a time in microseconds."""
+    """Return a bandwidth in bytes per microsecond, or a time in microseconds."""
     unit = text.lstrip("0123456789./")
     return float(Fraction(text.removesuffix(unit)) * UNITS[unit])
 
 
 class Messages:
-    """The messages of a schedule file: what each carries over which route, after which others.
+    """The messages of a schedule file: the data, route and predecessors of each.
 
-    Rows of one route and order are one message; of a flow each row is, in so many slices.
+    Rows with one route and order are one message. In a flow each row is a message, cut into slices.
     """
 
     def __init__(self, document: dict[str, Any], size: int, slices: int) -> None:
@@ -93,7 +93,7 @@ class Messages:
 
 
 class Queue:
-    """The messages that leave over one link, and which of them may start."""
+    """The messages that leave over one link, and those that may start."""
 
     def __init__(self) -> None:
         self.ready: list[tuple[int, int, int, int]] = []
@@ -106,7 +106,7 @@ class Queue:
         self.ready.append((part, self.arrivals, order, message))
 
     def take(self, *, share: bool) -> list[int]:
-        """Return what starts now: of smaller order first, then of the first slice, then the first ready."""
+        """Return the messages that start now, by order, then by slice, then by the time they became ready."""
         taken: list[int] = []
         while self.ready and (share or not self.busy):
             least = min(self.unsent)
@@ -122,7 +122,7 @@ class Queue:
 
 
 class Conductor:
-    """The actor that starts messages when they may, and notes the time when all are there."""
+    """The actor that starts messages when they may start, and notes the time when all have arrived."""
 
     def __init__(self, messages: Messages, ends: list[tuple[Any, Any]], *, share: bool) -> None:
         self.messages, self.ends, self.share = messages, ends, share
@@ -138,7 +138,7 @@ class Conductor:
                 self.followers[other].append(message)
 
     def __call__(self) -> None:
-        """Play all messages."""
+        """Simulate all messages."""
         from simgrid import Comm, Engine
 
         able = [message for message, many in enumerate(self.waiting) if many == 0]
@@ -157,7 +157,7 @@ class Conductor:
         self.finished = Engine.clock
 
     def start(self, able: list[int], links: set[int]) -> None:
-        """Queue messages whose data is there, and start what may leave over these links."""
+        """Queue messages whose data is there, and start those that may leave over these links."""
         from simgrid import Comm
 
         for message in able:
@@ -196,7 +196,7 @@ def play(document: dict[str, Any], size: int, slices: int, *, share: bool) -> fl
 
 
 def main() -> int:
-    """Play the file that the command line names."""
+    """Simulate the file that the command line names."""
     parser = argparse.ArgumentParser(prog="simgrid_player.py", allow_abbrev=False)
     parser.add_argument("file", help="a schedule as JSON (tutti synth -o)")
     parser.add_argument("--bytes", type=int, required=True, help="M")

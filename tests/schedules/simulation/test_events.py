@@ -1,4 +1,4 @@
-"""The simulator against a plain twin: its rules in exact numbers, over lists searched from end to end."""
+"""The simulator against a plain twin, which applies the rules in exact numbers by searching lists."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Twin:
         self.before = [self.waits_for(number) for number in range(len(self.messages))]
 
     def grouped(self):
-        """Messages as (rows, links, slice)."""
+        """Return messages as (rows, links, slice)."""
         if self.clock is Clock.FLOW:
             slices = range(self.options.slices)
             return [([r], self.places([r]), k) for r in range(len(self.rows)) for k in slices]
@@ -48,7 +48,7 @@ class Twin:
         return [(rows, self.places(rows), 0) for rows in sorted(keys.values())]
 
     def places(self, rows):
-        """The links of the rows' route, then ("rank", r) if rank r needs time to reduce some of them."""
+        """Return the links of the rows' route, then ("rank", r) if rank r needs time to reduce some rows."""
         path = self.rows[rows[0]][4]
         end = int(self.topology.target[path[-1]])
         reduces = self.gamma and end < self.topology.num_ranks and self.schedule.reduce[rows].any()
@@ -75,7 +75,7 @@ class Twin:
         return self.rows[self.messages[number][0][0]][4]
 
     def precedes(self, one, other):
-        """Whether message `one` is done, by the schedule, before `other` reads."""
+        """Return whether the schedule has message `one` done before `other` reads."""
         first, second = self.messages[one], self.messages[other]
         if self.clock is Clock.FLOW:
             return first[0][0] < second[0][0] and first[2] == second[2]
@@ -96,7 +96,7 @@ class Twin:
         return found
 
     def turn(self, number, hop):
-        """Smaller turns enter a link first."""
+        """Return the turn of a message at a link; smaller turns enter first."""
         order = self.rows[self.messages[number][0][0]][2]
         if self.clock is Clock.STEP:
             return order
@@ -151,9 +151,9 @@ class Twin:
 
 
 def random_schedule(seed):
-    """Any rows, legal or not: random links, routes and runs. Numbers are dyadic, so that floats are exact.
+    """Return any rows, legal or not: random links, routes and runs. Numbers are dyadic, so floats are exact.
 
-    Every α is positive: nothing happens twice at one moment, which the twin would not follow.
+    Every α is positive, so no message passes a link in zero time, which the twin would not follow.
     """
     rng = np.random.default_rng(seed)
     nodes = int(rng.integers(3, 6))
@@ -269,7 +269,7 @@ def passes(schedule):
 
 
 def test_what_adds_is_no_message_of_its_own():
-    """Where rows add, as those with which tree methods try out loads do, a message waits for several."""
+    """A message waits for several others if rows add, as in the trial loads of tree methods."""
     schedule = made("ring:8", "ring", "allgather")
     assert passes(schedule)
     assert not passes(schedule.replace(reduce=np.ones(len(schedule), np.bool_)))
@@ -299,7 +299,7 @@ def assert_one_pass_is_the_event_loop(schedule, size, options):
 
 
 def test_a_link_that_is_late_makes_what_follows_late():
-    # 1 B a chunk of M = 3 B; link 0 -> 1 takes 3 s a byte and 1 s of α, 1 -> 2 takes 1 s a byte and none.
+    # M = 3 B in chunks of 1 B; link 0 -> 1 takes 3 s per byte and α = 1 s, 1 -> 2 takes 1 s per byte.
     links = [Link(0, 1, Fraction(1, 3), Fraction(1)), Link(1, 2, Fraction(1), Fraction(0))]
     back = Link(2, 0, Fraction(1), Fraction(0))
     topology = Topology.from_links("late", 3, [*links, back])
@@ -328,7 +328,7 @@ def test_others_are_left_to_the_event_loop(text, method, kind):
 
 @for_each("case", [*CASES, ("gen_kautz:2,12", "shortest_path_all_to_all", "all_to_all")])
 def test_where_each_chunk_goes_along_one_path_its_last_row_is_enough(case, monkeypatch):
-    """With room for one row of each chunk, one that is copied on is left to the event loop."""
+    """A chunk that is copied further is left to the event loop if there is room for one row of each."""
     schedule = made(*case)
     monkeypatch.setattr("tutti.schedules.simulation.events.FEW_PAIRS", 0)
     monkeypatch.setattr("tutti.schedules.simulation.events.PAIRS_A_TRANSFER", 0)
@@ -341,7 +341,7 @@ def test_where_each_chunk_goes_along_one_path_its_last_row_is_enough(case, monke
 
 
 def test_messages_of_several_chunks_take_one_pass_too():
-    """Two chunks in one message to rank 1, then two to rank 2, which rank 1 does not wait for."""
+    """Two chunks go in one message to rank 1, then two to rank 2, for which rank 1 does not wait."""
     topology = parse_topology("ring:3")
     what = collective("broadcast", 3, root=0)
     pairs = list(zip(topology.source.tolist(), topology.target.tolist(), strict=True))

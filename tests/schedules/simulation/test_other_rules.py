@@ -18,7 +18,7 @@ ASTRA = SimulationOptions(overlap_alpha=True, store_and_forward=True)
 
 
 def flow(topology, rows, routes=None):
-    """Return a broadcast of rank 0 whose rows carry all of M each over a route, as a flow."""
+    """Return a broadcast from rank 0 as a flow, whose rows each carry all of M over a route."""
     what = collective("broadcast", topology.num_ranks, root=0)
     chunk, route = np.zeros(len(rows), np.int32), np.array(rows, np.int32)
     table = None if routes is None else Routes.of(routes)
@@ -26,12 +26,12 @@ def flow(topology, rows, routes=None):
 
 
 def one_after_the_other():
-    """Two messages over one link."""
+    """Return two messages over one link."""
     return flow(Topology.from_links("pair", 2, [link(0, 1), link(1, 0)]), [0, 0])
 
 
 def over_two_links():
-    """One message through a switch."""
+    """Return one message through a switch."""
     topology = Topology.from_links(
         "star", 2, [link(0, 2), link(2, 1), link(1, 2), link(2, 0)], num_switches=1
     )
@@ -39,7 +39,7 @@ def over_two_links():
 
 
 def two_to_one():
-    """Two ranks send to a third through a switch, without α, and it passes the first message on."""
+    """Return two ranks that send to a third through a switch, without α; it forwards the first message."""
     links = [
         link(a, b, alpha=Fraction(0)) for a, b in [(0, 4), (1, 4), (4, 2), (2, 3), (3, 4), (4, 0), (4, 1)]
     ]
@@ -74,15 +74,15 @@ def test_messages_of_a_hundred_bytes(made, options, seconds):
 
 
 def test_two_messages_take_turns():
-    """The port to rank 2 has the first until 1 s, then the second; passed on, the first is there at 2 s.
+    """The port to rank 2 has the first message until 1 s, then the second; the first is forwarded until 2 s.
 
-    Shared, both would come at 2 s, and the first be there at 3 s.
+    If they shared the port, both would arrive at 2 s, and the first would be forwarded until 3 s.
     """
     assert simulate(two_to_one(), 4 * SIZE).finish.tolist() == [1, 2, 2]
 
 
 def test_slices_are_chosen_under_the_rule_that_is_asked_for():
-    """20 000 B over two links, S slices: (S + 1)(1 + 200/S), with α in flight 2 + 200 (S + 1)/S."""
+    """20 000 B over two links in S slices take (S + 1)(1 + 200/S) or, with α in flight, 2 + 200 (S + 1)/S."""
     topology = Topology.from_links("chain", 3, [link(0, 1), link(1, 2), link(2, 1), link(1, 0)])
     schedule = flow(topology, [0, 1])
     for options, times in (

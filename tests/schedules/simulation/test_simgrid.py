@@ -1,4 +1,4 @@
-"""What is played in SimGrid, and, where it is installed, what SimGrid makes of it."""
+"""The messages that the SimGrid script starts and, if SimGrid is installed, its times."""
 
 import json
 import subprocess
@@ -21,7 +21,7 @@ def test_quantities_are_bytes_and_microseconds():
 
 
 def test_a_ring_sends_on_what_came_a_step_before():
-    """Of four ranks each sends two halves in each of three steps: 24 messages of an eighth of M."""
+    """Four ranks each send two halves in each of three steps: 24 messages of an eighth of M."""
     messages = Messages(to_document(made("ring:4", "allgather", "ring")), 800, 1)
     assert messages.bytes == [100.0] * 24
     assert [len(after) for after in messages.after] == [0] * 8 + [1] * 16
@@ -40,7 +40,7 @@ def test_a_link_takes_the_smaller_order_first():
     queue = Queue()
     queue.unsent = [1, 2]
     queue.add(2, 0, 7)
-    assert queue.take(share=False) == []  # that of order 1 is still to come
+    assert queue.take(share=False) == []  # the message of order 1 is still to come
     queue.add(1, 0, 3)
     assert queue.take(share=False) == [3]
     queue.busy = False
@@ -51,7 +51,7 @@ def test_a_link_takes_the_smaller_order_first():
     ("made", "size", "more", "seconds"),
     [
         (over_two_links, 100, [], 3),  # α twice, and 100 B / (100 B/s)
-        (two_to_one, 400, [], 3),  # both messages come at 2 s, and the first is passed on until 3 s
+        (two_to_one, 400, [], 3),  # both messages arrive at 2 s, and the first is forwarded until 3 s
         (two_to_one, 400, ["--share"], 3),
     ],
 )

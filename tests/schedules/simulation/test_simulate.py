@@ -13,7 +13,7 @@ from tutti.topologies import InputError, Link, Topology
 
 HALF = Fraction(1, 2)
 EXACT = 1e-9
-"""Relative, as required against closed forms; the examples by hand are exact."""
+"""Relative tolerance against closed forms; the examples by hand are exact."""
 
 
 def uniring(n, bandwidth=Fraction(4), alpha=HALF):
@@ -21,14 +21,14 @@ def uniring(n, bandwidth=Fraction(4), alpha=HALF):
 
 
 def biring(n, bandwidth=Fraction(4), alpha=HALF):
-    """Link i goes from i to i + 1, link n + i from i to i - 1."""
+    """Return a ring in which link i goes from i to i + 1, and link n + i from i to i - 1."""
     there = [Link(i, (i + 1) % n, bandwidth, alpha) for i in range(n)]
     back = [Link(i, (i - 1) % n, bandwidth, alpha) for i in range(n)]
     return Topology.from_links(f"ring:{n}", n, there + back)
 
 
 def schedule_of(topology, what, clock, rows, chunks=None, **columns):
-    """A schedule from rows (chunk, route) or (chunk, route, order)."""
+    """Return a schedule from rows (chunk, route) or (chunk, route, order)."""
     table = [np.array(column) for column in zip(*rows, strict=True)]
     if clock is not Clock.FLOW:
         columns["order"] = table[2]
@@ -42,7 +42,7 @@ def uniring_allgather(n, **links):
 
 
 def biring_allgather(n, **links):
-    """BFB on an odd ring: each step passes a whole shard on in both directions."""
+    """Return BFB on an odd ring: each step forwards a whole shard in both directions."""
     topology, what = biring(n, **links), collective("allgather", n)
     rows = []
     for step in range(1, (n - 1) // 2 + 1):
@@ -52,7 +52,7 @@ def biring_allgather(n, **links):
 
 
 def even_biring_allgather(n):
-    """BFB on an even ring: in the last step half a shard comes from each side."""
+    """Return BFB on an even ring: in the last step half a shard comes from each side."""
     topology, what = biring(n), collective("allgather", n)
     rows, count = [], []
     for step in range(1, n // 2 + 1):
@@ -104,12 +104,12 @@ def test_time_is_t_l_alpha_plus_t_b_on_symmetric_networks(schedule):
 
 
 def test_time_of_links_of_different_speed_is_less_than_t_l_alpha_plus_t_b():
-    """There is no barrier: what needs the slow link in one step does not delay the others."""
+    """Steps have no barrier: messages over the slow link in one step do not delay the others."""
     links = [Link(i, (i + 1) % 4, Fraction(2**i), Fraction(i + 1, 8)) for i in range(4)]
     schedule = uniring_allgather(4).replace(topology=Topology.from_links("uneven", 4, links))
     cost = step_cost(schedule)
     assert simulate(schedule, 32).time < cost.tl_steps * HALF + cost.bandwidth_time * 32
-    # Link 0 (1 B/s, α 1/8) carries the shards of 0, 3 and 2, 8 bytes each, one right after the other, and all
+    # Link 0 (1 B/s, α 1/8) carries the shards of 0, 3 and 2, 8 bytes each, without gaps, and everything
     # else is done by then: 3 (8 + 1/8).
     assert simulate(schedule, 32).time == 24.375
 
@@ -150,8 +150,8 @@ def test_flow_clock_with_contention_and_a_switch():
 def test_step_clock_keeps_steps_apart_on_a_link_and_nowhere_else():
     """Links as above; rank 0 is sent shard 1 by rank 2, which got it in step 1, and by rank 1.
 
-    Step 1: row 0 takes shard 1 from 1 to 2, up [0, 2.5], down [0.5, 4.75]. Row 1 takes shard 0 from 0 to 2 at
-    once, but finds down-link 5 held until 4.75 (both ready for it at 0.5; row 0 is first): [4.75, 9].
+    Step 1: row 0 takes shard 1 from 1 to 2, up [0, 2.5], down [0.5, 4.75]. Row 1 takes shard 0 from 0 to 2
+    immediately, but down-link 5 is held until 4.75 (both are ready at 0.5; row 0 is first): [4.75, 9].
     Step 2: row 2 takes shard 1 from 2 to 0 when it is there, 4.75: up [4.75, 7.25]. It is ready for down-link
     3 at 5.25, which row 3 holds: from 1 to 0, ready at 0, behind row 0 on up-link 1, up [2.5, 5] and down
     [3, 7.25]. So row 2 has it over [7.25, 11.5].
@@ -186,7 +186,7 @@ def test_time_clock_keeps_the_order_on_links_and_not_the_times():
 
 
 def test_time_clock_orders_a_link_by_when_it_was_entered():
-    """Row 0 starts first, but its head is on the down-link only after 2 ticks; row 1 was there before it."""
+    """Row 0 starts first, but its head reaches the down-link only after 2 ticks; row 1 is there before it."""
     links = [
         Link(0, 3, Fraction(4), HALF),
         Link(1, 3, Fraction(4), Fraction(0)),
@@ -198,7 +198,7 @@ def test_time_clock_orders_a_link_by_when_it_was_entered():
     # Shards of 1 byte: row 1 holds link 2 over ticks [1, 2], row 0 over [2, 3].
     columns = {"routes": Routes.of([[0, 2], [1, 2]]), "tick": Fraction(1, 4), "size": Fraction(3)}
     schedule = schedule_of(topology, what, Clock.TIME, [(0, 0, 0), (1, 1, 1)], **columns)
-    # At 12 B a shard takes 1 s: link 2 lets row 1 in at 0, though both would be there at 0.5 as well.
+    # At 12 B a shard takes 1 s: row 1 enters link 2 at 0, although both would arrive at 0.5 as well.
     assert simulate(schedule, 12).finish.tolist() == [2, 1]
 
 
@@ -215,7 +215,7 @@ def test_cut_through_takes_all_alphas_and_the_slowest_link():
 
 
 def test_a_fast_link_after_a_slow_one_delivers_no_sooner_than_the_data_comes():
-    """Link 3->1 at 2 B/s then a link at 4 B/s; it is held for its own time, and the tail is through later."""
+    """Link 0->3 has 2 B/s, then 3->1 4 B/s: it is held for its own time, but the tail leaves it later."""
     links = [Link(0, 3, Fraction(2), HALF), Link(3, 1, Fraction(4), HALF), Link(1, 2), Link(2, 0)]
     topology, what = Topology.from_links("fast", 3, links, num_switches=1), collective("allgather", 3)
     result = simulate(schedule_of(topology, what, Clock.FLOW, [(0, 0)], routes=Routes.of([[0, 1]])), 24)
@@ -229,7 +229,7 @@ def test_store_and_forward_enters_the_next_link_with_the_whole_message():
 
 
 def test_overlapped_alpha_frees_the_link_while_it_is_in_flight():
-    """Two shards over one link, 1 s each: the second is sent at 1, and there at 1 + 1 + 1/2."""
+    """Two shards take 1 s each over one link: the second is sent at 1 and arrives at 1 + 1 + 1/2."""
     topology, what = uniring(3), collective("allgather", 3)
     schedule = schedule_of(topology, what, Clock.FLOW, [(0, 0), (0, 0)], Chunks.even(what))
     result = simulate(schedule, 12, SimulationOptions(overlap_alpha=True))
@@ -239,7 +239,7 @@ def test_overlapped_alpha_frees_the_link_while_it_is_in_flight():
 
 
 def test_slices_follow_each_other_through_a_tree():
-    """A chain of 3 links, 16 B in 4 slices of 1 s + 1/2: one through after 4.5, the others 1.5 apart."""
+    """16 B cross 3 links in 4 slices of 1 s + 1/2: the first arrives after 4.5, the others 1.5 apart."""
     topology, what = uniring(4), collective("broadcast", 4)
     schedule = schedule_of(topology, what, Clock.FLOW, [(0, 0), (0, 1), (0, 2)])
     assert simulate(schedule, 16).time == 3 * 4.5
@@ -250,7 +250,7 @@ def test_slices_follow_each_other_through_a_tree():
 
 
 def test_a_message_waits_for_every_operand_in_a_combining_collective():
-    """Reduce to 0 along two children of unlike speed: rank 1 sends on when both 2 and 3 have arrived."""
+    """Rank 1 has two children of different speed; it sends to 0 when the data of both 2 and 3 are there."""
     links = [Link(2, 1, Fraction(1)), Link(3, 1, Fraction(4)), Link(1, 0), Link(0, 2), Link(0, 3)]
     links = [Link(link.source, link.target, link.bandwidth, HALF) for link in links]
     topology, what = Topology.from_links("tree", 4, links), collective("reduce", 4)
@@ -288,7 +288,7 @@ def test_no_slices_are_an_error():
 
 
 def two_chains(extra=()):
-    """Shard 0 reaches rank 3 over links of 10, 5 and 10/3 B/s, shard 4 over such in reverse; 3 -> 7 follows.
+    """Return shard 0 to rank 3 over links of 10, 5 and 10/3 B/s, and shard 4 in reverse; 3 -> 7 follows.
 
     Nothing is sent over the links of `extra` bandwidths.
     """
@@ -306,15 +306,15 @@ PRIMES = [Fraction(prime) for prime in (2147483647, 2147483629, 2147483587)]
 @pytest.mark.parametrize("extra", [(), PRIMES])
 @pytest.mark.parametrize("size", [8, 8 * 7, Fraction(8, 3), 8 * 10**6])
 def test_of_two_that_come_at_one_moment_the_first_in_the_table_goes(size, extra):
-    """1 B a shard: 0.1 + 0.2 + 0.3 s and 0.3 + 0.2 + 0.1 s, of which floats make two times."""
+    """Shards of 1 B take 0.1 + 0.2 + 0.3 s and 0.3 + 0.2 + 0.1 s, which differ as floats."""
     assert 0.1 + 0.2 + 0.3 != 0.3 + 0.2 + 0.1
     result, shard = simulate(two_chains(extra), size), float(Fraction(size) / 8)
     assert result.start[6:].tolist() == pytest.approx([0.6 * shard, 0.7 * shard], rel=1e-15, abs=0)
 
 
 def test_a_copy_waits_for_what_it_is_a_copy_of():
-    # By hand: 0 -> 2 brings three quarters of 1000 B at 100 B/s, with 1 s before them: 8.5 s. Only then does
-    # 2 send its sum to 3, as much. Nothing else goes over that link.
+    # By hand: 0 -> 2 carries three quarters of 1000 B at 100 B/s after α = 1 s: 8.5 s. Only then does
+    # 2 send its sum to 3, with as many bytes. Nothing else goes over that link.
     schedule = in_clock(plans()["allreduce in two shots"], Clock.STEP)
     simulated = simulate(schedule, 1000)
     over = (schedule.source == 2) & (schedule.target == 3)

@@ -1,4 +1,4 @@
-"""The verifier against the slow oracle on right schedules, each spoilt a little at random."""
+"""The verifier against the slow oracle on legal schedules with small random changes."""
 
 import itertools
 from collections import Counter
@@ -31,7 +31,7 @@ def test_the_bases_are_right_by_both(clock):
 
 
 class Mutant:
-    """A schedule as lists, to be spoilt."""
+    """A schedule as lists, which can be changed."""
 
     def __init__(self, schedule: Schedule, rng: np.random.Generator) -> None:
         self.base, self.rng = schedule, rng
@@ -59,7 +59,7 @@ class Mutant:
         self.rows.pop(self.any_row())
 
     def swap(self) -> None:
-        """Two rows trade places, at the times of those places."""
+        """Exchange two rows; each takes the time of its new place."""
         a, b = self.any_row(), self.any_row()
         self.rows[a][1:], self.rows[b][1:] = self.rows[b][1:], self.rows[a][1:]
 
@@ -69,12 +69,12 @@ class Mutant:
         self.rows[a][1:], self.rows[b][1:] = self.rows[b][1:], self.rows[a][1:]
 
     def misplace(self) -> None:
-        """Two rows trade places and keep their times."""
+        """Exchange two rows, which keep their times."""
         a, b = self.any_row(), self.any_row()
         self.rows[a], self.rows[b] = self.rows[b], self.rows[a]
 
     def delay(self) -> None:
-        """A row happens later or earlier, and stands where it then belongs."""
+        """Move a row to a later or earlier time, and to the place that belongs to it."""
         a = self.any_row()
         if self.base.clock is Clock.FLOW:
             row = self.rows.pop(a)
@@ -101,7 +101,7 @@ class Mutant:
         self.rows[self.any_row()][2] += self.small()
 
     def split(self) -> None:
-        """A run becomes two rows of one time: right, as they travel as one message."""
+        """Split a run into two rows of one time, which stays legal, as they travel as one message."""
         a = self.any_row()
         if self.rows[a][2] > 1:
             rest = list(self.rows[a])
@@ -116,7 +116,7 @@ class Mutant:
         self.size[self.any_chunk()] -= 1
 
     def shift_size(self) -> None:
-        """One chunk gives another something: right, if both are of one item and none vanishes."""
+        """Move size between two chunks, which stays legal if both are of one item and none vanishes."""
         self.size[a := self.any_chunk()] -= 1
         self.size[max(0, min(len(self.size) - 1, a + int(self.rng.choice([-1, 1]))))] += 1
 
@@ -124,13 +124,13 @@ class Mutant:
         self.item[self.any_chunk()] += int(self.rng.choice([-1, 1]))
 
     def copy_other(self) -> None:
-        """A chunk becomes a copy, or one of another chunk: often right where it was one."""
+        """Make a chunk a copy, or a copy of another chunk; that often stays legal if it was a copy."""
         copies = [chunk for chunk, of in enumerate(self.copy_of) if of >= 0]
         chunk = int(self.rng.choice(copies)) if copies and self.rng.random() < 0.7 else self.any_chunk()
         self.copy_of[chunk] += int(self.rng.choice([-1, 1, 2]))
 
     def change_ranks(self) -> None:
-        """Ranks own each other's data: another root, or two members of a group change places."""
+        """Change the owners of data: take another root, or exchange two members of a group."""
         what = self.base.collective
         groups = [list(members) for members in what.members]
         if what.root is not None:
@@ -171,7 +171,7 @@ def fine(schedule: Schedule) -> Schedule:
 
 
 def mutants(times: int = 1):
-    """Schedules spoilt `times` times: once in one way after the other, then in any other ways."""
+    """Yield schedules with `times` changes: the first of each kind in turn, the others of any kind."""
     rng = np.random.default_rng(2026)
     bases = [fine(in_clock(plan, clock)) for plan in plans().values() for clock in Clock]
     for number in range(MUTATIONS):
@@ -205,9 +205,9 @@ def check(kind: str, schedule: Schedule) -> str | None:
 def test_two_thousand_mutations_are_judged_as_the_oracle_judges_them():
     verdicts = [(kind, str(schedule.clock), check(kind, schedule)) for kind, schedule in mutants()]
     seen = Counter(reason for _, _, reason in verdicts)
-    assert min(seen[reason] for reason in [None, *TEXT]) >= 20, seen  # every verdict is met often
+    assert min(seen[reason] for reason in [None, *TEXT]) >= 20, seen  # every verdict occurs often
     spoilt = Counter((kind, clock) for kind, clock, reason in verdicts if reason is not None)
-    spoiling = [kind for kind in KINDS if kind not in ("delay_last", "split")]  # those two do no harm
+    spoiling = [kind for kind in KINDS if kind not in ("delay_last", "split")]  # those two stay legal
     assert min(spoilt[kind, str(clock)] for kind in spoiling for clock in Clock) >= 2, spoilt
 
 
@@ -219,7 +219,7 @@ def test_the_first_of_several_mutations_is_named(times):
 
 @pytest.mark.parametrize("state_bytes", [1, 100])
 def test_the_state_may_be_replayed_a_block_of_chunks_at_a_time(state_bytes, monkeypatch):
-    """The first fault of all blocks counts: one chunk a block, then a few."""
+    """The first fault of all blocks counts, with one chunk per block, and with a few."""
     monkeypatch.setattr("tutti.schedules.verify.replay.STATE_BYTES", state_bytes)
     for kind, schedule in itertools.islice(mutants(), 0, None, 10):
         check(kind, schedule)

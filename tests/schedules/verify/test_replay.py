@@ -1,4 +1,4 @@
-"""When links are held: against the simulation's own totals, and by adding up intervals."""
+"""The times at which links are held, against the simulation's totals and sums of intervals."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""What the verifier accepts, and the line that it says of each thing that can be wrong."""
+"""The schedules that the verifier accepts, and its message for each possible fault."""
 
 import re
 from fractions import Fraction
@@ -30,7 +30,7 @@ from tutti.topologies import Topology
 
 
 def steps(topology, what, rows, *, chunks=None, routes=None, claims=None, **columns) -> Schedule:
-    """A step schedule of rows (chunk, route, step)."""
+    """Return a step schedule of rows (chunk, route, step)."""
     chunk, route, order = (np.array(column, dtype=np.int64) for column in zip(*rows, strict=True))
     return Schedule(
         topology,
@@ -47,14 +47,14 @@ def steps(topology, what, rows, *, chunks=None, routes=None, claims=None, **colu
 
 
 def timed(topology, what, rows, *, routes=None, chunks=None, **columns) -> Schedule:
-    """A time schedule of rows (chunk, route, tick), for 1000 bytes and ticks of 0.1 s."""
+    """Return a time schedule of rows (chunk, route, tick), for 1000 bytes and ticks of 0.1 s."""
     return steps(topology, what, rows, routes=routes, chunks=chunks, **columns).replace(
         clock=Clock.TIME, tick=TICK, size=SIZE
     )
 
 
 def said(schedule: Schedule) -> tuple[str, int | None]:
-    """Return what the verifier says is wrong, and the row."""
+    """Return the fault that the verifier reports, and its row."""
     with pytest.raises(VerificationError) as caught:
         verify(schedule)
     assert "\n" not in str(caught.value)
@@ -63,13 +63,13 @@ def said(schedule: Schedule) -> tuple[str, int | None]:
 
 @pytest.fixture
 def pair():
-    """Two ranks, a link each way: link 0 from 0 to 1, link 1 back."""
+    """Return two ranks with link 0 from 0 to 1 and link 1 back."""
     return Topology.from_links("pair", 2, [link(0, 1), link(1, 0)])
 
 
 @pytest.fixture
 def swap():
-    """Both ranks hold both halves."""
+    """Return an allgather of two ranks: both end with both halves."""
     return collective("allgather", 2)
 
 
@@ -95,7 +95,7 @@ class TestReplay:
         assert said(schedule) == (text, 2)
 
     def test_all_sources_of_a_step_come_before_its_deliveries(self, pair, swap):
-        """Row 1 delivers twice, row 2 sends what it lacks: that is seen first."""
+        """Row 1 delivers twice, and row 2 sends a chunk that its source lacks, which is seen first."""
         assert said(steps(pair, swap, [(0, 0, 1), (0, 0, 1), (0, 1, 1)]))[1] == 2
 
     def test_missing_at_the_end(self, pair, swap):
@@ -140,7 +140,7 @@ class TestReplay:
 
 
 class TestReductions:
-    """Each contribution exactly once."""
+    """Sums must have each contribution exactly once."""
 
     def test_twice(self, pair):
         schedule = steps(pair, collective("reduce", 2), [(0, 1, 1)] * 2, reduce=np.array([True, True]))
@@ -211,7 +211,7 @@ class TestReductions:
 
 
 class TestTime:
-    """The time clock, in ticks of 0.1 s: a link takes 1 s + bytes / (100 B/s), so half of M lasts 60."""
+    """The time clock, in ticks of 0.1 s: a link takes 1 s + bytes / (100 B/s), so M/2 lasts 60 ticks."""
 
     def test_a_row_reads_when_it_starts_and_delivers_when_it_arrives(self):
         ring, what = ring_network(3), collective("broadcast", 3)  # 110 ticks each
@@ -232,7 +232,7 @@ class TestTime:
         assert said(early) == (text, 2)
 
     def test_rows_of_one_route_and_start_are_one_message(self, pair, swap):
-        """Two quarters together last 1 s + 500 / 100 s: the link is free at 60, not at 35, nor 70."""
+        """Two quarters together last 1 s + 500 / 100 s: the link is free at 60, not at 35 or 70."""
         what = collective("broadcast", 2)
         quarters = Chunks.even(what, 4)
         rows = [(0, 0, 0), (1, 0, 0), (2, 0, 60), (3, 0, 60)]
@@ -240,7 +240,7 @@ class TestTime:
         assert said(timed(pair, what, [*rows[:2], (2, 0, 59), (3, 0, 59)], chunks=quarters))[1] == 2
 
     def test_a_message_enters_each_link_of_its_route_when_its_head_arrives(self):
-        """From 0 over 1 to 2: link 1 is held from tick 10 to 10 + 110, arrival at 10 + 10 + 100."""
+        """Link 1 of the route 0, 1, 2 is held from tick 10 to 10 + 110; the arrival is at 10 + 10 + 100."""
         ring = ring_network(4)
         what = collective("broadcast", 4)
         routes = [[0, 1], [0], [2]]
@@ -249,18 +249,18 @@ class TestTime:
         assert said(timed(ring, what, [(0, 0, 0), (0, 1, 109), (0, 2, 120)], routes=routes))[1] == 1
 
     def test_a_later_row_may_use_a_link_before_an_earlier_one_gets_there(self):
-        """Row 1 starts after row 0 and is on link 1->2 and off again before row 0's head arrives."""
+        """Row 1 starts after row 0, and enters and leaves link 1->2 before row 0's head arrives."""
         links = [link(0, 1, 10**6, Fraction(9)), link(1, 2, 10**6), link(2, 0)]
         triangle = Topology.from_links("triangle", 3, links)
         what = collective("gather", 3, root=2)
         routes = [[0, 1], [1]]
-        # 1/3 ms on a fast link, so a tick; with α = 1 s the middle link is held for 11 ticks
+        # 1/3 ms on a fast link is a tick; with α = 1 s the middle link is held for 11 ticks
         verify(timed(triangle, what, [(0, 0, 0), (1, 1, 79)], routes=routes))
         text, row = said(timed(triangle, what, [(0, 0, 0), (1, 1, 80)], routes=routes))
         assert (row, "link 1->2, which transfer 0 still holds" in text) == (1, True)
 
     def test_arrivals_come_before_starts_of_the_same_tick(self):
-        """In one tick the third arrives and is sent on by a row that stands before its own."""
+        """The third chunk arrives and is forwarded in one tick, by a row before its own."""
         ring, what = ring_network(3), collective("broadcast", 3)
         verify(timed(ring, what, [(0, 0, 5), (0, 1, 115)]))
 
@@ -294,7 +294,7 @@ class TestTime:
 
 
 class TestSwitches:
-    """Who may be an end of a transfer."""
+    """The nodes that may be ends of a transfer."""
 
     def test_a_switch_that_only_forwards_is_no_end(self):
         schedule = steps(star_network(2), collective("broadcast", 2), [(0, 0, 1), (0, 3, 2)])
@@ -425,14 +425,14 @@ class TestTable:
 
 
 class TestClaims:
-    """What a schedule says of itself is computed anew."""
+    """A schedule's claims are computed again."""
 
     @pytest.fixture
     def ring(self):
         return in_clock(ring_allgather(ring_network(4), collective("allgather", 4)), Clock.STEP)
 
     def test_right(self, ring):
-        """3 steps; each link carries 3/4 of M in all, and B is that of one link of 100 B/s."""
+        """A ring takes 3 steps; each link carries 3/4 of M in all, and B is one link's 100 B/s."""
         claims = {"tl_steps": 3, "tb": Fraction(3, 4), "congestion": Fraction(3, 400)}
         verify(ring.replace(claims=claims))
 
@@ -463,7 +463,7 @@ def test_a_schedule_can_be_verified_again_and_again_with_one_answer():
 
 
 def test_large_tables_are_the_ring_allgather():
-    """What the verifier is timed on, at a small size."""
+    """This is the benchmark of the verifier at a small size."""
     schedule = large_allgather(50)
     assert len(schedule) == 50 * 49
     verify(schedule)
@@ -479,9 +479,9 @@ ROW = st.tuples(
 @settings(max_examples=300)
 @given(clock=CLOCKS, kind=st.sampled_from(EVERY_KIND), rows=st.lists(ROW, min_size=1, max_size=12))
 def test_any_table_is_judged_as_the_oracle_judges_it(clock, kind, rows):
-    """Random rows on a two-way line of three ranks, with routes of one and two links; mostly wrong.
+    """Rows are random, on a bidirectional path of three ranks, over one or two links; most are wrong.
 
-    A chunk of rank 1 weighs nothing, and takes no time over link 1->2.
+    A chunk of rank 1 has size 0, and takes no time over link 1->2.
     """
     links = [link(0, 1, 1000), link(1, 2, alpha=Fraction(0)), link(2, 1, 500), link(1, 0)]
     line = Topology.from_links("line", 3, links)
@@ -511,7 +511,7 @@ def test_any_table_is_judged_as_the_oracle_judges_it(clock, kind, rows):
 @pytest.mark.parametrize(
     ("copy_of", "text"),
     [
-        ([-1, 1, 0, -1], "chunk 1 is a copy of 1; a copy stands behind what it is a copy of, with other"),
+        ([-1, 1, 0, -1], "chunk 1 is a copy of 1; a copy follows its original, with at most other"),
         ([-1, 0, 0, 0], "chunk 3 is a copy of 0, which has another item or size"),
         ([0, -1, -1, -1], "chunk 0 is a copy of 0; a copy"),
         ([-1, -1, 0, -1], "chunk 2 is a copy of 0; a copy"),

@@ -32,7 +32,7 @@ ARRAYS = {  # Brouwer, Cohen and Neumaier, Distance-Regular Graphs, chapter 14
 
 
 def graph(topology):
-    """The simple undirected graph; every edge is a link each way."""
+    """Return the simple undirected graph, in which an edge stands for a link in each direction."""
     links = set(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
     assert len(links) == topology.num_links
     assert links == {(v, u) for u, v in links}
@@ -40,7 +40,7 @@ def graph(topology):
 
 
 def array_by_counting(network):
-    """The intersection array by its definition, from every node; fails where it isn't one."""
+    """Return the intersection array by its definition; fail if it differs between nodes."""
     b: dict[int, set[int]] = {}
     c: dict[int, set[int]] = {}
     for node in network:

@@ -1,4 +1,4 @@
-"""Tiers: what joins what, and what an oversubscribed tier lets through."""
+"""Tiers: the links between them, and the bandwidth through an oversubscribed tier."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GB = 10**9
 
 
 def links(topology):
-    """Each link by the labels of its ends, with its GB/s."""
+    """Return each link by the labels of its ends, with its GB/s."""
     return Counter(
         (topology.labels[a], topology.labels[b], bandwidth / GB)
         for a, b, bandwidth in zip(topology.source, topology.target, topology.bandwidth, strict=True)
@@ -56,7 +56,7 @@ def test_the_factor_divides_what_leaves_a_leaf(spines, factor):
 
 
 def test_an_oversubscribed_tier_is_the_bottleneck_once_its_factor_exceeds_what_a_port_allows():
-    """Into a port come N - 1 shards at b, into a leaf of p ranks N - p shards at p·b/f: f > p(N-1)/(N-p)."""
+    """A port takes N - 1 shards at b, a leaf of p ranks N - p shards at p·b/f: f > p(N-1)/(N-p)."""
     ranks, ports = 8, 4
     limit = Fraction(ports * (ranks - 1), ranks - ports)  # 7
     for factor in (1, 7, 8, 14):
@@ -135,7 +135,7 @@ def test_wrong_arguments_are_refused(build, message):
 
 
 def tiers_links(topology):
-    """The links between labels, each with its bandwidth."""
+    """Return the links between labels, each with its bandwidth."""
     found = (topology.link(i) for i in range(topology.num_links))
     return Counter((topology.labels[x.source], topology.labels[x.target], x.bandwidth) for x in found)
 

@@ -28,7 +28,7 @@ from tutti.topologies.graphs.shortest_paths import hop_distances
 
 
 def pairs(topology):
-    """The links as a multiset of (source, target)."""
+    """Return the links as a multiset of (source, target)."""
     return Counter(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
 
 
@@ -228,8 +228,8 @@ def test_rings_of_too_many_links_are_refused_before_a_list_of_them_is_made(text)
     tracemalloc.stop()
 
 
-# Table A.3: degree, size, reverse-symmetric, T_L; and the diameters of Table A.1 (D of a square is twice D,
-# and D of a line graph one more), where a row is built on them.
+# Table A.3: degree, size, reverse-symmetric, T_L; and the diameters of Table A.1 (a square's is twice D,
+# a line graph's is one more) for the rows that are built on them.
 TABLE = {
     "Diamond": (diamond(), 2, 8, False, 3, 3),
     "DBJMod(2,3)": (modified_de_bruijn(2, 3), 2, 8, True, 4, None),
@@ -269,9 +269,10 @@ def test_a_modified_de_bruijn_network_replaces_loops_and_2_cycles_by_one_long_cy
 
 
 def has_optimal_allgather(topology, steps, known=None):
-    """Whether there is a BW-optimal allgather in so many steps (of the known loads, in chunks).
+    """Return whether a BW-optimal allgather has this number of steps (with the known loads, in chunks).
 
-    Every chunk (an equal part of a shard, as many as the degree) reaches every rank once; a rank sends only
+    Every chunk (a shard is cut into as many as the degree) reaches every rank once; a rank sends only chunks
+    that it received before. All links have equal loads in each step.
     """
     ranks, degree, hops = topology.num_ranks, topology.degree, hop_distances(topology)
     links = list(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
@@ -308,7 +309,7 @@ def has_optimal_allgather(topology, steps, known=None):
 
 
 KNOWN = {"DBJMod(2,4)": [2, 2, 3, 3, 5], "DBJMod(4,2)": [3, 5, 7]}
-"""Loads of the steps, in chunks, of an allgather found before: they save a minute of search."""
+"""Loads of the steps, in chunks, of a known allgather; they save a minute of search."""
 
 
 @pytest.mark.parametrize("name", TABLE)

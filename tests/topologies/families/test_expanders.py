@@ -1,4 +1,4 @@
-"""Random regular networks: regular, simple, connected, the same by seed, and low of diameter."""
+"""Random regular networks: regular, simple, connected, the same for a seed, and of small diameter."""
 
 from collections import Counter
 
@@ -53,8 +53,8 @@ def test_random_networks_have_the_low_diameter_of_expanders():
     ("build", "message"),
     [
         (lambda: random_regular(2, 10), "degree 2 is too small; at least 3"),
-        (lambda: random_regular(4, 4), "4 ranks; more than the degree, and one of both even"),
-        (lambda: random_regular(3, 7), "7 ranks; more than the degree, and one of both even"),
+        (lambda: random_regular(4, 4), "4 ranks; more than the degree, and one of the two even"),
+        (lambda: random_regular(3, 7), "7 ranks; more than the degree, and one of the two even"),
         (lambda: xpander(2, 10), "degree 2 is too small; at least 3"),
         (lambda: xpander(4, 0), "copies 0 is too small; at least 1"),
         (lambda: xpander(4, 10**6), "too many nodes"),

@@ -1,4 +1,4 @@
-"""The papers' notation: the spellings of the reference tables, their trees, and what it says of errors."""
+"""The papers' notation: the spellings of the reference tables, their trees, and error messages."""
 
 import csv
 import random
@@ -312,7 +312,7 @@ def test_digits_are_ascii():
 
 
 def test_factors_of_a_product_that_is_too_large_are_not_all_built(monkeypatch):
-    """Each of them fits, and all together would not."""
+    """Each factor fits alone, but all together would not."""
     built = []
     plain = Base.topology
 

@@ -1,4 +1,4 @@
-"""Finite fields against their axioms and, where q is prime, against the integers modulo q."""
+"""Finite fields against their axioms and, if q is prime, against the integers modulo q."""
 
 import itertools
 

@@ -30,17 +30,17 @@ GB = 10**9
 
 
 def pairs(topology):
-    """The links as a multiset of (source, target)."""
+    """Return the links as a multiset of (source, target)."""
     return Counter(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
 
 
 def both_ways(graph, number):
-    """The edges of a simple undirected networkx graph, each way once."""
+    """Return the edges of a simple undirected networkx graph, once in each direction."""
     return Counter((number(a), number(b)) for x, y in graph.edges for a, b in ((x, y), (y, x)))
 
 
 def row_major(lengths):
-    """The number of a coordinate tuple; networkx's grid_graph lists dimensions last first."""
+    """Return the number of a coordinate tuple; networkx's grid_graph lists the last dimension first."""
     return lambda node: sum(
         x * math.prod(lengths[i + 1 :]) for i, x in enumerate(reversed(node) if len(lengths) > 1 else [node])
     )

@@ -1,4 +1,4 @@
-"""The papers' machines, checked against what the papers say of them."""
+"""The papers' machines, checked against the papers' statements."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from tutti.topologies import (
 
 GB = 10**9
 
-# Dissertation, Figure 4.9(a): pairs of GPUs and how many Infinity Fabric links join them.
+# Dissertation, Figure 4.9(a): pairs of GPUs and their numbers of Infinity Fabric links.
 FABRIC = """0-1:4 0-4:2 0-8:1 1-5:1 1-9:1 1-10:1 2-3:4 2-6:1 2-9:1 2-10:1 3-7:2 3-11:1 4-5:4 4-6:1 5-6:1 5-7:1
 6-7:4 8-9:4 8-12:2 9-13:1 10-11:4 10-14:1 11-15:2 12-13:4 12-14:1 13-14:1 13-15:1 14-15:4"""
 
 
 def fabric(box):
-    """The multiset of links in one box, each way."""
+    """Return the multiset of links in one box, in both directions."""
     links: Counter = Counter()
     for entry in FABRIC.split():
         pair, count = entry.split(":")
@@ -85,7 +85,7 @@ def test_dgx_a100_has_300_gb_per_second_to_nvswitch_and_25_to_infiniband(boxes):
 
 
 def test_eight_plus_eight_is_the_left_half_of_both_boxes():
-    """Section 4.6.2: GPUs 0 to 7 of each box, whose fabric is Figure 4.9(a) without what leads elsewhere."""
+    """Section 4.6.2: GPUs 0 to 7 of each box, with the links of Figure 4.9(a) between them."""
     half = parse_topology("mi250:2?ranks=8+8")
     assert half == keep_ranks(mi250(2), [*range(8), *range(16, 24)])
     inside = {pair: m for pair, m in fabric(0).items() if max(pair) < 8}
@@ -97,7 +97,7 @@ def test_eight_plus_eight_is_the_left_half_of_both_boxes():
 
 
 def test_the_bottleneck_of_eight_plus_eight_is_what_brute_force_finds():
-    """Cuts by pairs of sets, one a box: 2^16 cuts, the switch on the better side."""
+    """Cuts are pairs of sets, one for each box: 2^16 cuts, with the switch on the better side."""
     half = parse_topology("mi250:2?ranks=8+8")
     unit = GB * half.bandwidth.denominator
     weight = np.zeros((17, 17), dtype=np.int64)
@@ -111,7 +111,7 @@ def test_the_bottleneck_of_eight_plus_eight_is_what_brute_force_finds():
         Fraction(int(w), int(b)) for w, b in zip(inside.sum(axis=1)[1:], np.minimum(*exits)[1:], strict=True)
     )
     assert bottleneck_cut(half).ratio * GB == best
-    assert 16 / best == 208  # GB/s of algbw: what a GPU with four links to its half and InfiniBand lets in
+    assert 16 / best == 208  # GB/s of algbw: the input of a GPU with four links to its half and InfiniBand
 
 
 @pytest.mark.parametrize("rails", [2, 4, 8])
@@ -182,7 +182,7 @@ def test_wrong_arguments_are_refused(build, message):
 TABLE_1 = Path(__file__).parents[2] / "data" / "reference" / "taccl_table_1_links.csv"
 US = Fraction(1, 10**6)
 
-# TACCL, Figure 5(a): pairs of GPUs and how many NVLinks join them.
+# TACCL, Figure 5(a): pairs of GPUs and their numbers of NVLinks.
 VOLTA_FABRIC = (
     """0-1:2 0-2:1 0-3:1 0-4:2 1-2:1 1-3:2 1-5:1 2-3:2 2-6:2 3-7:1 4-5:2 4-6:1 4-7:1 5-6:1 5-7:2 6-7:2"""
 )
@@ -221,7 +221,7 @@ def both_ways(ends):
 
 
 def slowest(topology, path):
-    """The least bandwidth on the way between these nodes."""
+    """Return the smallest bandwidth on the path through these nodes."""
     rates = dict(zip(zip(topology.source, topology.target, strict=True), topology.bandwidth, strict=True))
     return min(rates[step] for step in pairwise(path))
 

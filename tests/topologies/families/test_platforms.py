@@ -1,4 +1,4 @@
-"""Platforms against what their makers say a chip has: bandwidth both ways together, and neighbours."""
+"""Platforms against their makers' data for a chip: the sum of both directions' bandwidths, and neighbours."""
 
 import pytest
 
@@ -16,8 +16,8 @@ GB = 10**9
         ("mi300x:1", 8, 7, 896),
         ("tpu_v4:4x4x8", 128, 6, 600),
         ("tpu_v5p:4x4x4", 64, 6, 1200),
-        ("trn2", 16, 4, 1024),  # of 1,280 GB/s a fifth leads to other instances
-        # With an adapter of 400 Gb/s, 100 GB/s both ways:
+        ("trn2", 16, 4, 1024),  # a fifth of 1,280 GB/s leads to other instances
+        # With an adapter of 400 Gb/s, which is 100 GB/s in both directions together:
         ("dgx_h200:2", 16, 2, 1000),
         ("dgx_b200:3", 24, 2, 1900),
         ("gb200_nvl72:2?rails=4", 144, 2, 1900),

@@ -1,4 +1,4 @@
-"""Expansions against networkx, their definitions written out, and known isomorphisms."""
+"""Expansions against networkx, against their definitions, and against known isomorphisms."""
 
 import itertools
 from collections import Counter
@@ -42,7 +42,7 @@ from tutti.topologies.families.products import (
 
 
 def pairs(topology):
-    """The links as a multiset of (source, target)."""
+    """Return the links as a multiset of (source, target)."""
     return Counter(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
 
 
@@ -54,7 +54,7 @@ def digraph(topology):
 
 
 def labelled(topology):
-    """The links as pairs of labels."""
+    """Return the links as pairs of labels."""
     return Counter((topology.labels[u], topology.labels[v]) for u, v in pairs(topology).elements())
 
 

@@ -1,4 +1,4 @@
-"""Free groups: their sizes by hand, and what they are by brute force."""
+"""Free groups: their sizes by hand, and their elements by brute force."""
 
 import numpy as np
 import pytest

@@ -52,7 +52,7 @@ R, P, C, S = LineKind.RING, LineKind.PATH, LineKind.COMPLETE, LineKind.SWITCH
     ],
 )
 def test_families_have_the_dimensions_that_make_them(text, shape, lines):
-    # switch2d names ranks a box first, and boxes second; ranks are numbered box by box
+    # switch2d takes the ranks of a box first, then the boxes; ranks are numbered box by box
     found = grid_of(parse_topology(text))
     assert found is not None
     assert sorted(zip(found.shape, found.lines, strict=True)) == sorted(zip(shape, lines, strict=True))
@@ -85,7 +85,7 @@ def test_ranks_are_row_major():
 
 @pytest.mark.parametrize("text", ["torus:4x5", "rfs:2x4x4", "hypercube:3", "switch2d:4x3"])
 def test_ranks_are_joined_along_one_dimension_only(text):
-    """Against the coordinates themselves: ends of every link, or of a switch, differ in one."""
+    """The coordinates of the two ends of a link, or of a switch's ranks, differ in one dimension only."""
     topology = parse_topology(text)
     grid = grid_of(topology)
     place = np.stack(np.unravel_index(np.arange(topology.num_ranks), grid.shape))
@@ -97,7 +97,7 @@ def test_ranks_are_joined_along_one_dimension_only(text):
 
 
 def partition(host_of):
-    """Which ranks are together, whatever their hosts are called."""
+    """Return the sets of ranks that share a host, in a form that ignores the hosts' numbers."""
     return {frozenset(np.flatnonzero(np.equal(host_of, host)).tolist()) for host in set(host_of)}
 
 
@@ -108,7 +108,7 @@ def test_hosts_are_inferred_in_any_numbering_of_ranks(host_of):
     assert isinstance(found, Hosts)
     assert found.inferred
     assert {frozenset(ranks) for ranks in found.ranks.tolist()} == partition(host_of)
-    # Each host's switch is in it, and the one outside in none.
+    # Each host contains its switch; the switch outside belongs to no host.
     switches = found.of[len(host_of) :].tolist()
     assert switches[-1] == -1
     assert [set(np.flatnonzero(found.of[: len(host_of)] == at)) for at in switches[:-1]] == [
@@ -122,10 +122,10 @@ def test_hosts_are_inferred_in_any_numbering_of_ranks(host_of):
 @pytest.mark.parametrize(
     ("host_of", "rates"),
     [
-        (IN_ORDER, ("300GB/s", "151GB/s")),  # outside more than half of the bandwidth inside
-        ((0, 0, 0, 1, 1), ("300GB/s", "25GB/s")),  # not of one size
-        ((0, 1, 2, 3), ("300GB/s", "25GB/s")),  # of one rank each
-        ((0, 0, 0, 0), ("300GB/s", "25GB/s")),  # of all
+        (IN_ORDER, ("300GB/s", "151GB/s")),  # the bandwidth outside is more than half of that inside
+        ((0, 0, 0, 1, 1), ("300GB/s", "25GB/s")),  # hosts of unequal sizes
+        ((0, 1, 2, 3), ("300GB/s", "25GB/s")),  # one rank in each host
+        ((0, 0, 0, 0), ("300GB/s", "25GB/s")),  # one host with all ranks
     ],
 )
 def test_hosts_that_are_not_plain_are_not_inferred(host_of, rates):
@@ -159,12 +159,12 @@ CLUSTERS = (
     *("ndv2", "dgx2", "dgx_", "gb200", "mi250"),
     *("rail_", "dragonfly", "switch2d", "torus_of_boxes"),
 )
-"""Not mi300x, whose adapters are nearly as fast as its links, nor fat_tree, whose leaves hold no hosts."""
+"""Two are left out: mi300x's adapters are nearly as fast as its links; fat_tree's leaves hold no hosts."""
 
 
 @for_each("text", [family.example for family in FAMILIES.values()] + ["ndv2:3", "rail_spine:40,8", "mi250:3"])
 def test_what_is_inferred_of_a_family_is_what_it_tells(text):
-    """Of ndv2 that needs the adapters taken away, of rail_spine spines that are faster than ports."""
+    """For ndv2 the adapters must be removed first; in rail_spine:40,8 the spines are faster than ports."""
     network = parse_topology(text)
     found = hosts_of(replace(network, hosts=None), infer=True)
     if isinstance(found, Hosts):
@@ -175,7 +175,7 @@ def test_what_is_inferred_of_a_family_is_what_it_tells(text):
 
 
 def test_two_tiers_that_could_be_hosts_are_not_plain():
-    """Pairs at 400 GB/s in boxes at 100, with 10 outside: boxes or pairs?"""
+    """The hosts could be pairs or boxes: pairs have 400 GB/s, their boxes 100, and links outside 10."""
     ends = {
         (a, b): 400 if a // 2 == b // 2 else 100 if a // 4 == b // 4 else 10
         for a, b in combinations(range(8), 2)
@@ -209,7 +209,7 @@ def test_hosts_that_are_told_count_in_any_numbering_and_switches_follow_their_ra
 def test_one_host_and_hosts_of_one_rank_count_where_that_is_asked_for(told, shape):
     network = replace(parse_topology("complete:4"), hosts=np.array(told, dtype=np.int32))
     assert hosts_of(network, trivial=True).ranks.shape == shape
-    assert hosts_of(network) == "has no two or more machines of equally many ranks, at least two"
+    assert hosts_of(network) == "does not have two or more machines of equal size, at least 2 ranks each"
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_equal_hosts_and_none_are_not_uneven(text):
 
 def test_hosts_of_several_sizes_never_count():
     network = replace(parse_topology("complete:4"), hosts=np.array([0, 0, 0, 1], dtype=np.int32))
-    assert hosts_of(network, trivial=True) == "has no machines of equally many ranks"
+    assert hosts_of(network, trivial=True) == "has no machines of equal size"
 
 
 def test_dimensions_of_hosts_have_the_ranks_of_their_places():
@@ -251,7 +251,7 @@ def test_dimensions_of_hosts_have_the_ranks_of_their_places():
 
 
 def told(host_of, hosts):
-    """The cluster with these hosts told of its GPUs and no others."""
+    """Return the cluster with these hosts declared for its GPUs and no other nodes."""
     document = cluster_document(host_of)
     for node, host in zip(document["nodes"], hosts, strict=False):
         node["host"] = host
@@ -292,12 +292,12 @@ def test_hosts_may_be_larger_or_smaller_than_what_is_plain(hosts, tmp_path):
 def test_hosts_of_some_ranks_alone_are_refused(tmp_path):
     path = tmp_path / "net.json"
     path.write_text(json.dumps(told(IN_ORDER, (7, 7, 7, 7, 8, 8, 8, -1))))
-    with pytest.raises(InputError, match=r"rank gpu7 has no host, others have; tell all or none"):
+    with pytest.raises(InputError, match=r"rank gpu7 has no host, but others have; give one to all or none"):
         parse_topology(str(path))
 
 
 def test_hosts_of_a_family_stand_whatever_its_bandwidths(tmp_path):
-    """Rails faster than boxes: the box switches still say who is in a box."""
+    """Even if rails are faster than boxes, the box switches still determine which ranks share a box."""
     network = parse_topology("rail_only:2,4?bandwidth=10GB/s,100GB/s")
     write_topology(network, tmp_path / "rails.json")
     assert isinstance(parse_topology(str(tmp_path / "rails.json")), Topology)

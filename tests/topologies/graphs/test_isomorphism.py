@@ -1,4 +1,4 @@
-"""Isomorphisms are checked on the links, and found or excluded as networkx and Table A.3 say."""
+"""Isomorphisms are checked on the links; their existence agrees with networkx and Table A.3."""
 
 import networkx as nx
 import numpy as np
@@ -14,7 +14,7 @@ from tutti.topologies.transforms import transpose
 
 
 def digraph(topology):
-    """Return the network as networkx has it, links between two nodes as a multiset of what they are."""
+    """Return the networkx graph, in which an edge holds the multiset of the links between its ends."""
     graph = nx.DiGraph()
     graph.add_nodes_from((v, {"rank": v < topology.num_ranks}) for v in range(topology.num_nodes))
     for index in range(topology.num_links):
@@ -26,7 +26,7 @@ def digraph(topology):
 
 
 def isomorphic(one, other):
-    """Ask networkx."""
+    """Return whether networkx finds the two isomorphic."""
     return nx.is_isomorphic(
         digraph(one),
         digraph(other),
@@ -48,7 +48,7 @@ def rows(topology):
 
 
 def shuffled(topology, seed):
-    """Return the same network under other numbers."""
+    """Return the same network with its nodes and links renumbered."""
     rng = np.random.default_rng(seed)
     ranks = rng.permutation(topology.num_ranks)
     switches = topology.num_ranks + rng.permutation(topology.num_switches)
@@ -88,7 +88,7 @@ def test_a_network_is_found_again_under_other_numbers(text):
 
 @st.composite
 def small_networks(draw):
-    """Strongly connected digraphs of few nodes and two kinds of links."""
+    """Draw strongly connected digraphs of few nodes and two kinds of links."""
     n = draw(st.integers(2, 5))
     pairs = st.tuples(st.integers(0, n - 1), st.integers(0, n - 1), st.integers(1, 2))
     more = draw(st.lists(pairs, max_size=4))
@@ -113,8 +113,8 @@ TABLE_A3 = [
     *((text, False) for text in ("Diamond", "DBJMod(2,4)", "DBJMod(3,2)", "DBJMod(4,2)")),
     *((text, False) for text in ("Pi_{2,5}", "Pi_{2,7}", "Pi_{3,7}", "Pi_{4,9}", "Pi_{2,100}")),
 ]
-"""Its column Reverse-Symmetric. The cross for generalized Kautz networks means not in general: they include
-the Kautz networks, which are."""
+"""The column Reverse-Symmetric of Table A.3. The cross for generalized Kautz networks means "not in general":
+they include the Kautz networks, which are symmetric."""
 
 
 @for_each(("text", "expected"), TABLE_A3)
@@ -142,7 +142,7 @@ def test_networkx_agrees_on_reverse_symmetry(text):
     ],
 )
 def test_expansions_keep_reverse_symmetry(text):
-    """A.2, after Theorem 2; and a network with all links back is its own transpose."""
+    """A.2, after Theorem 2. A network whose links all have a reverse is its own transpose."""
     topology = parse_topology(text)
     nodes = isomorphism(topology, transpose(topology))
     assert nodes is not None

@@ -1,4 +1,4 @@
-"""Max-flow back-ends: equal to networkx on random networks, their cuts certified."""
+"""Max-flow back-ends equal networkx on random networks, and their cuts certify the flows."""
 
 import networkx as nx
 import numpy as np
@@ -15,7 +15,7 @@ BACKENDS = [FlowNetwork, DinicNetwork]
 
 @st.composite
 def networks(draw):
-    """Up to 9 nodes with random arcs, parallel ones, loops and zeros included."""
+    """Draw up to 9 nodes with random arcs; there are parallel arcs, loops and zero capacities."""
     nodes = draw(st.integers(2, 9))
     node = st.integers(0, nodes - 1)
     arcs = draw(st.lists(st.tuples(node, node, st.integers(0, 20)), max_size=40))
@@ -75,7 +75,7 @@ def test_some_capacities_can_be_changed_alone(backend):
 @settings(max_examples=150, deadline=None)
 @given(networks(), st.integers(1, 40))
 def test_a_flow_grown_while_sinks_become_sources_finds_the_cut_around_all_of_them(network, limit):
-    """After sinks 1..k were absorbed, growing to k + 1 is a max-flow from a node joined to 0..k."""
+    """After sinks 1..k are absorbed, growing to k + 1 gives a max-flow from a node joined to 0..k."""
     nodes, arcs = network
     solver = build(DinicNetwork, nodes, arcs)
     solver.absorb(0)

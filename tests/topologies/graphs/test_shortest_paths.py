@@ -44,7 +44,7 @@ from tutti.topologies.graphs.shortest_paths import (
 
 
 def random_network(seed, nodes=12, extra=30, switches=3):
-    """A random strongly connected multigraph with uneven α."""
+    """Return a random strongly connected multigraph with uneven α."""
     return random_multigraph(
         seed,
         nodes,
@@ -55,7 +55,7 @@ def random_network(seed, nodes=12, extra=30, switches=3):
 
 
 def graph(topology):
-    """The network as a networkx graph; of parallel links, the one with the least α."""
+    """Return the network as a networkx graph; of parallel links, it has the one with the smallest α."""
     result = nx.DiGraph()
     for index in range(topology.num_links):
         link = topology.link(index)
@@ -107,7 +107,7 @@ def test_a_switch_that_nothing_leaves_reaches_nothing():
     assert hop_distances(sink).tolist() == [[0, 1, 2], [1, 0, 1], [UNREACHABLE, UNREACHABLE, 0]]
     assert alpha_distances(sink)[2].tolist() == [UNREACHABLE, UNREACHABLE, 0]
     even = parse_topology("ring:3")
-    assert (alpha_distances(even) == hop_distances(even)).all()  # one α a link, over its own denominator
+    assert (alpha_distances(even) == hop_distances(even)).all()  # each α has its own denominator
 
 
 def test_the_diameter_is_over_ranks_only():
@@ -135,14 +135,14 @@ ROUTES_NETWORKS = [
 
 
 def all_routes(topology):
-    """The route of every pair of distinct ranks, by pair."""
+    """Return the route of every pair of distinct ranks, by pair."""
     pairs = [(a, b) for a, b in product(range(topology.num_ranks), repeat=2) if a != b]
     offsets, links = shortest_routes(topology, [a for a, _ in pairs], [b for _, b in pairs])
     return {pair: links[offsets[i] : offsets[i + 1]].tolist() for i, pair in enumerate(pairs)}
 
 
 def links_of_paths(topology, paths):
-    """Every list of links along these node paths; parallel links each count."""
+    """Return every list of links along these node paths, one for each choice of parallel links."""
     between: dict = {}
     for link, ends in enumerate(zip(topology.source.tolist(), topology.target.tolist(), strict=True)):
         between.setdefault(ends, []).append(link)
@@ -209,7 +209,7 @@ def test_a_pair_without_a_route_is_named():
 
 
 def test_routes_take_only_links_that_are_usable():
-    """Without the link from 0 to 1 a ring of four leads there the other way round."""
+    """The route takes the opposite direction in a ring of four without the link from 0 to 1."""
     where = ring(4)
     usable = (where.source != 0) | (where.target != 1)
     offsets, links = shortest_routes(where, [0, 1], [1, 0], usable)
@@ -236,7 +236,7 @@ def test_shortest_trees_are_bellman_fords():
 
 
 def check_tree(topology, lengths, source, where):
-    """Distances are those by relaxing all links V times; last links are tight and lead back to the source."""
+    """Check distances against V rounds of relaxation; last links are tight and lead back to the source."""
     V = topology.num_nodes
     tree = ShortestTree(np.empty(V, np.int64), np.empty(V, np.int32), np.empty(V, np.int32))
     reached = shortest_tree(Adjacency.of(topology), lengths, source, tree)
@@ -251,7 +251,7 @@ def check_tree(topology, lengths, source, where):
 
 
 def relaxed(topology, lengths, sources):
-    """Distances from the nearest source, by relaxing all links as often as there are nodes."""
+    """Return distances from the nearest source, by relaxing all links as often as there are nodes."""
     found = [0 if v in sources else 10**9 for v in range(topology.num_nodes)]
     for _ in found:
         for e, (u, v) in enumerate(zip(topology.source, topology.target, strict=True)):
@@ -272,7 +272,7 @@ def test_hops_from_several_sources_are_those_from_the_nearest():
 
 
 def simple_routes(topology, lengths, start, forwards):
-    """Every route from a node that no node is on twice, with its length and end; nodes within it forward."""
+    """Return all simple routes from a node over forwarding nodes, each with its length and end."""
     open_routes = [(0, start, (), {start})]
     while open_routes:
         length, node, route, seen = open_routes.pop()
@@ -287,7 +287,7 @@ def simple_routes(topology, lengths, start, forwards):
 
 @pytest.mark.parametrize("by_links", [True, False])
 def test_the_nearest_come_first_by_a_shortest_route_over_nodes_that_forward(by_links):
-    """By links, the route is the least of all shortest ones; else any of them."""
+    """The route is the lexicographically first shortest one if `by_links`, otherwise any shortest one."""
     for seed in range(6):
         topology = random_network(seed, nodes=8, extra=8)
         rng = np.random.default_rng(seed)
@@ -315,6 +315,6 @@ def test_the_nearest_come_first_by_a_shortest_route_over_nodes_that_forward(by_l
 
 
 def test_links_of_infinite_length_are_not_used():
-    lengths = [1.0, inf, inf, 1.0, 1.0, inf]  # of a ring of three, one way round
+    lengths = [1.0, inf, inf, 1.0, 1.0, inf]  # a ring of three in one direction
     found = list(nearest_first([[0, 1], [2, 3], [4, 5]], [1, 2, 0, 2, 0, 1], lengths, [(0.0, 0, ())]))
     assert found == [(0.0, 0, ()), (1.0, 1, (0,)), (2.0, 2, (0, 3))]

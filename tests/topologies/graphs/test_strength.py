@@ -13,7 +13,7 @@ from tutti.topologies.text import parse_topology
 
 
 def partitions(nodes):
-    """All partitions as rows of part numbers: Bell numbers, 4140 for 8."""
+    """Return all partitions as rows of part numbers; their count is a Bell number, 4140 for 8 nodes."""
     rows = [[0]]
     for _ in range(nodes - 1):
         rows = [[*row, part] for row in rows for part in range(max(row) + 2)]
@@ -24,7 +24,7 @@ ALL = {nodes: partitions(nodes)[1:] for nodes in range(2, 9)}  # the first has o
 
 
 def weakest(graph):
-    """c(P) / (|P| - 1) for every partition; the least."""
+    """Return the minimum of c(P) / (|P| - 1) over all partitions."""
     parts = ALL[graph.num_nodes]
     between = (parts[:, graph.ends[0]] != parts[:, graph.ends[1]]) @ graph.capacity
     return min(Fraction(int(c), int(p)) for c, p in zip(between, parts.max(axis=1), strict=True))
@@ -57,7 +57,7 @@ def test_parts_are_numbered_by_their_first_node():
 
 
 def accepted_in_turn(graph, rate, turn):
-    """What of each edge is accepted, by the definition: the most that all sets with both ends allow."""
+    """Return the accepted part of each edge by definition: the most that all sets with both ends allow."""
     sets = [s for size in range(2, graph.num_nodes + 1) for s in combinations(range(graph.num_nodes), size)]
     accepted = [0] * len(turn)
     edges = graph.ends.T.tolist()
@@ -72,7 +72,7 @@ def accepted_in_turn(graph, rate, turn):
 
 
 def test_as_much_of_an_edge_is_accepted_as_every_set_of_nodes_allows():
-    """The twin takes the edges in another order; what is accepted in all does not depend on it."""
+    """The twin takes the edges in another order; the total that is accepted does not depend on it."""
     for seed in range(40):
         graph = random_graph(seed, most=6)
         for rate in (1, 3, 7):
@@ -117,7 +117,7 @@ def test_at_the_strength_all_pebbles_left_come_to_the_root():
     [("mesh:8x8", 112), ("mesh:4x4x4", 144), ("mesh:100x100", 19800), ("hypercube:10", 5120), ("ring:9", 9)],
 )
 def test_on_these_networks_single_nodes_are_the_weakest_partition(text, edges):
-    """Edges over N - 1 is an upper bound on the strength of any graph, and these are known to attain it."""
+    """The number of edges over N - 1 bounds the strength of any graph; these are known to attain it."""
     network = parse_topology(text)
     graph = undirected(network.num_ranks, network.source, network.target, np.ones(network.num_links, int))
     found = strength(graph)

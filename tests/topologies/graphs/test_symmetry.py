@@ -1,4 +1,4 @@
-"""Automorphisms and their orbits against brute force, networkx and what is known of famous graphs."""
+"""Automorphisms and their orbits against brute force, networkx and known facts on famous graphs."""
 
 from fractions import Fraction
 from itertools import permutations
@@ -40,7 +40,7 @@ from tutti.topologies.graphs.symmetry import (
 
 
 def random_network(seed, nodes=6, extra=5, switches=1):
-    """A strongly connected multigraph with two bandwidths, two α and a switch."""
+    """Return a strongly connected multigraph with two bandwidths, two α and a switch."""
 
     def one_of_two(rng):
         return {key: Fraction(1 + int(rng.integers(0, 2))) for key in ("bandwidth", "alpha")}
@@ -49,7 +49,7 @@ def random_network(seed, nodes=6, extra=5, switches=1):
 
 
 def regular(seed, nodes, degree=3):
-    """A random regular graph, each edge two links, as a topology."""
+    """Return a random regular graph as a topology with two links for each edge."""
     edges = nx.random_regular_graph(degree, nodes, seed=seed).to_directed().edges
     return Topology.from_links(f"regular {seed}", nodes, [Link(a, b) for a, b in sorted(edges)])
 
@@ -61,14 +61,14 @@ def undirected(name, graph):
 
 
 def link_multiset(topology, nodes=None):
-    """The links by their ends (renamed by `nodes`) and exact numbers, sorted."""
+    """Return the links by their ends (renamed by `nodes`) and exact numbers, sorted."""
     image = range(topology.num_nodes) if nodes is None else nodes
     links = map(topology.link, range(topology.num_links))
     return sorted((image[k.source], image[k.target], k.bandwidth, k.alpha) for k in links)
 
 
 def all_automorphisms(topology):
-    """Every permutation of the nodes is tried, with ranks to ranks and switches to like switches."""
+    """Try every permutation of the nodes that maps ranks to ranks and switches to switches of one kind."""
     kinds = [
         (v >= topology.num_ranks, v in topology.multicast, v in topology.aggregate)
         for v in range(topology.num_nodes)
@@ -86,7 +86,7 @@ def brute_force_orbits(topology):
 
 
 def searched(topology, effort=10**8):
-    """What the search alone finds, without the families' symmetries."""
+    """Return the group that the search alone finds, without the families' symmetries."""
     search = AutomorphismSearch(topology, effort)
     search.run()
     return AutomorphismGroup(
@@ -136,7 +136,7 @@ def test_the_whole_group_has_all_permutations(topology):
 
 
 def test_pairs_of_nodes_of_boxes_are_alike_under_the_whole_group():
-    """Two ranks, one rank or none, of one box or two, its switch or the other's, or the adapters'."""
+    """Orbits: two ranks, one or none, in one box or two, with its switch, the other's or an adapter's."""
     nodes = automorphisms(dgx_a100(2), whole=True).nodes
     pairs = [(to[:, None] * len(to) + to).ravel() for to in nodes]
     assert len(set(orbits_of(np.array(pairs), nodes.shape[1] ** 2).tolist())) == 3 + 4 + 2 + 2 + 2 + 1
@@ -144,7 +144,8 @@ def test_pairs_of_nodes_of_boxes_are_alike_under_the_whole_group():
 
 @for_each("topology", [complete(32), parse_topology("fat_tree:1,32")])
 def test_the_whole_group_has_few_generators(topology):
-    """No more than nodes, besides the family's; from the other end of the base there would be hundreds."""
+    """Beyond the family's, there are at most as many generators as nodes. In the other order of the base,
+    there would be hundreds."""
     family = len(automorphisms(topology, 0).nodes)
     assert len(automorphisms(topology, whole=True).nodes) <= family + topology.num_nodes
 
@@ -191,7 +192,7 @@ def test_orbits_are_networkxs_on_random_trees_with_symmetries(seed):
         (circulant(16, 3, 4), 1, 2),
         (uniring(9), 1, 1),
         (complete(40), 1, 1),
-        (mesh(3, 3), 3, 4),  # corner, side, centre; corner-side and side-centre, each way
+        (mesh(3, 3), 3, 4),  # corner, side, centre; corner-side and side-centre, in both directions
     ],
 )
 def test_famous_graphs(topology, orbits, link_orbits):
@@ -241,7 +242,7 @@ def test_no_effort_leaves_the_symmetries_of_the_family():
 
 
 def test_hosts_their_ranks_and_their_switches_are_exchanged_without_a_search():
-    """Four orbits of links: from and to the switches of a host, from and to the one between hosts."""
+    """The links have four orbits: from and to a host's switches, from and to the switch between hosts."""
     group = automorphisms(dgx_h100(40), 0)
     assert group.is_vertex_transitive
     assert len(set(group.link_orbits.tolist())) == 4
@@ -300,7 +301,7 @@ def test_networks_from_networkx_have_theirs():
 
 @pytest.mark.parametrize(("most", "least"), [(8, 8), (7, 2), (1, 1)])
 def test_some_elements_are_a_group_no_larger_than_asked_for(most, least):
-    """Of the eight symmetries of a square."""
+    """The group is that of the eight symmetries of a square."""
     nodes, links = automorphisms(parse_topology("ring:4")).some_elements(most)
     assert least <= len(nodes) == len(links) <= most
     known = {tuple(one) for one in nodes.tolist()}

@@ -1,6 +1,6 @@
-"""Matrices and dumps of machines as people posted them (`tests/data/cases`), and siblings of each.
+"""Matrices and dumps of machines as people posted them (`tests/data/cases`), and variants of each.
 
-What is expected is worked out by hand from the links that a GPU has.
+The expected values are worked out by hand from the links of a GPU.
 """
 
 import time
@@ -42,7 +42,7 @@ def speeds(topology):
 
 
 def switched(*numbers, more=""):
-    """Return the matrix of GPUs with so many NVLinks to an NVSwitch: an entry is the smaller of two."""
+    """Return the matrix of GPUs with these numbers of NVLinks to a switch: an entry is the smaller of two."""
     names = [f"GPU{gpu}" for gpu in range(len(numbers))]
     rows = [
         [name, *("X" if a == b else f"NV{min(one, other)}" for b, other in enumerate(numbers)), more]
@@ -75,7 +75,7 @@ def test_gpus_of_an_nvswitch_have_the_links_of_their_row(network, text, keys, ex
 
 
 def test_the_weak_gpu_of_a_tray_bounds_an_allgather(network):
-    """It receives 750 MB over 16 links: 1169 us with 40.1 GB/s a link, 2275 us with 20.6."""
+    """It receives 750 MB over 16 links: 1169 us with 40.1 GB/s per link, 2275 us with 20.6."""
     for keys, least in (("?bandwidth=40.1GB/s", 1169e-6), ("", 2275e-6)):
         box = network(case("01*/gb200_tray_weak.txt"), keys)
         bound = best_bound(box, collective(Kind.ALLGATHER, 4), 10**9).time(10**9)
@@ -287,7 +287,7 @@ NEWER = HIVES.replace("GPU[", "GPU ").replace("]\t\t:", "          :")  # anothe
 def test_two_hives_of_four_are_joined_by_pcie_only(network, text):
     box = network(text, kind="rocm-smi")
     assert links(box) == {
-        ("gpu-gpu", 48.0, 0.7): 24,  # one link between any two of a hive, both ways
+        ("gpu-gpu", 48.0, 0.7): 24,  # one link between any two of a hive, in both directions
         **both("gpu", "cpu", 48, 0.5, 8),
         ("cpu-cpu", 16.0, 0.0): 2,
     }
@@ -317,7 +317,7 @@ def test_a_bandwidth_of_zero_is_not_known(network):
 
 
 def test_xgmi_of_two_hops_is_no_link(network):
-    """A ring of four: those that face each other are two hops apart."""
+    """Opposite GPUs in a ring of four are two hops apart."""
     rows = [line.split() for line in AMD.splitlines()]
     table = next(index for index, row in enumerate(rows) if row[:1] == ["HOPS"])
     for one in range(4):
@@ -356,7 +356,7 @@ HOPS TABLE:
         ),
         (HIVES.replace("PCIE         \n", "\n", 1), "line 26: the row GPU0 has 7 cells; the head has 8 GPUs"),
         (AMD.replace("SELF", "XGMI", 1), "'XGMI' for 0000:0d:00.0 itself"),
-        (AMD + AMD, "stands twice"),
+        (AMD + AMD, "occurs twice"),
         (
             AMD.replace("50000-50000", "40000-40000", 1),
             "not the same in both directions in the table of bandwidths",

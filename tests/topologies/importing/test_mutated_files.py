@@ -1,7 +1,7 @@
-"""Files of the field with a random fault: each is read as before, or with a note, or refused in one line.
+"""Field files with a random fault: each is read as before, read with a note, or refused in one line.
 
-A matrix, AMD's tables and nccl-tests say most things twice, so what a fault changes in them must be seen. In
-other files a changed number can be right, so they must only be read, or refused in one line.
+A matrix, AMD's tables and nccl-tests state most things twice, so a fault in them must be noticed. In other
+files a changed number can be right, so they must only be read, or refused in one line.
 """
 
 import random
@@ -23,7 +23,7 @@ from tutti.topologies.measurements.tables import read_measurements
 
 CASES = Path(__file__).parents[2] / "data" / "cases"
 COUNT = 12
-"""Mutations of each file in the suite."""
+"""Number of mutations of each file in the suite; a larger number takes longer and finds more."""
 JUNK = (
     "",
     "node-a:1320:1320 [0] NCCL INFO Bootstrap: Using eth0",
@@ -88,7 +88,7 @@ FAULTS = (delete_line, repeat_line, swap_lines, insert_line, cut, change_digit, 
 
 
 def network(kind, keys=""):
-    """Return the reader of a network: what it is, and its notes."""
+    """Return the reader of a network, which gives its links and its notes."""
 
     def read(path):
         found = parse_topology(f"{kind}{path}{keys}")
@@ -120,9 +120,9 @@ TWICE = [
     ("fit", "07"),
     ("fit", "15"),
 ]
-"""Readers of files that say things twice."""
+"""Readers of files that state things twice."""
 PLAIN = ("osu_tag.txt", "control_a100_bridge_pairs_ok.txt", "both.txt")
-"""Files that do not: OSU's tables have one value a size, NVLinks hide how else a pair is joined, and a log
+"""Files that do not: OSU's tables have one value for each size, NVLinks hide a pair's other path, and a log
 may be cut between two tests."""
 GRAPH = nx.Graph()
 GRAPH.add_edges_from(nx.petersen_graph().edges, bandwidth="1GB/s", alpha="1us")
@@ -141,7 +141,7 @@ MADE = {
         "report.json": report("sendrecv", [result(4**n, 5 + 4**n / 25e3, 9) for n in range(5, 10)]),
     },
 }
-"""Files of readers that no case has, by the kind of the reader."""
+"""Files for readers without a case, by the kind of the reader."""
 ONCE = [("nccl:", "02"), ("", "05"), ("", "12"), ("", "13"), ("program", "06"), ("program", "10")]
 READERS = {"fit": measurements, "program": program}
 SUFFIXES = {"nvidia-smi:": ".txt", "rocm-smi:": ".txt", "nccl:": ".xml"}
@@ -169,7 +169,7 @@ def outcomes(kind, path, folder, count, seed=0):
 
 
 def check(kind, path, folder, count):
-    """Check that a fault is passed over, noted or refused; return how many of each."""
+    """Check that a fault is ignored, noted or refused; return the number of each outcome."""
     plain = folder / path.name
     plain.write_text(path.read_text())
     try:

@@ -74,7 +74,7 @@ def network(tmp_path):
 
 
 def links(topology):
-    """Return how many links of which GB/s and us there are between which labels, digits left out."""
+    """Return the number of links for each pair of labels (without digits), GB/s and us."""
     found = {}
     for index in range(topology.num_links):
         link = topology.link(index)
@@ -112,7 +112,7 @@ def test_two_hosts_of_a_dgx_a100_meet_through_their_pcie_switches(network):
     assert hosts.ranks.tolist() == [list(range(8)), list(range(8, 16))]
     check_hosts(boxes)
     assert "h0.mlx5_0" in boxes.labels
-    assert any("mlx5_8 12.5GB/s" in note for note in boxes.notes)  # only the CPU reaches it
+    assert any("mlx5_8 12.5GB/s" in note for note in boxes.notes)  # only the CPU is connected to it
 
 
 def test_pcie_all_keeps_the_cpus(network):
@@ -125,7 +125,7 @@ def test_pcie_all_keeps_the_cpus(network):
 
 def test_hosts_whose_gpus_have_adapters_of_their_own_are_rail_optimized(network):
     link = '<nvlink target="fffffff:ff:ff.0" count="18" tclass="0x068000"/>'
-    # As virtual machines have it: bridges at 2.5 GT/s, devices of no width, adapters in another order.
+    # As in virtual machines: bridges at 2.5 GT/s, devices without a width, adapters in another order.
     bridge = 'link_speed="2.5 GT/s PCIe" link_width="1"'
     flat = 'link_speed="32.0 GT/s PCIe" link_width="0"'
     groups = [switch(nic(3 - i, gen=flat), gpu(i, link, 90, flat), gen=bridge) for i in range(4)]
@@ -347,7 +347,7 @@ def test_real_mi300x_boxes_have_an_adapter_a_gpu():
     boxes = sample("rccl_topo_8p_942.xml", "?hosts=2&fabric=rails")
     assert links(boxes) == {
         ("gpu-gpu", 48.0, 0.7): 2 * 56,
-        **both("gpu", "rail", 48, 1.35, 16),  # their PCIe switch has nothing else to share
+        **both("gpu", "rail", 48, 1.35, 16),  # nothing else shares their PCIe switch
     }
 
 

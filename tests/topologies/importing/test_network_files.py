@@ -1,4 +1,4 @@
-"""Networks in files of others: networkx's graphs and ASTRA-sim's yml; and what only looks like a network."""
+"""Networks in other tools' files: networkx's graphs, ASTRA-sim's yml, and files that only resemble these."""
 
 import json
 from fractions import Fraction
@@ -20,7 +20,7 @@ GB = 10**9
 
 @pytest.fixture
 def network(tmp_path):
-    """Return the network of a text, in a file of some name, with keys."""
+    """Return the reader of a network from a text, a file name and keys."""
 
     def read(text, name, keys=""):
         path = tmp_path / name
@@ -43,7 +43,7 @@ EXPECTED = sorted((str(a), str(b)) for a, b in nx.petersen_graph().to_directed()
 
 
 def written(graph, how):
-    """Return what a writer of networkx makes of a graph."""
+    """Return the text that a writer of networkx makes of a graph."""
     lines = {"gml": nx.generate_gml, "graphml": nx.generate_graphml, "edgelist": nx.generate_edgelist}
     if how in lines:
         return "\n".join(lines[how](graph))
@@ -61,7 +61,7 @@ def test_the_petersen_graph_of_the_case(name):
     assert arcs(topology) == EXPECTED
     assert set(topology.bandwidth) == {50 * GB}
     assert set(topology.alpha) == {Fraction(1, 10**6)}
-    assert any(note == "ignored, as no network has it: weight of edges" for note in topology.notes)
+    assert any(note == "ignored keys of edges: weight" for note in topology.notes)
 
 
 WRITERS = [
@@ -146,17 +146,17 @@ def test_a_list_of_edges_gets_its_bandwidth_from_the_command(network, text):
     assert arcs(topology) == sorted((str(a), str(b)) for a, b in product(range(3), range(3)) if a != b)
     assert set(topology.bandwidth) == {20 * GB}
     assert set(topology.alpha) == {Fraction(3, 10**6)}
-    assert any("each edge is a link both ways" in note for note in topology.notes)
+    assert any("each edge is a link in each direction" in note for note in topology.notes)
 
 
 def test_a_list_in_both_directions_is_directed_and_a_third_column_is_noted(network):
     topology = network("0 1 5\n1 0 5\n", "net.edges", "?bandwidth=20GB/s&alpha=3us")
     assert topology.num_links == 2
     assert any("each is one link" in note for note in topology.notes)
-    assert any("a third column, of 2 edges" in note for note in topology.notes)
+    assert any("a third column of 2 edges" in note for note in topology.notes)
     again = network("0 1\n0 1\n", "net.edges", "?bandwidth=20GB/s&alpha=3us")
     assert again.num_links == 4
-    assert any("1 edges stand again" in note for note in again.notes)
+    assert any("1 edges are repeated" in note for note in again.notes)
 
 
 def test_a_capacity_of_a_graph_is_not_the_default_bandwidth():
@@ -200,7 +200,7 @@ def test_a_network_of_astra_sim_is_that_of_a_family(network, kinds, counts, expe
 
 
 def test_dimensions_of_astra_sim_have_bandwidths_of_their_own(network):
-    """Eight H100 on a switch, two such: ranks 0-7 share a switch, and so do 0 and 8."""
+    """Two groups of eight H100: ranks 0-7 share a switch, and so do ranks 0 and 8."""
     topology = network(yml(["Switch", "Switch"], [8, 2], [400, 50], [1, 2]), "net.yaml")
     ends = dict(zip(topology.labels, range(topology.num_nodes), strict=True))
     near = {
@@ -267,7 +267,7 @@ NS3 = "3 1 2\n2\n0 2 400Gbps 0.0005ms 0\n1 2 400Gbps 0.0005ms 0\n"
         ((CASES / "11_rocm_smi_topology/amd_smi.txt").read_text(), "a.log", "its kind: amd-smi:"),
         ("GPU0 GPU1\nGPU0 X NV4\nGPU1 NV4 X\n", "smi.log", "its kind: nvidia-smi:"),
         ("hello", "net.dat", "not JSON; the name of another file with a network ends in one of .json"),
-        ("0 1\n1 0\n1 2\n", "n.edges", "2 of 3 edges stand in both directions"),
+        ("0 1\n1 0\n1 2\n", "n.edges", "2 of 3 edges are listed in both directions"),
         ("0 1\n1 2\n", "n.edges", r"no key 'bandwidth'; bandwidth= in the text of the network gives"),
         ("0 1 2 3\n", "n.edges", "line 1: '0 1 2 3' is no edge"),
         ("0 1 {'a': \n", "n.edges", "line 1: .* is no dict of attributes"),
@@ -296,7 +296,7 @@ NS3 = "3 1 2\n2\n0 2 400Gbps 0.0005ms 0\n1 2 400Gbps 0.0005ms 0\n"
         (yml(["Ring"], [4], ["x"], [1]), "n.yml", "bandwidth: 'x' is not a number"),
         (yml(["Ring"] * 2, [9999999] * 2, [1] * 2, [1] * 2), "n.yml", "too many nodes"),
         ("topology: [ Ring\n", "n.yml", "the list of 'topology' is not closed"),
-        ("topology: [ Ring ]\ntopology: [ Ring ]\n", "n.yml", "line 2: the key 'topology' stands twice"),
+        ("topology: [ Ring ]\ntopology: [ Ring ]\n", "n.yml", "line 2: the key 'topology' occurs twice"),
         ("hello\n", "n.yml", "line 1: 'hello' is no line of a network of ASTRA-sim"),
     ],
 )

@@ -42,7 +42,7 @@ def network(tmp_path):
 
 
 def square(*rows):
-    """Return a matrix of GPUs only."""
+    """Return a matrix of GPUs without adapters."""
     names = [f"GPU{i}" for i in range(len(rows))]
     lines = [" ".join(names), *(f"{name} {row}" for name, row in zip(names, rows, strict=True))]
     return "\n".join(lines)
@@ -91,7 +91,7 @@ def test_lost_tabs_and_lost_affinities_are_read_alike(network):
 
 
 def test_direct_nvlinks_are_links(network):
-    # Azure NDv2 and DGX-1: 6 links a GPU, one or two to each of four others.
+    # Azure NDv2 and DGX-1: 6 links for each GPU, one or two to each of four others.
     dgx1 = square(
         "X NV1 NV1 NV2 NV2 SYS SYS SYS",
         "NV1 X NV2 NV1 SYS NV2 SYS SYS",
@@ -120,7 +120,7 @@ def test_pcie_is_a_tree_by_the_least_that_paths_cross(network):
         **both("gpu", "cpu", 24, 0.5, 1),
         ("cpu-cpu", 10.0, 0.0): 2,
     } | {("pcie-pcie", 24.0, 0.0): 2}
-    assert any("for want of better" in note for note in box.notes)
+    assert any("as a guess" in note for note in box.notes)
 
 
 def test_two_gpus_of_one_host_bridge_meet_in_its_cpu(network):
@@ -157,7 +157,7 @@ def test_a_matrix_without_its_kind_is_one_line_that_names_it(tmp_path):
         (HEAD + "GPU0 X X\n", "the row GPU0 must have X in its own column, and there only"),
         (HEAD + "GPU0 X PIX\nGPU1 SYS X\n", "GPU0 and GPU1 are PIX in one row and SYS in the other"),
         (f"GPU0 {'N' * 10**6}\n", f"a device called '{'N' * 40}'"),
-        ("GPU0 GPU0\n", "a device stands twice"),
+        ("GPU0 GPU0\n", "a device occurs twice"),
         (" ".join(f"GPU{i}" for i in range(600)), "600 devices; at most 512"),
         ("GPU0\nGPU0 X\n", r"1 rank\(s\)"),
     ],

@@ -1,4 +1,4 @@
-"""Networks with what was measured, by hand."""
+"""Networks with measured values, by hand."""
 
 from fractions import Fraction
 
@@ -56,7 +56,7 @@ def test_parallel_links_share_it():
 
 
 def test_a_route_shares_its_alpha_and_is_as_fast_as_its_narrowest_link():
-    # 0 -> a switch at 100 GB/s and 1 us, on at 25 GB/s and 3 us; 1 us against 3 us is how 8 us are shared.
+    # 0 -> a switch at 100 GB/s and 1 us, on at 25 GB/s and 3 us; the measured 8 us are divided 1 : 3.
     both = [(0, 2, 100, 1), (2, 0, 100, 1), (2, 1, 25, 3), (1, 2, 25, 3)]
     net = Topology.from_links(
         "n", 2, [Link(a, b, Fraction(g * GB), u * US) for a, b, g, u in both], num_switches=1
@@ -70,7 +70,7 @@ def test_a_route_shares_its_alpha_and_is_as_fast_as_its_narrowest_link():
 def test_a_link_of_several_pairs_gets_the_median():
     pairs = {("0", "1"): line(4, 200), ("0", "2"): line(6, 210), ("0", "3"): line(20, 100)}
     found = links(calibrated(parse_topology("dgx_a100:1"), pairs, "a.csv", alike=False))
-    assert found["0->nvswitch0"] == (200, 3)  # half of 6 us; 0.5 us on either side were given
+    assert found["0->nvswitch0"] == (200, 3)  # half of 6 us; 0.5 us at either end were given
     assert found["nvswitch0->2"] == (210, 3)
 
 

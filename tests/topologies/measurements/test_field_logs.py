@@ -1,6 +1,6 @@
-"""Logs of nccl-tests and OSU as people posted them (`tests/data/cases`), and siblings of each.
+"""Logs of nccl-tests and OSU as people posted them (`tests/data/cases`), and variants of each.
 
-The times in them were made from an α and a bandwidth, which must come out again.
+The times in them were computed from an α and a bandwidth, which the fit must find again.
 """
 
 import json
@@ -23,7 +23,7 @@ def case(name):
 
 
 def log(test, alpha, bandwidth, *, ranks=2, redop="none", root=-1, factor=1.0, sizes=SIZES, named=True):
-    """Return what nccl-tests print for times of alpha (us) + bytes / bandwidth (GB/s)."""
+    """Return the output of nccl-tests for times of alpha (us) + bytes / bandwidth (GB/s)."""
     lines = [f"# Collective test starting: {test}_perf"] * named
     lines += ["# nThread 1 nGpus 1 minBytes 1024 maxBytes 268435456", "# Using devices"]
     lines += [
@@ -40,7 +40,7 @@ def log(test, alpha, bandwidth, *, ranks=2, redop="none", root=-1, factor=1.0, s
 
 @pytest.fixture
 def fitted(tmp_path):
-    """Return the series of a text, each with its α (us) and bandwidth (GB/s)."""
+    """Return the reader of the series in a text, each with its α (us) and bandwidth (GB/s)."""
 
     def read(text, **options):
         path = tmp_path / "log.txt"
@@ -63,7 +63,7 @@ SENDRECV, ALLREDUCE = case("03*/sr2.txt"), case("03*/ar2.txt")
         (SENDRECV, True, 5, 25),
         (ALLREDUCE, False, 10, 25),
         (log("sendrecv", 5, 25, ranks=8), True, 5, 25),
-        (log("broadcast", 6, 20, root=0), True, 6, 20),  # of two ranks: one hop
+        (log("broadcast", 6, 20, root=0), True, 6, 20),  # among two ranks: one hop
         (log("reduce", 6, 20, root=0, redop="sum"), True, 6, 20),
         (log("broadcast", 6, 20, root=0, ranks=8), False, 6, 20),
         (log("all_gather", 6, 40, factor=0.5), False, 6, 40),
@@ -177,7 +177,7 @@ ROW = next(line for line in SENDRECV.splitlines() if line.split()[0] == "65536")
     ("text", "left"),
     [
         (case("07*/interleaved.txt"), 9),
-        (SENDRECV.replace(ROW, ROW[:40] + NOISE + "\n" + ROW[40:]), 9),  # the rest stands in the next line
+        (SENDRECV.replace(ROW, ROW[:40] + NOISE + "\n" + ROW[40:]), 9),  # the rest is in the next line
         (SENDRECV.replace(ROW, f"{NOISE}{ROW}"), 9),
         (SENDRECV.replace(ROW, ROW[:60]), 9),
         (SENDRECV.replace(ROW, ROW.replace("7.62", "1.62")), 9),  # a digit is lost: not 65536 B / 8.60 GB/s
@@ -221,7 +221,7 @@ def test_the_times_in_place_and_out_of_place(fitted, in_place, alpha, bandwidth)
 
 
 def report(test, results, ranks=2):
-    """Return what ``-J`` writes, with what is read of it."""
+    """Return the document that ``-J`` writes, as far as it is read."""
     devices = [{"rank": rank, "hostname": f"node{rank}", "device": 0} for rank in range(ranks)]
     return json.dumps(
         {
@@ -265,7 +265,7 @@ def test_a_log_that_ends_early_is_said_to(fitted):
     assert "ends the table, so rows may be missing" in series.notes[0]
     first, second = both.index("#       size"), both.index("# Out of bounds")
     found = fitted(both[:first] + both[both.index("        1024") : second] + both[second:])
-    assert "10 rows stand below no head" in found[0][0].notes[0]
+    assert "10 rows have no head above them" in found[0][0].notes[0]
 
 
 CPU = log("sendrecv", 5, 25).replace("     time", "  cputime")

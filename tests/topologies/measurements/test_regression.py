@@ -27,7 +27,7 @@ def test_values_and_intervals_are_those_of_weighted_least_squares(seed):
     size = np.repeat(SIZES, 3)
     seconds = (5e-6 + size / 20e9) * rng.normal(1, 0.03, len(size))
     line = fit(size, seconds)
-    scaled = size / 1e6  # for the other's sake
+    scaled = size / 1e6  # for curve_fit, which needs this scale
     values, covariance = curve_fit(lambda s, a, b: a + b * s, scaled, seconds, p0=[1e-6, 1e-4], sigma=seconds)
     width = student.ppf(0.975, len(size) - 2) * np.sqrt(np.diag(covariance))
     assert (line.alpha, line.beta * 1e6) == pytest.approx(tuple(values), rel=1e-5)
@@ -47,7 +47,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say():
 
 
 def test_small_sizes_count():
-    # Plain least squares would give alpha to the largest times, which are 1 % off here.
+    # Plain least squares would fit alpha to the largest times, which are 1 % off here.
     seconds = 5e-6 + SIZES / 20e9
     seconds[-1] *= 1.01
     assert fit(SIZES, seconds).alpha == pytest.approx(5e-6, rel=0.01)
@@ -59,7 +59,7 @@ def test_a_change_of_protocol_is_named():
     seconds[bump] *= 2
     line = fit(SIZES, seconds)
     assert [size for size, _ in line.off] == [2.0**16]
-    assert line.off[0][1] == line.worst < -0.4  # the line says half of what was measured
+    assert line.off[0][1] == line.worst < -0.4  # the line predicts half of the measured time
     assert fit(SIZES, seconds, tolerance=0.6).off == ()
 
 

@@ -1,4 +1,4 @@
-"""What benchmarks print, as they print it."""
+"""Tables in the form in which benchmarks print them."""
 
 import time
 
@@ -52,7 +52,7 @@ CSV = "source,destination,bytes,seconds\n0,1,8,1e-6\n 1, 0 ,8,2e-6\n0,1,1024,.5\
 
 @pytest.fixture
 def read(tmp_path):
-    """Return the series in a text."""
+    """Return the reader of the series in a text."""
 
     def call(text):
         path = tmp_path / "file.txt"

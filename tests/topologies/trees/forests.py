@@ -1,4 +1,4 @@
-"""What a forest must be, in plain Python."""
+"""The definition of a forest, in plain Python."""
 
 from collections import Counter, defaultdict
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def check_forest(network, forest, trees):
-    """Spanning out-trees, of each root as many as asked, and no pair used more than its arcs carry."""
+    """Check for spanning out-trees, `trees` for each root, that use no pair more than its arcs carry."""
     rooted, used, capacity = Counter(), Counter(), Counter()
     for arc in zip(network.tails.tolist(), network.heads.tolist(), network.capacity.tolist(), strict=True):
         capacity[arc[:2]] += arc[2]

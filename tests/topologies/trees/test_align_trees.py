@@ -1,4 +1,4 @@
-"""Trees made alike by exchanging parents."""
+"""Trees that become equal by exchanging parents."""
 
 from collections import Counter
 
@@ -22,7 +22,7 @@ def use(forest: Forest) -> Counter:
 
 
 def spans(root: int, parent: list[int]) -> bool:
-    """Whether every rank climbs to the root."""
+    """Return whether every rank reaches the root over its parents."""
     for rank in range(len(parent)):
         node = rank
         for _ in parent:
@@ -61,7 +61,7 @@ def test_the_trees_span_and_are_no_higher(forest):
 
 
 def test_rows_that_become_equal_are_one():
-    """Ranks 3 and 4 come from 1 or 2 in all four ways: two trees of each parent of 3, then of 4, remain."""
+    """Ranks 3 and 4 have parents 1 or 2 in all four combinations; exchanges leave fewer distinct trees."""
     parent = [[-1, 0, 0, a, b] for a, b in ((1, 2), (2, 1), (1, 1), (2, 2))]
     aligned = align_trees(Forest([0] * 4, [1] * 4, parent))
     assert len(aligned) <= 3
@@ -83,6 +83,6 @@ def test_rows_of_forests_too_large_to_exchange_parents_are_put_in_order_of_liken
 
 
 def test_forests_with_too_many_rows_are_left_alone():
-    rows = 4097  # 5 ranks x rows^2 is over the limit
+    rows = 4097  # 5 ranks x rows^2 exceeds the limit
     forest = Forest([0] * rows, [1] * rows, np.tile([-1, 0, 0, 0, 0], (rows, 1)))
     assert align_trees(forest) is forest

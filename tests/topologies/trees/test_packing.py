@@ -34,7 +34,7 @@ def packed(topology, ratio, weights=None):
 
 @pytest.mark.parametrize("hundred", range(6))
 def test_the_forest_meets_the_worst_of_all_cuts_exactly(hundred):
-    """600 random networks of 2-6 ranks and 0-3 switches."""
+    """This tests 600 random networks of 2-6 ranks and 0-3 switches."""
     for seed in range(100 * hundred, 100 * hundred + 100):
         topology = random_eulerian(seed)
         ratio = worst_ratio(topology)
@@ -44,7 +44,7 @@ def test_the_forest_meets_the_worst_of_all_cuts_exactly(hundred):
 
 
 def test_uneven_shards_meet_the_worst_of_all_cuts_exactly():
-    """Weights 0 to 3, not all zero: rank r roots k times its weight over their common divisor."""
+    """Weights are 0 to 3, not all zero; rank r roots k times its weight over their common divisor."""
     for seed in range(1000, 1120):
         topology = random_eulerian(seed)
         weights = np.random.default_rng(seed).integers(0, 4, topology.num_ranks)
@@ -82,7 +82,7 @@ def test_the_congestion_depends_on_the_network_alone(change, factor):
 
 
 def test_trees_pack_in_any_directed_network_that_lets_enough_out():
-    """Edmonds: trees exist if and only if every set of ranks lets out as many units as trees start in it."""
+    """Edmonds: trees exist exactly if each set of ranks has as much capacity out as trees start in it."""
     seen = set()
     for seed in range(200):
         rng = np.random.default_rng(seed)
@@ -112,7 +112,7 @@ def test_capacities_of_parallel_arcs_add_up():
 
 
 def test_trees_are_low_where_there_is_room():
-    """A complete network: every rank sends to every other itself."""
+    """Every rank of a complete network sends to every other directly."""
     ends = [(a, b) for a in range(6) for b in range(6) if a != b]
     network = LogicalNetwork(6, *zip(*ends, strict=True), [1] * 30, range(31), range(30))
     forest = pack_trees(network, 1)

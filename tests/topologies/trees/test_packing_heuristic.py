@@ -1,4 +1,4 @@
-"""The guesses: whatever is returned is as good as the exact algorithms' answer, and low."""
+"""The heuristic: each result is as good as the exact algorithms' answer, and low."""
 
 from fractions import Fraction
 
@@ -16,11 +16,11 @@ from tutti.topologies.trees.switch_removal_heuristic import spread_switches
 from tutti.topologies.trees.tree_counts import tree_capacities
 
 GUESSED = 60
-"""Of a hundred random networks, so many at least are guessed: otherwise the tests below say little."""
+"""Least number of a hundred random networks that the heuristic must solve for these tests to mean much."""
 
 
 def guessed(topology, ratio):
-    """k, the spread network and the grown forest; None for what was not found."""
+    """Return k, the spread network and the grown forest, each None if it was not found."""
     k, capacity = tree_capacities(topology, ratio)
     network = spread_switches(topology, capacity, k)
     return k, network, None if network is None else grow_trees(network, k)
@@ -52,7 +52,7 @@ def test_trees_grown_by_guess_meet_the_worst_of_all_cuts_exactly():
 
 
 def walked_height(root, parent):
-    """The most hops from any rank up to the root."""
+    """Return the largest number of hops from a rank up to the root."""
     most = 0
     for rank in range(len(parent)):
         hops = 0
@@ -123,7 +123,7 @@ def test_routes_left_by_spread_switches_are_paths_that_visit_no_node_twice():
 
 
 def test_a_large_complete_network_is_searched_too():
-    """300 ranks joined pairwise by one tree: a star a root, as between the boxes of a large cluster."""
+    """300 ranks are joined pairwise: each root has a star, as between the boxes of a large cluster."""
     N = 300
     tails, heads = np.nonzero(~np.eye(N, dtype=bool))
     arcs = np.arange(len(tails))

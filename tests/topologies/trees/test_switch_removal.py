@@ -1,4 +1,4 @@
-"""Switch removal: max-flows kept (networkx), routes and capacities right, γ against all cuts, refusals."""
+"""Switch removal keeps max-flows (networkx); routes and capacities are right; γ equals the best cut."""
 
 from fractions import Fraction
 from itertools import pairwise
@@ -47,7 +47,7 @@ def test_every_rank_can_still_be_sent_everything():
 
 
 def test_ranks_may_take_in_another_bandwidth_than_they_send():
-    """Bang-Jensen, Frank and Jackson: all that is split off must be balanced, what is served need not be."""
+    """Bang-Jensen, Frank and Jackson: nodes that are split off must be balanced, ranks need not be."""
     uneven = 0
     for seed in WITH_SWITCHES:
         topology = random_uneven_ranks(seed)
@@ -90,7 +90,7 @@ def test_platforms_keep_their_flows_and_use_links_within_capacities(text):
 
 
 def test_routes_may_cross_several_switches():
-    """Ranks 0 and 1 joined by a path over three switches: the only route has four links each way."""
+    """Ranks 0 and 1 are joined by a path over three switches: the only route has four links."""
     path = [0, 2, 3, 4, 1]
     links = [Link(a, b, Fraction(5)) for a, b in pairwise(path)]
     links += [Link(link.target, link.source, link.bandwidth) for link in links]
@@ -114,7 +114,7 @@ def test_a_network_without_switches_stays_as_it_is():
 
 
 def gamma_by_cuts(topology, capacity, trees, tail, switch, head):
-    """γ by trying every cut that contains s: those with a rank outside that lose by the split."""
+    """Return γ by trying every cut that contains s, has a rank outside, and loses by the split."""
     sets = node_sets(topology.num_nodes)
     outside = ~sets[:, : topology.num_ranks]
     values = (sets[:, topology.source] & ~sets[:, topology.target]) @ capacity + outside @ trees
@@ -145,7 +145,7 @@ def test_gamma_is_the_least_slack_of_all_cuts_that_lose():
 
 
 def star(bandwidth_in, bandwidth_out):
-    """Three ranks around a switch, rank 2 with another bandwidth out of the switch."""
+    """Return three ranks around a switch, rank 2 with another bandwidth out of the switch."""
     links = []
     for rank in range(3):
         back = bandwidth_out if rank == 2 else bandwidth_in
@@ -154,7 +154,7 @@ def star(bandwidth_in, bandwidth_out):
 
 
 def test_a_switch_that_is_not_balanced_is_named_with_its_totals():
-    """Rank 2 has 25 GB/s less out of it."""
+    """Rank 2 has 25 GB/s less out of the switch."""
     with pytest.raises(InputError) as refusal:
         remove_switches(star(100 * 10**9, 75 * 10**9), [1] * 6, 1)
     assert str(refusal.value) == (

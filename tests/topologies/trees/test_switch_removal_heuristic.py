@@ -1,4 +1,4 @@
-"""Capacity between switches is taken away as far as all cuts allow, and no further."""
+"""Capacity between switches is removed as far as all cuts allow, and no further."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from tutti.topologies.trees.tree_counts import tree_capacities
 
 
 def hops_from_ranks(topology):
-    """Each node's hops from the nearest rank, by relaxing every link as often as there are nodes."""
+    """Return each node's hops from the nearest rank, by relaxing every link as often as there are nodes."""
     hops = [0] * topology.num_ranks + [topology.num_nodes] * topology.num_switches
     for _ in range(topology.num_nodes):
         for one, other in zip(topology.source.tolist(), topology.target.tolist(), strict=True):
@@ -19,7 +19,7 @@ def hops_from_ranks(topology):
 
 
 def every_cut_suffices(topology, capacity, k):
-    """Whether every set of nodes without some rank lets out the trees of the ranks in it."""
+    """Return whether every set of nodes without some rank has capacity out for the trees of its ranks."""
     sets = node_sets(topology.num_nodes)
     inside = sets[:, : topology.num_ranks]
     exits = (sets[:, topology.source] & ~sets[:, topology.target]) @ capacity
@@ -57,7 +57,7 @@ def test_all_cuts_still_suffice_and_fail_when_the_class_nearest_to_ranks_loses_o
 )
 def test_a_leaf_of_a_fat_tree_takes_in_each_tree_rooted_elsewhere_once(leaves, ports, spines, factor):
     topology = parse_topology(f"fat_tree:{leaves},{ports},{spines},{factor}")
-    capacity = np.full(topology.num_links, leaves * ports - 1)  # a tree a root; a rank's link is full
+    capacity = np.full(topology.num_links, leaves * ports - 1)  # one tree per root; a rank's link is full
     result = trimmed(topology, 1, capacity)
     uplinks = topology.source >= topology.num_ranks + leaves
     assert set(result[uplinks].tolist()) == {-(-(leaves - 1) * ports // spines)}

@@ -1,4 +1,4 @@
-"""Shares of a switch: what is kept, between whom, and how evenly."""
+"""Shares of a switch: the capacities that are kept, their ends, and how even they are."""
 
 import numpy as np
 import pytest
@@ -47,7 +47,7 @@ def test_units_are_laid_over_the_arcs_of_both_ends_within_what_they_have():
     rng = np.random.default_rng(4)
     for _ in range(100):
         block = np.repeat(np.arange(3), 2)
-        given = rng.integers(1, 9, (6, 2))  # two arcs a node
+        given = rng.integers(1, 9, (6, 2))  # two arcs for each node
         taken = rng.integers(1, 9, (6, 3))
         found = shares(side(given.sum(axis=1), block), side(taken.sum(axis=1), block), 3, True)
         ends = (Bundles(np.arange(7) * a.shape[1], a.reshape(-1).copy()) for a in (given, taken))

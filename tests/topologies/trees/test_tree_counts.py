@@ -11,7 +11,7 @@ from tutti.topologies.trees.tree_counts import MOST_TREES, sustains, tree_capaci
 
 
 def smallest_k(topology, ratio):
-    """Try k = 1, 2, ...: U = k / x* must make every U·b whole."""
+    """Try k = 1, 2, ... until U = k / x* makes every U·b whole."""
     k = 1
     while any((k * ratio * b).denominator > 1 for b in topology.bandwidth):
         k += 1

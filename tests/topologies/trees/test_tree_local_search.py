@@ -1,4 +1,4 @@
-"""The local search: what its moves keep true, checked from scratch."""
+"""The local search: its invariants after its moves, checked from scratch."""
 
 from collections import Counter
 
@@ -10,7 +10,7 @@ from tutti.topologies.trees.tree_local_search import grow_widest, relieve
 
 
 def random_pairs(rng, nodes):
-    """A circle both ways and some chords, with capacities that are too small for all trees."""
+    """Return a bidirectional cycle and some chords, with capacities that are too small for all trees."""
     ends = {(v, (v + step) % nodes) for v in range(nodes) for step in (1, nodes - 1)}
     ends |= {(int(a), int(b)) for a, b in rng.integers(0, nodes, (2 * nodes, 2)) if a != b}
     tails, heads = np.array(sorted(ends), dtype=np.int32).T
@@ -18,13 +18,13 @@ def random_pairs(rng, nodes):
 
 
 def walked(pairs, rows, t):
-    """Hops from the root, by walking up the arcs."""
+    """Return the hops from the root, by walking up the arcs."""
     hops = []
     for node in range(pairs.nodes):
         count = 0
         while node != rows.root[t]:
             node, count = pairs.tails[rows.via[node, t]], count + 1
-            assert count < pairs.nodes, "a circle"
+            assert count < pairs.nodes, "a cycle"
         hops.append(count)
     return hops
 

@@ -1,9 +1,9 @@
 """A replay of Chakra traces by the rules of ASTRA-sim over its congestion-aware analytical network.
 
-A node is issued once all that it depends on has ended; those that can be at one time, in the order of their
-numbers. A send ends when its message has arrived, a receive when the message is there, a sum after 1 ns. A
-link takes one message at a time, first come first served, for its bytes over the bandwidth. The message is at
-the link's end α later, and only then, as a whole, enters the next link.
+A node is issued once all its dependencies have ended; nodes that are ready together go in the order of their
+numbers. A send ends when its message has arrived, and so does its receive; a sum ends after 1 ns. A link
+takes one message at a time, first come first served, for its bytes over the bandwidth. The message is at the
+link's end α later, and only then, as a whole, enters the next link.
 """
 
 import heapq
@@ -28,7 +28,7 @@ class Replay:
         self.arrived, self.expected = set(), {}
 
     def time(self):
-        """Return when the last node has ended."""
+        """Return the time at which the last node ends."""
         for rank in range(len(self.ranks)):
             self.issue(rank)
         while self.events:

@@ -104,7 +104,7 @@ TIMES = [
     ("dgx_a100:1", "allreduce", "rhd", Fraction(1, 20)),
     ("dgx_a100:1", "allreduce", "dbt", Fraction(1, 20)),
 ]
-"""Direct networks whose routes are single links, and one switch, with how far the times may be apart."""
+"""Direct networks whose routes are single links, and one switch, with the largest difference of times."""
 
 
 @pytest.mark.parametrize(("network", "kind", "method", "apart"), TIMES)
@@ -167,7 +167,7 @@ def test_the_analytical_back_end_has_three_kinds_of_networks(network, form, tmp_
 
 def test_a_network_of_one_way_links_has_no_network_file(tmp_path):
     said = files.write(made("gen_kautz:2,5", "allgather", "bfb"), tmp_path / "x", files.OPTIONS(f"{SIZE}B"))
-    assert "both ways" in said["ns3"]
+    assert "both directions" in said["ns3"]
     assert not (tmp_path / "x.topology.txt").exists()
 
 

@@ -14,7 +14,7 @@ US = Fraction(1, 10**6)
 
 
 def test_ns3_has_a_switch_as_astra_sims_example_has_it():
-    """examples/network/ns3/topology/8_nodes_1_switch_topology.txt: counts, switches, a line a link."""
+    """examples/network/ns3/topology/8_nodes_1_switch_topology.txt: counts, switches, one line per link."""
     lines = to_ns3(parse_topology("dgx_a100:1")).splitlines()
     assert lines[:2] == ["9 1 8", "8"]
     assert lines[2:] == [f"{rank} 8 2400Gbps 500ns 0" for rank in range(8)]  # 300 GB/s
@@ -34,8 +34,8 @@ def test_ns3_joins_parallel_links():
 @pytest.mark.parametrize(
     ("links", "text"),
     [
-        ([Link(0, 1), Link(1, 0, alpha=US)], "0->1 has 50GB/s and 0.5us, back there is 50GB/s and 1us"),
-        ([Link(0, 1), Link(1, 2), Link(2, 0)], "0->1 has 50GB/s and 0.5us, back there is nothing"),
+        ([Link(0, 1), Link(1, 0, alpha=US)], "0->1 has 50GB/s and 0.5us, but 50GB/s and 1us back"),
+        ([Link(0, 1), Link(1, 2), Link(2, 0)], "0->1 has 50GB/s and 0.5us, but nothing back"),
         ([Link(0, 1), Link(1, 0), Link(0, 1, alpha=US)], "parallel links 0->1 have several α"),
         ([Link(0, 1, alpha=US / 3), Link(1, 0, alpha=US / 3)], "α of 0->1 is 1/3us; ns-3 counts nanoseconds"),
     ],

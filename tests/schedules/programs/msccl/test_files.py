@@ -1,4 +1,4 @@
-"""Schedules as files of MSCCL XML: what would hang over connections as deep as the protocol's is refused."""
+"""Schedules as MSCCL XML files; those that would hang at the depth of the protocol are refused."""
 
 import pytest
 
@@ -31,7 +31,7 @@ HUNG = [
     ("mesh:3x3", "allreduce", "min_latency"),
     ("complete:8", "allreduce", "blink"),
 ]
-"""A sample of schedules that hang over two messages a connection where the depth isn't asked for."""
+"""Schedules that hang with two messages per connection unless the depth is respected."""
 
 
 @pytest.mark.parametrize(("network", "kind", "method"), HUNG)
@@ -65,7 +65,7 @@ def test_a_file_is_judged_over_the_connections_of_its_protocol(tmp_path):
 
 
 def test_blocks_that_are_waited_for_have_numbers_of_eight_bits():
-    # Rank 0 has 202 blocks, of which 100 wait for others: the runtime keeps the numbers of these in an int8.
+    # Rank 0 has 202 blocks, and 100 wait for others, whose numbers the runtime keeps in an int8.
     first, second = ([Address(Buffer.SCRATCH, begin + number) for number in range(100)] for begin in (0, 100))
     blocks = [
         [Instruction(Op.COPY, first[number], second[number], waits=((100 + number, 0),))]
@@ -84,7 +84,7 @@ def test_blocks_that_are_waited_for_have_numbers_of_eight_bits():
     program = late.with_awaited_first()
     assert to_xml(program, options)
     assert judge(program, interleavings=2).races_checked
-    for one in range(len(program)):  # each waits for the block that writes what it copies
+    for one in range(len(program)):  # each waits for the block that writes its source
         copy = program.instruction(one)
         for block, step in copy.waits:
             number = program.begin[block] + step
@@ -93,7 +93,7 @@ def test_blocks_that_are_waited_for_have_numbers_of_eight_bits():
 
 
 def test_what_all_blocks_wait_for_does_not_fit():
-    # In place each of 145 blocks is waited for.
+    # In place another block waits for each of 145 blocks.
     options = MscclOptions(flavour="msccl", in_place=True, instances=5)
     program = lowered(made("complete:16", "allreduce", "direct"), options)
     with pytest.raises(InputError, match="does not fit: 128 is the number of a block that is waited for"):
@@ -101,14 +101,14 @@ def test_what_all_blocks_wait_for_does_not_fit():
 
 
 def test_a_rank_of_many_peers_has_several_channels():
-    # 33 ranks to send to, and at most 32 blocks that send on a channel.
+    # There are 33 ranks to send to, and at most 32 blocks that send on a channel.
     program = lowered(made("complete:34", "all-to-all", "direct"), MscclOptions(flavour="msccl"))
     text = to_xml(program, MscclOptions(flavour="msccl"))
     assert parse_algo(text, "it").attributes["nchannels"] == "2"
 
 
 def test_what_the_format_does_not_have_is_refused_before_it_is_lowered(monkeypatch):
-    # A million and more units of one shard took minutes to lower.
+    # One shard of more than a million units took minutes to lower.
     made = tutti.synthesize("ring:4", "allgather", "64MB", method="ring", shards=[1, 1000003, 2, 5]).schedule
     monkeypatch.setattr(MscclOptions, "lower", lambda *_: pytest.fail("lowered"))
     monkeypatch.setattr(PlanOptions, "lower", lambda *_: pytest.fail("lowered"))

@@ -1,4 +1,4 @@
-"""The rules of the runtimes: each file breaks one."""
+"""The rules of the runtimes; each file breaks one of them."""
 
 import re
 from pathlib import Path
@@ -57,7 +57,7 @@ def changed(old, new, text=RING, count=1):
         (changed('depid="-1" deps="-1"', 'depid="0" deps="7"'), 4, "waits for step 7 of block 0, which"),
         (changed('hasdep="1"', 'hasdep="0"', PAIRS), 11, "which raises no flag"),
         (changed('depid="1" deps="1"', 'depid="-1" deps="-1"', PAIRS), 4, "a nop that waits for nothing"),
-        (changed('depid="2" deps="1"', 'depid="-1" deps="-1"', PAIRS), 5, "stands behind a nop and waits"),
+        (changed('depid="2" deps="1"', 'depid="-1" deps="-1"', PAIRS), 5, "follows a nop and waits"),
     ],
 )
 def test_each_rule_has_its_line(text, line, fault):
@@ -84,12 +84,12 @@ def test_two_blocks_do_not_share_a_connection():
 
 
 def test_whoever_waits_for_each_other_is_found():
-    # Block 1 of rank 0 sends only after the sum, which waits for what block 1 receives after that.
+    # Block 1 of rank 0 sends only after the sum, and the sum waits for a later receive of block 1.
     text = changed('type="s" srcbuf="i" srcoff="1"', 'type="s" srcbuf="i" srcoff="1"', PAIRS)
     first = text.splitlines()[8]
     assert 'type="s"' in first
     stuck = text.replace(first, first.replace('depid="-1" deps="-1"', 'depid="0" deps="2"'), 1)
-    assert [f.text for f in lint(stuck, BOTH)] == ["pairs: rank 0, block 0, step 0 waits for ever"]
+    assert [f.text for f in lint(stuck, BOTH)] == ["pairs: rank 0, block 0, step 0 waits forever"]
 
 
 def test_each_runtime_has_its_own_names():

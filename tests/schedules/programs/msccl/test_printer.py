@@ -23,7 +23,7 @@ from tutti.topologies.errors import InputError
 IN, OUT, SCRATCH = Buffer
 
 TWO = Path(__file__).parents[3] / "data" / "msccl" / "ring_of_two.xml"
-"""Written by hand, as msccl-tools writes."""
+"""A file written by hand in the style of msccl-tools."""
 
 
 def steps_of(text, rank=0, block=0):
@@ -74,7 +74,7 @@ def test_what_is_printed_is_read_as_it_was(program, flavour):
     ("units", "fits"), [(2, {"Simple", "LL", "LL128"}), (4, {"LL", "LL128"}), (10, set())]
 )
 def test_what_hangs_over_the_connections_of_a_protocol_is_refused(units, fits):
-    # Both ranks send all before they receive. Simple holds 2 messages, LL and LL128 hold 8, each of one unit.
+    # Both ranks send everything before they receive. Simple holds 2 messages of a unit, LL and LL128 hold 8.
     swap = [
         [
             [Instruction(Op.SEND, Address(IN, 0), NOWHERE, units, to=1 - rank)],
@@ -114,10 +114,10 @@ def test_both_ends_of_a_message_name_both_places(program):
         if out["type"] in (
             "s",
             "rrs",
-        ):  # has no target of its own: where it is stored, or what is added there
+        ):  # it has no target: take the receiver's target or addend
             end = "src" if into["type"] == "rrs" else "dst"
             assert (out["dstbuf"], out["dstoff"]) == (into[f"{end}buf"], into[f"{end}off"])
-        if into["type"] in ("r", "rcs"):  # has no source of its own
+        if into["type"] in ("r", "rcs"):  # it has no source
             end = "src" if out["type"] in ("s", "rrs") else "dst"
             assert (into["srcbuf"], into["srcoff"]) == (out[f"{end}buf"], out[f"{end}off"])
         assert "-1" not in {of[f"{end}off"] for of in (out, into) for end in ("src", "dst")}
@@ -148,7 +148,7 @@ def test_all_types_of_steps_are_printed():
 
 def test_several_waits_become_nops_and_the_last_stays_on_the_step():
     # In rank 0 the additions wait for steps 1 of blocks 1, 2, 3. The first send of the sum waits for the last
-    # addition, which stands at 4: two nops and three additions.
+    # addition, which is step 4, after two nops and two additions.
     text = to_xml(pairs_allreduce(4))
     assert steps_of(text) == [
         ("nop", "1", "1", "0"),
@@ -173,8 +173,8 @@ def test_a_wait_for_the_past_of_the_own_block_is_no_wait():
 
 
 def test_a_nop_becomes_part_of_what_comes_after_it():
-    # The send waits for the nop before it, which waits for block 0; block 2 waits for the nop, hence for the
-    # same and for what stands before it. A nop at the end of a block does nothing.
+    # The send waits for the nop before it, which waits for block 0. Block 2 waits for the nop, hence for the
+    # same and for all steps before it. A nop at the end of a block does nothing.
     copy = Instruction(Op.COPY, Address(IN, 0), Address(OUT, 0))
     nop = Instruction(Op.NOP, waits=((0, 0),))
     program = one_block(

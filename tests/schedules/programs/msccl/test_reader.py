@@ -1,4 +1,4 @@
-"""MSCCL XML of others, and files that are none."""
+"""MSCCL XML from other tools, and files that are not MSCCL XML."""
 
 import re
 from pathlib import Path
@@ -63,7 +63,7 @@ def test_blocks_stand_by_their_ids():
 
 
 def test_others_sizes_of_buffers_are_read():
-    # ForestColl gives an allgather's input all chunks, RCCL's files in place none.
+    # ForestColl gives an allgather's input all chunks; RCCL's in-place files give it none.
     text = TWO.read_text()
     assert from_xml(text.replace('i_chunks="1"', 'i_chunks="2"'), "text") == ring_allgather(2)
     inside = to_xml(ring_allgather(3, in_place=True))
@@ -138,9 +138,9 @@ def step(s=0, type="s", off=0, cnt=1, more=""):  # noqa: A002 (the format's name
         (algo(ngpus=3), "<algo> has ngpus='3' and 2 <gpu>"),
         (algo(coll="allreducee"), "<algo> has coll='allreducee', which isn't read; did you mean 'allreduce'"),
         (algo(coll="custom"), "<algo> has coll='custom', which isn't read"),
-        (algo().replace('gpu id="1"', 'gpu id="0"'), "line 3: <gpu> has id='0', as that of line 2"),
+        (algo().replace('gpu id="1"', 'gpu id="0"'), "line 3: <gpu> has id='0', the same as line 2"),
         (algo().replace('gpu id="1"', 'gpu id="7"'), "line 3: <gpu> has id='7'; a whole number from 0 to 1"),
-        (algo('</tb><tb id="0">'), "line 3: <tb> has id='0', as that of line 2"),
+        (algo('</tb><tb id="0">'), "line 3: <tb> has id='0', the same as line 2"),
         (algo('</tb><tb id="-1">'), "line 3: <tb> has id='-1'"),
         (
             algo().replace('s_chunks="3"', 's_chunks="99999999999"'),
@@ -185,7 +185,7 @@ def test_what_is_no_text_is_one_line(tmp_path):
 @pytest.mark.parametrize(
     ("name", "instructions", "in_place"),
     [
-        # grep -c "<step": all of them; of the all-pairs files without the nops.
+        # The counts are those of grep -c "<step"; in the all-pairs files nops are left out.
         ("rccl_all-reduce-ring-simple.xml", 11904, False),
         ("rccl_allreduce-allpairs-8n-ll-32tb.xml", 5344 - 2656, True),
         ("rccl_allreduce-allpairs-8n-simple.xml", 10688 - 5312, True),

@@ -67,7 +67,7 @@ def test_a_plan_keeps_the_rules_of_the_runtime(program, way):
         assert len(set(kinds)) == len(kinds)
         peers = {channel["channel_type"]: channel["connected_to"] for channel in gpu["channels"]}
         for kind, of_kind in peers.items():
-            for peer in of_kind:  # as many of each type at both ends
+            for peer in of_kind:  # both ends have the same number of each type
                 other = {c["channel_type"]: c["connected_to"] for c in gpus[peer]["channels"]}
                 assert other[kind].count(rank) == of_kind.count(peer)
         for number, block in enumerate(gpu["threadblocks"]):
@@ -108,7 +108,7 @@ def check(op, gpu, block, peers):
 
 
 def test_a_ring_of_two_by_hand():
-    """Ready, wait, copy my shard, put it, signal when all threads have, wait for the other's."""
+    """Each block signals ready, waits, copies and puts its shard, signals after all threads, and waits."""
     plan = json.loads(printed(ring_allgather(2))[1])
     assert plan["collective"] == "allgather"
     assert (plan["protocol"], plan["inplace"], plan["use_double_scratch_buffer"]) == ("Simple", False, False)
@@ -130,7 +130,7 @@ def test_packets_need_no_signals():
 
 
 def test_names_tell_method_protocol_place_range_and_what_is_done():
-    # The runtime takes plans of one name for one and the same.
+    # The runtime takes plans with the same name for the same plan.
     name = "ring allgather"
     ring = made("ring:4", "allgather", "ring")
     options = [
@@ -149,8 +149,8 @@ def test_names_tell_method_protocol_place_range_and_what_is_done():
 def packets(plan, call):
     """Return the packets (GPU, address) that are written, and that are awaited, in a call.
 
-    The runtime's rule: each second call uses the second half of scratch, which begins behind the *own*
-    scratch also in the scratch of another GPU.
+    By the runtime's rule, each second call uses the second half of scratch. It begins behind the *own*
+    scratch size, even in the scratch of another GPU.
     """
     written, awaited = set(), set()
     for rank, gpu in enumerate(plan["gpus"]):
@@ -214,7 +214,7 @@ def test_the_largest_message_keeps_offsets_in_32_bits():
 
 
 def test_too_many_operations_do_not_fit():
-    """The receiver is ready, nop, then 40 times put, nop, signal."""
+    """The operations are a wait for *ready*, nop, then 40 times put, nop, signal."""
     block = [
         [Instruction(Op.SEND, Address(IN, 0), to=1)] * 40,
         [Instruction(Op.RECV, NOWHERE, Address(OUT, 0), origin=0)] * 40,

@@ -1,4 +1,4 @@
-"""Execution plans of others: what they mean, what is wrong with them, and files that are none."""
+"""Execution plans from other tools: their meaning, their faults, and files that are not plans."""
 
 import copy
 import json
@@ -32,7 +32,7 @@ def local(letter, index=0, size=1):
 
 
 def alone(ops, *more, protocol="LL", **gpu):
-    """Return a plan of two ranks, in which both have these blocks, each a peer's scratch and a channel."""
+    """Return a plan of two ranks with these blocks each, which have a channel and the peer's scratch."""
     blocks = [
         {
             "id": number,
@@ -75,7 +75,7 @@ def test_plans_of_the_runtime_are_right(name):
 
 @pytest.mark.parametrize("slices", [1, 2])
 def test_packets_become_signals(slices):
-    """Both send all they have and add what comes; two blocks may share it."""
+    """Both ranks send all their data and add what they receive; two blocks may share a chunk."""
     group = [{"tbg_info": {"tb_id": number, "tbg_size": slices}} for number in range(slices)]
     blocks = [
         [
@@ -97,7 +97,7 @@ def test_packets_become_signals(slices):
 
 
 def test_unequal_scratch_of_packets_hangs_in_every_second_call():
-    # The second half begins at the fourth chunk of one, at the fifth of the other.
+    # The second half begins at the fourth chunk of one rank and at the fifth of the other.
     plan = alone([put("ppkt", local("i", 0, 2), 0, 2)], [{"name": "repkt", "src_buff": [local("i", 0, 2),
                   local("s", 0, 2)], "dst_buff": [local("i", 0, 2)]}])  # fmt: skip
     plan["use_double_scratch_buffer"] = True
@@ -112,7 +112,7 @@ def test_unequal_scratch_of_packets_hangs_in_every_second_call():
 
 
 def test_a_chunk_of_fewer_than_all_ranks_is_cut():
-    """An allreduce of two ranks in one chunk is one of two units."""
+    """An allreduce of two ranks in one chunk becomes one of two units."""
     reduce = {
         "name": "rre",
         "src_buff": [local("i"), {"buffer_id": 1, "index": 0, "size": 1}],
@@ -167,8 +167,8 @@ UNPACK = {"name": "upkt", "src_buff": [local("s")], "dst_buff": [local("i")]}
         (alone([{"name": "glres"}]), "rank 0, thread block 0, op 0: 'glres' has no meaning here"),
         (alone([{"name": ["put"]}]), "a list has no meaning here"),
         (alone([{}]), "rank 0, thread block 0, op 0 has no 'name'"),
-        (alone([UNPACK]), "rank 0, thread block 0 awaits packet 0, which nobody writes"),
-        (alone([PACKET, PACKET]), "rank 0, thread block 0 writes packet 0 of rank 1 once more"),
+        (alone([UNPACK]), "rank 0, thread block 0 awaits packet 0, which no operation writes"),
+        (alone([PACKET, PACKET]), "rank 0, thread block 0 writes packet 0 of rank 1 again"),
         (alone([PACKET, UNPACK | {"name": "copy"}]), "scratch 0 holds both packets and other data"),
         (alone([put("pws", local("i"), 0, 1)]), "'pws' goes through ports only"),
         (alone([put("put", local("i"), 0, 2)]), "sources and targets of unequal number or sizes"),
@@ -204,7 +204,7 @@ UNPACK = {"name": "upkt", "src_buff": [local("s")], "dst_buff": [local("i")]}
             "a peer of a memory channel is 7",
         ),
         (alone([]) | {"collective": "sendrecv"}, "'collective' is 'sendrecv'; it is one of"),
-        (alone([]) | {"collective": "custom"}, "a collective 'custom' that it doesn't explain"),
+        (alone([]) | {"collective": "custom"}, "a collective 'custom' without the key 'tutti'"),
         (alone([]) | {"inplace": 1}, "'inplace' is 1; it must be true or false"),
         (alone([]) | {"gpus": []}, "the number of gpus is 0"),
         ([], "it must be an object, not a list"),
@@ -221,7 +221,7 @@ def test_a_bad_plan_is_one_line(plan, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"gpus": [], "gpus": []}', "it: the key 'gpus' stands twice in one object"),
+        ('{"gpus": [], "gpus": []}', "it: the key 'gpus' occurs twice in one object"),
         ('{"gpus": NaN}', "it: NaN is no number"),
         ("[" * 10**5, "it: not a plan: nested too deeply"),
         ('{"gpus": ' + "9" * 10**4 + "}", "it: a number has too many digits"),
@@ -258,7 +258,7 @@ def test_a_port_needs_a_channel_for_each_buffer(name):
     plan = json.loads(to_plan(one_sided(ring_allgather(2), proxied=proxied), proxied=proxied))
     op = next(op for op in plan["gpus"][0]["threadblocks"][0]["ops"] if op["name"] == "pws")
     op |= {"name": name, "channel_ids": []}
-    with pytest.raises(InputError, match="its channels and its buffers are of other ranks"):
+    with pytest.raises(InputError, match="its channels and its buffers belong to different ranks"):
         read(plan)
 
 
