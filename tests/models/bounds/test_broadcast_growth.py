@@ -241,7 +241,7 @@ def test_a_later_time_is_refused():
 def test_its_sentence_names_the_rank_and_the_time():
     certificate = {"node": 3, "direction": "in", "needed": 16, "ticks": 5, "tick": "1/2000000"}
     said = sentence("broadcast_growth", certificate, parse_topology("dgx_a100:2"))
-    assert said.startswith("rank 3 can have heard of all 16 not before 2.5us")
+    assert said.startswith("rank 3 can't have data of all 16 before 2.5us")
 
 
 @pytest.mark.parametrize("able", [(), (6, 7)])

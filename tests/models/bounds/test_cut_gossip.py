@@ -221,4 +221,4 @@ def test_its_sentence_names_the_nodes_and_the_time():
     certificate = cut_gossip(network, "all-to-all", 4, right_side(network)).certificate
     said = sentence("cut_gossip", certificate, network)
     assert "[2-3]" in said
-    assert "s, as a message has only what its sender heard of" in said
+    assert "s, as a message holds only what its sender had" in said

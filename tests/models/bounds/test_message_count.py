@@ -140,7 +140,7 @@ def test_large_networks_are_left_out(monkeypatch):
         ({"ticks": 2000}, "all may have come after 2000 ticks"),
         ({"tick": 0}, "1 to 10000 positive ones"),
         ({"distances": ["1/1000000"]}, "distances must rise, 0 first"),
-        ({"direction": "out"}, "not all that is needed is needed by the same ranks"),
+        ({"direction": "out"}, "the same ranks must need all data"),
         ({"heard": True, "ticks": 2000}, "all may have come after 2000 ticks"),
     ],
 )

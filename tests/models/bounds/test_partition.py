@@ -176,11 +176,11 @@ def test_few_bytes_pay_alpha_once():
 def test_a_later_time_is_not_proven():
     topology, what, bound = transfers("torus:4x4", 10**6)
     later = {**bound.certificate, "time": str(bound.value * Fraction(1_000_001, 1_000_000))}
-    with pytest.raises(InputError, match="what is moved does not take so long"):
+    with pytest.raises(InputError, match="the transfers do not take so long"):
         replace(bound, certificate=later, value=Fraction(later["time"])).check(topology, what)
     topology, what, bound = transfers("complete:8", 10**5)
     later = {**bound.certificate, "time": "2/1000000"}
-    with pytest.raises(InputError, match="all may be over before 10 α"):
+    with pytest.raises(InputError, match="all transfers may end before 10 α"):
         replace(bound, certificate=later, value=Fraction(later["time"])).check(topology, what)
 
 

@@ -427,7 +427,7 @@ def test_the_best_bound_depends_on_the_size(ring):
 
 def test_a_bound_made_for_one_size_is_not_asked_at_another(ring):
     bound = by_kind(lower_bounds(ring, collective("allgather", 4), 8))["combined"]
-    with pytest.raises(InputError, match="combined bound made for 8 bytes, asked at 9; make it anew"):
+    with pytest.raises(InputError, match="combined bound holds for 8 bytes, not for 9; find it again"):
         bound.time(9)
 
 
