@@ -254,7 +254,7 @@ def test_groups_and_uneven_shards_are_unsupported(extra, shown):
         ({"by": "modle"}, "bfb option by is 'modle'; did you mean 'model'?"),
         (
             {"by": "counting", "solver": "highs"},
-            "bfb option by is 'counting', and solver 'highs' goes by model",
+            "bfb option by is 'counting', but solver 'highs' needs by=model",
         ),
         (
             {"time_limit": 0},

@@ -104,7 +104,7 @@ def test_a_program_by_hand():
 
 
 def test_a_time_limit_ends_between_two_programs():
-    with pytest.raises(NoSchedule, match=r"^bfb: 1e-09 s are over after 0 of 32 linear programs$"):
+    with pytest.raises(NoSchedule, match=r"^bfb: 1e-09 s ended after 0 of 32 linear programs$"):
         Programs(frontiers(parse_topology("ring:8")), time_limit=1e-9).loads()
 
 
