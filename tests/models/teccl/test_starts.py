@@ -47,7 +47,7 @@ def test_a_schedule_in_which_switches_copy_is_no_start():
     epochs = epochs_of(task)
     copied = METHOD.synthesize(task, METHOD.options(), np.random.default_rng(0))
     assert (copied.target >= 8).any()
-    with pytest.raises(NoSchedule, match=r"^switches copy in it$"):
+    with pytest.raises(NoSchedule, match=r"^its switches copy data$"):
         in_epochs(epochs, copied)
 
 
