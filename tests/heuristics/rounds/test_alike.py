@@ -74,9 +74,7 @@ def test_an_all_to_all_behind_switches_is_near_the_fewest_alpha():
 def test_many_ranks_are_refused_unless_alike():
     options = METHOD.options()
     METHOD.supports(Problem(parse_topology("dgx_a100:33"), collective("allgather", 264)), options)
-    refused = pytest.raises(
-        Unsupported, match="at most 256 ranks, or 1024 that are all alike behind switches"
-    )
+    refused = pytest.raises(Unsupported, match="at most 256 ranks, or 1024 equivalent ones behind switches")
     with refused:
         METHOD.supports(Problem(parse_topology("torus:17x16"), collective("allgather", 272)), options)
     with refused:
