@@ -1,4 +1,4 @@
-"""Schedules of other methods in epochs, and what is said of those that do not fit."""
+"""Schedules of other methods in epochs, and messages about those that do not fit."""
 
 from fractions import Fraction
 
