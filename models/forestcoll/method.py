@@ -265,8 +265,8 @@ def _trees(
 ) -> tuple[LogicalNetwork, Forest]:
     """Return the network without switches and the trees.
 
-    Where both are cheap, the trees by heuristics and the exact ones are made, and the lower are returned. For
-    a single root only the exact algorithm runs, which is then very fast.
+    Where both are cheap, the trees by heuristics and the exact ones are made, and the lower are returned. On
+    a small network with a single root only the exact algorithm runs.
     """
     topology = demand.topology
     roots = demand.num_roots
