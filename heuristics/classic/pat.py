@@ -118,5 +118,5 @@ METHOD = Method(
     options=PatOptions,
     capabilities=Capabilities(BY_ALLGATHER, Groups.NONE),
     check=check,
-    summary="PAT: binomial trees, the farthest step first, with so many shards a message at most",
+    summary="PAT: binomial trees, the farthest step first, with a given number of shards a message at most",
 )

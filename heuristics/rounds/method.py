@@ -386,7 +386,7 @@ METHOD = Method(
     capabilities=Capabilities(
         (*BY_ALLGATHER, Kind.ALL_TO_ALL),
         Groups.ANY,
-        further=f"at most {TUNING.most_ranks} ranks, {ALIKE.most_ranks} if alike",
+        further=f"at most {TUNING.most_ranks} ranks, {ALIKE.most_ranks} if equivalent",
     ),
     check=check,
     size_dependent=lambda problem, options: True,

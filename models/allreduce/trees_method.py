@@ -179,7 +179,7 @@ def _candidates(
 
 def _exact_for(options: AllreduceTreesOptions) -> str:
     within = f" within {float(options.epsilon):g}" if options.epsilon else ""
-    return f"bytes{within}, without switches and with links alike both ways"
+    return f"bytes{within}, without switches and with links equal in both directions"
 
 
 METHOD = Method(
@@ -192,5 +192,5 @@ METHOD = Method(
     ),
     size_dependent=size_dependent,
     exact_for=_exact_for,
-    summary="spanning trees that meet the partition bound of allreduce, where links are alike both ways",
+    summary="spanning trees that meet the partition bound of allreduce, where both directions are equal",
 )

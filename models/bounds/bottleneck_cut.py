@@ -129,7 +129,7 @@ def binary_search_cut(
     """Return a cut of the largest ratio by Algorithm 1 (dissertation 4.5.2): the reference.
 
     The paper's l, r and tolerance 1/X², with X a bound of the denominator of 1/x*, are generalised to
-    weights: by B.5.1 w(S*) is at most w(V) less the smallest weight of a sink, so B⁺(S*) is at most that over
+    weights. By B.5.1 w(S*) is at most w(V) less the smallest weight of a sink, so B⁺(S*) is at most that over
     l. Midpoints are fractions of denominator at most 2X². They stay within the middle half of [l, r], so that
     the search still ends, and int64 capacities hold. A last round verifies the ratio.
 
