@@ -306,7 +306,7 @@ def _note_full(state: RoundState, block: int, node: int) -> None:
 def _share_out(
     state: RoundState, node: int, scratch: NodeScratch, words: int, random: np.uint64, care: Care
 ) -> int:
-    """Give the idle in-links, from a random one on, shared chunks of the noted words; return how many got."""
+    """Give idle in-links, from a random one on, shared chunks of the noted words; return how many got one."""
     looked_at = care.candidates
     begin, end = state.network.in_first[node], state.network.in_first[node + 1]
     slot, found = begin + below(hashed(random + _NODE), end - begin), 0
